@@ -1,0 +1,199 @@
+// bind_storage: mounted files, topology and features as views, verify.
+#include "base/threads.h"
+#include "bindings.h"
+#include "storage/features.h"
+#include "storage/topology.h"
+#include "storage/verify.h"
+
+namespace gz::bindings {
+namespace {
+
+uint64_t checked_id(int64_t id, uint64_t count, const std::string& path) {
+  if (id < 0 || static_cast<uint64_t>(id) >= count) {
+    fail<IndexError>("node id ", id, " is out of range for ", path, " with ", count, " nodes");
+  }
+  return static_cast<uint64_t>(id);
+}
+
+Direction parse_direction(const std::optional<std::string>& name) {
+  if (!name) return Direction::kNone;
+  if (*name == "out") return Direction::kOut;
+  if (*name == "in") return Direction::kIn;
+  fail<ArgumentError>("direction is '", *name, "', expected 'out' or 'in'");
+}
+
+// A view of elements [begin, end) of a row array, over the users' copy-on-write mapping.
+Array view(const MountedFile& file, const ArrayInfo& array, uint64_t begin, uint64_t count, nb::dlpack::dtype dtype) {
+  auto mapping = file.user_mapping();
+  std::byte* data = mapping->writable() + array.offset + begin * dtype_bytes(array.dtype);
+  return array_over(data, {static_cast<size_t>(count)}, dtype, mapping);
+}
+
+// Ids as signed where they fit: torch indexes with int32 and int64 alone.
+nb::dlpack::dtype id_dtype(const Topology& topology) {
+  if (topology.wide()) return nb::dtype<int64_t>();
+  return topology.num_nodes() <= (uint64_t{1} << 31) ? nb::dtype<int32_t>() : nb::dtype<uint32_t>();
+}
+
+Array row_view(const Topology& topology, int64_t node, const std::optional<std::string>& direction,
+               const std::string& what) {
+  const Direction d = topology.resolve(parse_direction(direction));
+  const MountedFile& file = topology.file();
+  const uint64_t id = checked_id(node, topology.num_nodes(), file.path());
+  const std::string name = (d == Direction::kOut ? "out." : "in.") + what;
+  const ArrayInfo* array = file.container().find(name);
+  if (array == nullptr) {
+    fail<ArgumentError>(file.path(), ": no array '", name, "': compile the graph with ", what);
+  }
+  uint64_t begin = 0, end = 0;
+  topology.visit(d, [&](const auto& csr) {
+    const auto row = csr.row(id);
+    begin = row.begin;
+    end = row.end;
+  });
+  file.check();
+  return view(file, *array, begin, end - begin, what == "indices" ? id_dtype(topology) : dlpack_dtype(array->dtype));
+}
+
+nb::dict info(const MountedFile& file) {
+  const Container& c = file.container();
+  nb::dict d;
+  d["path"] = file.path();
+  d["kind"] = c.kind == Kind::kTopology ? "topology" : "features";
+  d["version"] = std::to_string(c.major) + "." + std::to_string(c.minor);
+  d["legacy"] = file.legacy();
+  d["file_bytes"] = c.file_bytes;
+  d["num_nodes"] = c.num_nodes;
+  d["num_edges"] = c.num_edges;
+  d["direction"] = direction_name(c.direction);
+  d["sorted_rows"] = (c.properties & kSortedRows) != 0;
+  d["undirected"] = (c.properties & kUndirected) != 0;
+  d["deduplicated"] = (c.properties & kDeduplicated) != 0;
+  d["self_loops"] = (c.properties & kNoSelfLoops) == 0;
+  nb::list arrays;
+  for (const ArrayInfo& a : c.arrays) {
+    nb::dict row;
+    row["name"] = a.name;
+    row["dtype"] = dtype_name(a.dtype);
+    nb::list shape;
+    for (const uint64_t extent : a.shape) shape.append(extent);
+    row["shape"] = nb::tuple(shape);
+    row["offset"] = a.offset;
+    row["bytes"] = a.bytes;
+    arrays.append(row);
+  }
+  d["arrays"] = arrays;
+  return d;
+}
+
+void bind_topology(nb::module_& m) {
+  nb::class_<Topology>(m, "Topology")
+      .def_static("open",
+                  [](const std::string& path) {
+                    nb::gil_scoped_release release;
+                    return Topology::open(path);
+                  })
+      .def_prop_ro("num_nodes", &Topology::num_nodes)
+      .def_prop_ro("num_edges", &Topology::num_edges)
+      .def_prop_ro("info", [](const Topology& t) { return info(t.file()); })
+      .def("check", [](const Topology& t) { t.file().check(); })
+      .def(
+          "degree",
+          [](const Topology& t, int64_t node, const std::optional<std::string>& direction) {
+            const uint64_t id = checked_id(node, t.num_nodes(), t.file().path());
+            const uint64_t degree =
+                t.visit(parse_direction(direction), [&](const auto& csr) { return csr.row(id).degree(); });
+            t.file().check();
+            return degree;
+          },
+          nb::arg("node"), nb::arg("direction") = nb::none())
+      .def(
+          "degrees",
+          [](const Topology& t, const std::optional<Ids>& ids, const std::optional<std::string>& direction) {
+            const size_t count = ids ? ids->size() : static_cast<size_t>(t.num_nodes());
+            Result<int64_t> out(count);
+            {
+              nb::gil_scoped_release release;
+              for (size_t i = 0; ids && i < count; ++i) checked_id(ids->data()[i], t.num_nodes(), t.file().path());
+              t.visit(parse_direction(direction), [&](const auto& csr) {
+                parallel_for(count, size_t{1} << 14, default_threads(), [&](size_t begin, size_t end, int) {
+                  for (size_t i = begin; i < end; ++i) {
+                    const uint64_t node = ids ? static_cast<uint64_t>(ids->data()[i]) : i;
+                    out.data[i] = static_cast<int64_t>(csr.row(node).degree());
+                  }
+                });
+              });
+              t.file().check();
+            }
+            return out.array({count});
+          },
+          nb::arg("ids") = nb::none(), nb::arg("direction") = nb::none())
+      .def("row", &row_view, nb::arg("node"), nb::arg("direction") = nb::none(), nb::arg("what") = "indices")
+      .def("array", [](const Topology& t, const std::string& name) {
+        const ArrayInfo* array = t.file().container().find(name);
+        if (array == nullptr) fail<ArgumentError>(t.file().path(), ": no array '", name, "'");
+        const bool ids = name.ends_with("indices");
+        return view(t.file(), *array, 0, array->rows(), ids ? id_dtype(t) : dlpack_dtype(array->dtype));
+      });
+}
+
+void bind_features(nb::module_& m) {
+  nb::class_<Matrix>(m, "Matrix")
+      .def_ro("name", &Matrix::name)
+      .def_ro("rows", &Matrix::rows)
+      .def_ro("columns", &Matrix::columns)
+      .def_ro("is_vector", &Matrix::is_vector)
+      .def_prop_ro("dtype", [](const Matrix& x) { return dtype_name(x.dtype); })
+      .def_prop_ro("scaled", [](const Matrix& x) { return x.scale != nullptr; });
+  nb::class_<FeatureFile>(m, "FeatureFile")
+      .def_static("open",
+                  [](const std::string& path) {
+                    nb::gil_scoped_release release;
+                    return FeatureFile::open(path);
+                  })
+      .def_prop_ro("num_nodes", &FeatureFile::num_nodes)
+      .def_prop_ro("info", [](const FeatureFile& f) { return info(f.file()); })
+      .def_prop_ro("matrices", [](const FeatureFile& f) { return f.matrices(); })
+      .def("check", [](const FeatureFile& f) { f.file().check(); })
+      .def("view",
+           [](const FeatureFile& f, const std::string& name) {
+             const Matrix& x = f.matrix(name);
+             auto mapping = f.file().user_mapping();
+             std::byte* data = mapping->writable() + x.offset;
+             const auto rows = static_cast<size_t>(x.rows), columns = static_cast<size_t>(x.columns);
+             if (x.is_vector) return array_over(data, {rows}, dlpack_dtype(x.dtype), mapping);
+             return array_over(data, {rows, columns}, dlpack_dtype(x.dtype), mapping);
+           })
+      .def("scale", [](const FeatureFile& f, const std::string& name) -> std::optional<Array> {
+        const ArrayInfo* scale = f.file().container().find(f.matrix(name).name + ".scale");
+        if (scale == nullptr) return std::nullopt;
+        return view(f.file(), *scale, 0, scale->rows(), nb::dtype<float>());
+      });
+}
+
+}  // namespace
+
+void bind_storage(nb::module_& m) {
+  bind_topology(m);
+  bind_features(m);
+  m.def("file_info", [](const std::string& path) { return info(*MountedFile::open(path)); });
+  m.def(
+      "verify",
+      [](const std::string& path, int threads, nb::object progress) {
+        PyProgress report(std::move(progress));
+        VerifyReport r;
+        {
+          nb::gil_scoped_release release;
+          r = verify(MountedFile::open(path), resolve_threads(threads), &report);
+        }
+        nb::dict d;
+        d["bytes"] = r.bytes;
+        d["arrays"] = r.arrays;
+        d["seconds"] = r.seconds;
+        d["checksummed"] = r.checksummed;
+        return d;
+      },
+      nb::arg("path"), nb::arg("threads") = 0, nb::arg("progress") = nb::none());
+}
+
+}  // namespace gz::bindings

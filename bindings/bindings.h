@@ -1,0 +1,68 @@
+// bindings: what every bind_<folder>.cpp shares: arrays with owners, ids, progress, and the list of topics.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+
+#include "base/memory.h"
+#include "base/progress.h"
+#include "format/dtype.h"
+
+namespace nb = nanobind;
+
+namespace gz::bindings {
+
+void bind_base(nb::module_& m);
+void bind_storage(nb::module_& m);
+
+// Ids come as contiguous int64 (graphzero/_ids.py makes them so); the range is checked by the core.
+using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+inline std::span<const int64_t> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
+
+using Array = nb::ndarray<nb::numpy>;
+
+// nanobind's tag of one of our dtypes. bfloat16 has no NumPy type: it crosses as uint16 and Python knows better.
+nb::dlpack::dtype dlpack_dtype(DType dtype);
+
+// A NumPy array over `data`, kept alive by `owner`: no copy, and nothing dangles.
+template <class Owner>
+Array array_over(void* data, std::initializer_list<size_t> shape, nb::dlpack::dtype dtype,
+                 std::shared_ptr<Owner> owner) {
+  nb::capsule keeper(new std::shared_ptr<Owner>(std::move(owner)),
+                     [](void* p) noexcept { delete static_cast<std::shared_ptr<Owner>*>(p); });
+  return Array(data, shape.size(), shape.begin(), keeper, nullptr, dtype);
+}
+
+// A result array on pooled memory; fill `data` while the GIL is released, then call array().
+template <class T>
+struct Result {
+  explicit Result(size_t count) : buffer(BufferPool::take(count * sizeof(T))), data(buffer->as<T>()) {}
+  Array array(std::initializer_list<size_t> shape) const { return array_over(data, shape, nb::dtype<T>(), buffer); }
+  std::shared_ptr<Buffer> buffer;
+  T* data;
+};
+
+// Hands the core's progress to a Python callable progress(phase: str, done: int, total: int), ten times a second at
+// most, and lets Ctrl-C through while the GIL is released elsewhere. `callback` may be None.
+class PyProgress : public Progress {
+ public:
+  explicit PyProgress(nb::object callback) : callback_(std::move(callback)) {}
+  void report(const char* phase, uint64_t done, uint64_t total) override;
+
+ private:
+  nb::object callback_;
+  std::chrono::steady_clock::time_point last_{};
+  std::string last_phase_;
+};
+
+}  // namespace gz::bindings

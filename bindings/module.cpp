@@ -1,0 +1,8 @@
+// module: graphzero._core, one init call a topic.
+#include "bindings.h"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The native core of GraphZero. Use the graphzero package, which documents and types it.";
+  gz::bindings::bind_base(m);
+  gz::bindings::bind_storage(m);
+}

@@ -1,0 +1,44 @@
+// checksum: CRC-32C for pages and blocks, and the digest of an array that is made of its blocks (FORMAT 4).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace gz {
+
+// CRC-32C (Castagnoli), continuing from `crc`; the empty message has 0.
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
+
+// The same by table, whatever the processor offers: the oracle of the fast one.
+uint32_t crc32c_plain(std::span<const std::byte> bytes, uint32_t crc = 0);
+
+constexpr size_t kBlockBytes = size_t{1} << 20;  // a digest's block: 1 MiB
+
+// Folds the CRCs of an array's blocks, in order, into 64 bits. Blocks may be summed in parallel and folded afterwards.
+class Digest {
+ public:
+  void add(uint32_t block_crc);
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0x9e3779b97f4a7c15ull;
+  uint64_t blocks_ = 0;
+};
+
+// A digest fed with bytes in any pieces, in order.
+class StreamDigest {
+ public:
+  void add(std::span<const std::byte> bytes);
+  uint64_t finish();  // closes the last, short block
+
+ private:
+  Digest digest_;
+  uint32_t crc_ = 0;
+  size_t filled_ = 0;
+};
+
+// The digest of a whole array, on `threads` threads.
+uint64_t digest(std::span<const std::byte> bytes, int threads);
+
+}  // namespace gz

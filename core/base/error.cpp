@@ -1,0 +1,12 @@
+// error: how a refused system call is told.
+#include "base/error.h"
+
+#include <system_error>
+
+namespace gz {
+
+void fail_storage(const std::string& path, const std::string& what, int code) {
+  throw StorageError(text(path, ": ", what, ": ", std::generic_category().message(code)), code, path);
+}
+
+}  // namespace gz

@@ -1,0 +1,59 @@
+// error: the one family of exceptions that the core throws. Bindings map each to one Python class.
+//
+// A message names the file, the field or line, what was found and what was expected, and the fix where there is one.
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace gz {
+
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct FormatError : Error {  // a .gl or .gd file whose bytes are not what FORMAT.md says
+  using Error::Error;
+};
+struct InputError : Error {  // source data (a line, a block of edges) that cannot be compiled
+  using Error::Error;
+};
+struct ArgumentError : Error {  // an argument that makes no sense: Python's ValueError
+  using Error::Error;
+};
+struct IndexError : Error {  // an id outside the graph or the store: Python's IndexError
+  using Error::Error;
+};
+struct BudgetError : Error {  // the memory budget cannot hold the least that the work needs
+  using Error::Error;
+};
+struct Cancelled : Error {  // the caller asked to stop (Ctrl-C, a closed loader)
+  Cancelled() : Error("cancelled") {}
+};
+struct StorageError : Error {  // the operating system refused: `code` is its errno
+  StorageError(const std::string& message, int code_, std::string path_)
+      : Error(message), code(code_), path(std::move(path_)) {}
+  int code;
+  std::string path;
+};
+
+// Joins its arguments into one string: text("indptr[", i, "] = ", value).
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+template <class E, class... Parts>
+[[noreturn]] void fail(const Parts&... parts) {
+  throw E(text(parts...));
+}
+
+// A refused system call: `what` says what was tried, as in "cannot open". Reads errno unless a code is given.
+[[noreturn]] void fail_storage(const std::string& path, const std::string& what, int code);
+
+}  // namespace gz

@@ -1,0 +1,190 @@
+// threads: the pool behind parallel_for.
+#include "base/threads.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <fstream>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+#ifdef __linux__
+#include <pthread.h>
+#include <sched.h>
+#elif !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+namespace gz {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+// One parallel_for in flight.
+struct Job {
+  Job(size_t n_, size_t grain_, int threads, const Body& body_)
+      : n(n_), grain(grain_), seats(threads - 1), body(&body_) {}
+
+  const size_t n, grain;
+  std::atomic<size_t> next{0};    // start of the first chunk nobody took
+  std::atomic<bool> stop{false};  // an exception was thrown
+  int seats;                      // helpers that may still join; guarded by Pool::mutex_
+  int helpers = 0;                // helpers at work; guarded by Pool::mutex_
+  int worker_ids = 0;             // ids given to helpers; guarded by Pool::mutex_
+  std::exception_ptr error;       // the first one; guarded by Pool::mutex_
+  std::condition_variable idle;   // helpers reached 0
+  const Body* body;
+
+  void run(int worker, std::mutex& mutex) {
+    try {
+      while (!stop.load(std::memory_order_relaxed)) {
+        const size_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= n) break;
+        (*body)(begin, std::min(begin + grain, n), worker);
+      }
+    } catch (...) {
+      stop = true;
+      std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  }
+};
+
+class Pool {
+ public:
+  void run(Job& job, int threads) {
+    {
+      std::lock_guard lock(mutex_);
+      grow(threads - 1);
+      jobs_.push_back(&job);
+    }
+    for (int i = 1; i < threads; ++i) wake_.notify_one();
+    job.run(0, mutex_);
+    std::unique_lock lock(mutex_);
+    jobs_.remove(&job);  // no helper joins after this
+    job.idle.wait(lock, [&] { return job.helpers == 0; });
+  }
+
+ private:
+  void grow(int helpers) {  // mutex_ held
+    while (started_ < helpers) {
+      try {
+        std::thread([this] { serve(); }).detach();
+      } catch (const std::system_error&) {
+        return;  // no more threads to be had: the callers do the work themselves
+      }
+      ++started_;
+    }
+  }
+
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Job* job = nullptr;
+      wake_.wait(lock, [&] {
+        const auto open = std::find_if(jobs_.begin(), jobs_.end(), [](Job* j) { return j->seats > 0; });
+        if (open != jobs_.end()) job = *open;
+        return job != nullptr;
+      });
+      --job->seats;
+      ++job->helpers;
+      const int worker = ++job->worker_ids;
+      lock.unlock();
+      job->run(worker, mutex_);
+      lock.lock();
+      if (--job->helpers == 0) job->idle.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::list<Job*> jobs_;  // guarded by mutex_
+  int started_ = 0;       // guarded by mutex_
+};
+
+// The pool outlives main(): detached threads may still look at it while statics are destroyed, so it is never deleted.
+// A forked child has none of the threads and perhaps a locked mutex: it leaves the old pool behind and makes a new one.
+std::atomic<Pool*> g_pool{nullptr};
+std::atomic<int> g_default{0};
+
+Pool& pool() {
+  Pool* p = g_pool.load(std::memory_order_acquire);
+  if (p == nullptr) {
+#ifndef _WIN32
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); }); });
+#endif
+    Pool* fresh = new Pool;
+    if (g_pool.compare_exchange_strong(p, fresh)) return *fresh;
+    delete fresh;  // nobody saw it, so it has no threads
+  }
+  return *p;
+}
+
+#ifdef __linux__
+// The CPU quota of a container, in whole processors; 0 when there is none.
+int quota() {
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  double limit = 0, period = 0;
+  if (v2 >> limit >> period && period > 0) return std::max(1, static_cast<int>(limit / period + 0.5));
+  std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (q >> limit && p >> period && limit > 0 && period > 0) {
+    return std::max(1, static_cast<int>(limit / period + 0.5));
+  }
+  return 0;
+}
+#endif
+
+int machine_threads() {
+  int count = static_cast<int>(std::thread::hardware_concurrency());
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+  if (const int most = quota(); most > 0) count = std::min(count, most);
+#endif
+  return std::clamp(count, 1, kMostThreads);
+}
+
+}  // namespace
+
+void parallel_for(size_t n, size_t grain, int threads, const Body& body) {
+  if (n == 0) return;
+  grain = std::max<size_t>(grain, 1);
+  const size_t chunks = (n - 1) / grain + 1;
+  threads = static_cast<int>(std::min<size_t>(chunks, static_cast<size_t>(std::max(threads, 1))));
+  if (threads == 1) {
+    for (size_t begin = 0; begin < n; begin += grain) body(begin, std::min(begin + grain, n), 0);
+    return;
+  }
+  Job job(n, grain, threads, body);
+  pool().run(job, threads);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+int default_threads() {
+  const int set = g_default.load();
+  static const int machine = machine_threads();
+  return set > 0 ? set : machine;
+}
+
+void set_default_threads(int threads) {
+  if (threads < 0 || threads > kMostThreads) {
+    fail<ArgumentError>("num_threads is ", threads, ", expected 1 to ", kMostThreads, " (0: one per processor)");
+  }
+  g_default = threads;
+}
+
+int resolve_threads(int requested) {
+  if (requested < 0 || requested > kMostThreads) {
+    fail<ArgumentError>("num_threads is ", requested, ", expected 1 to ", kMostThreads, " (None: one per processor)");
+  }
+  return requested > 0 ? requested : default_threads();
+}
+
+}  // namespace gz

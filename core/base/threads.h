@@ -1,0 +1,27 @@
+// threads: one small pool of threads for the whole process.
+//
+// Started on the first parallel call, grown to what calls ask for, abandoned and started anew in a forked child. Any
+// number of callers may use it at once; the caller always works too, so a busy pool means less help, never a deadlock.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace gz {
+
+// body(begin, end, worker): `worker` is below the thread count of the call and unique among the bodies that run at the
+// same time, so it can index scratch space.
+using Body = std::function<void(size_t begin, size_t end, int worker)>;
+
+// Runs `body` over [0, n) in chunks of `grain` on up to `threads` threads, the caller included. Chunks begin at
+// multiples of `grain` whatever the thread count. The first exception stops further chunks and is thrown here.
+void parallel_for(size_t n, size_t grain, int threads, const Body& body);
+
+// What num_threads=None means: the processors this process may run on (affinity and cgroup quota), or what was set.
+int default_threads();
+void set_default_threads(int threads);  // 0 returns to the machine's count
+
+// `requested` if positive, the default if 0; throws ArgumentError for negatives and absurd counts.
+int resolve_threads(int requested);
+
+}  // namespace gz

@@ -1,0 +1,210 @@
+// file_posix: files on Linux and macOS.
+#ifndef _WIN32
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "storage/file.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kMostAtOnce = size_t{1} << 30;  // Linux transfers at most 2 GiB - 4 KiB a call
+constexpr const char* kTemporaryMark = ".gztmp-";
+
+std::string base_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+int fd_of(intptr_t handle) { return static_cast<int>(handle); }
+
+}  // namespace
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+File File::open(const std::string& path, Caching caching) {
+  int flags = O_RDONLY | O_CLOEXEC;
+#ifdef O_DIRECT
+  if (caching == Caching::kDirect) flags |= O_DIRECT;
+#endif
+  const int fd = ::open(path.c_str(), flags);
+  if (fd < 0) fail_storage(path, "cannot open", errno);
+#ifdef F_NOCACHE
+  if (caching == Caching::kDirect) fcntl(fd, F_NOCACHE, 1);
+#endif
+  return File(fd, path);
+}
+
+File File::create(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) fail_storage(path, "cannot create", errno);
+  return File(fd, path);
+}
+
+File File::create_nameless(const std::string& folder) {
+#ifdef O_TMPFILE
+  const int nameless = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (nameless >= 0) return File(nameless, folder + "/(spill)");
+#endif
+  std::string name = folder + "/.gzspill-XXXXXX";
+  const int fd = mkstemp(name.data());
+  if (fd < 0) fail_storage(folder, "cannot create a spill file in", errno);
+  unlink(name.c_str());  // the file lives as long as the descriptor
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return File(fd, folder + "/(spill)");
+}
+
+File::~File() {
+  if (handle_ != -1) ::close(fd_of(handle_));
+}
+
+uint64_t File::size() const {
+  struct stat info;
+  if (fstat(fd_of(handle_), &info) != 0) fail_storage(path_, "cannot stat", errno);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+bool File::is_regular() const {
+  struct stat info;
+  return fstat(fd_of(handle_), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+size_t File::read_some_at(std::span<std::byte> buffer, uint64_t offset) const {
+  for (;;) {
+    const size_t most = std::min(buffer.size(), kMostAtOnce);
+    const ssize_t got = pread(fd_of(handle_), buffer.data(), most, static_cast<off_t>(offset));
+    if (got >= 0) return static_cast<size_t>(got);
+    if (errno != EINTR) fail_storage(path_, text("cannot read at byte ", offset), errno);
+  }
+}
+
+void File::read_at(std::span<std::byte> buffer, uint64_t offset) const {
+  while (!buffer.empty()) {
+    const size_t got = read_some_at(buffer, offset);
+    if (got == 0) {
+      throw StorageError(text(path_, ": the file ends at byte ", offset, ", ", buffer.size(), " bytes before expected"),
+                         EIO, path_);
+    }
+    buffer = buffer.subspan(got);
+    offset += got;
+  }
+}
+
+void File::write_at(std::span<const std::byte> buffer, uint64_t offset) {
+  while (!buffer.empty()) {
+    const size_t most = std::min(buffer.size(), kMostAtOnce);
+    const ssize_t put = pwrite(fd_of(handle_), buffer.data(), most, static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) fail_storage(path_, text("cannot write at byte ", offset), put < 0 ? errno : EIO);
+    buffer = buffer.subspan(static_cast<size_t>(put));
+    offset += static_cast<uint64_t>(put);
+  }
+}
+
+void File::resize(uint64_t bytes) {
+  while (ftruncate(fd_of(handle_), static_cast<off_t>(bytes)) != 0) {
+    if (errno != EINTR) fail_storage(path_, text("cannot resize to ", bytes, " bytes"), errno);
+  }
+}
+
+void File::reserve(uint64_t bytes) {
+#ifdef __linux__
+  while (bytes > 0 && fallocate(fd_of(handle_), 0, 0, static_cast<off_t>(bytes)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) break;  // the file system cannot: writing will tell
+    fail_storage(path_, text("cannot reserve ", bytes, " bytes"), errno);
+  }
+#endif
+  resize(bytes);
+}
+
+void File::start_writeback(uint64_t offset, uint64_t bytes) {
+#ifdef __linux__
+  sync_file_range(fd_of(handle_), static_cast<off_t>(offset), static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
+#else
+  (void)offset, (void)bytes;
+#endif
+}
+
+void File::drop_cache(uint64_t offset, uint64_t bytes) const {
+#ifdef POSIX_FADV_DONTNEED
+  posix_fadvise(fd_of(handle_), static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
+#else
+  (void)offset, (void)bytes;
+#endif
+}
+
+void File::sync() {
+  for (;;) {
+#ifdef F_FULLFSYNC
+    if (fcntl(fd_of(handle_), F_FULLFSYNC) == 0) return;  // macOS: fsync alone stops at the drive's cache
+#endif
+    if (fsync(fd_of(handle_)) == 0) return;
+    if (errno != EINTR) fail_storage(path_, "cannot sync", errno);
+  }
+}
+
+bool File::try_lock() { return flock(fd_of(handle_), LOCK_EX | LOCK_NB) == 0; }
+
+void publish(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) fail_storage(to, "cannot publish", errno);
+  const std::string folder = folder_of(to);
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_storage(folder, "cannot open", errno);
+  const bool synced = fsync(fd) == 0 || errno == EINVAL;  // some network file systems cannot sync a folder
+  const int code = errno;
+  ::close(fd);
+  if (!synced) fail_storage(folder, "cannot sync", code);
+}
+
+void remove_if_exists(const std::string& path) noexcept { unlink(path.c_str()); }
+
+uint64_t free_bytes(const std::string& folder) {
+  struct statvfs info;
+  if (statvfs(folder.c_str(), &info) != 0) fail_storage(folder, "cannot look at the disk of", errno);
+  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+std::string temporary_name(const std::string& target) {
+  static std::atomic<uint64_t> counter{0};
+  const auto word = make_key(static_cast<uint64_t>(getpid()), static_cast<uint64_t>(time(nullptr)), ++counter);
+  return text(folder_of(target), "/.", base_of(target), kTemporaryMark, std::hex, word);
+}
+
+void remove_abandoned_temporaries(const std::string& target) noexcept {
+  const std::string folder = folder_of(target);
+  DIR* open_folder = opendir(folder.c_str());
+  if (open_folder == nullptr) return;
+  const std::string prefix = "." + base_of(target) + kTemporaryMark;
+  while (const dirent* entry = readdir(open_folder)) {
+    const std::string name = entry->d_name;
+    if (name.rfind(prefix, 0) != 0) continue;
+    const std::string path = folder + "/" + name;
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());  // nobody holds it: its maker is dead
+    ::close(fd);
+  }
+  closedir(open_folder);
+}
+
+}  // namespace gz
+#endif

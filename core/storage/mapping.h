@@ -1,0 +1,55 @@
+// mapping: a file as memory. mapping_posix.cpp and mapping_windows.cpp are its two rooms.
+//
+// A page that cannot be read (the file was truncated by someone else, the disk failed) would be SIGBUS and the end of
+// the process. Here it reads as zeros and marks the mapping damaged; check() then throws. Kernels stay within bounds
+// whatever the bytes are, so a guarded call is: work, then check().
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "storage/file.h"
+
+namespace gz {
+
+class Mapping {
+ public:
+  enum class Access {
+    kReadOnly,     // shared with the page cache; a write is a fault
+    kCopyOnWrite,  // a stray write goes to a private page: it hurts neither the file nor anyone else
+  };
+  enum class Advice { kNormal, kRandom, kSequential, kWillNeed, kDontNeed };
+
+  // Maps the first `bytes` bytes of `file`, which may be closed afterwards. 0 bytes is an empty mapping.
+  static std::shared_ptr<Mapping> map(const File& file, uint64_t bytes, Access access);
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::byte* writable() const { return data_; }  // kCopyOnWrite only
+  const std::string& path() const { return path_; }
+  bool damaged() const;
+  void check() const;  // throws StorageError when damaged
+  void advise(size_t offset, size_t bytes, Advice advice) const noexcept;
+
+  // Faults these pages in, in parallel with nothing and without a signal: returns false where a page cannot be read or
+  // the kernel lacks the call.
+  bool populate(size_t offset, size_t bytes) const noexcept;
+  // One byte a page, lowest bit set where the page is in RAM. Returns false where the system cannot tell.
+  bool resident(size_t offset, size_t bytes, unsigned char* pages) const noexcept;
+
+  struct Guard;  // what the signal handler knows about a mapping
+
+ private:
+  Mapping() = default;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  std::string path_;
+  Guard* guard_ = nullptr;
+};
+
+}  // namespace gz

@@ -1,0 +1,47 @@
+// mounted: an open .gl or .gd file: its validated header and its mappings. Opening costs O(1) in the file's size.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "format/container.h"
+#include "storage/file.h"
+#include "storage/mapping.h"
+
+namespace gz {
+
+// Immutable after open(), so any number of threads may read it; shared by every view into it.
+class MountedFile {
+ public:
+  // Opens and validates the header. `kind` is what the caller expects, for a message that names the right class.
+  static std::shared_ptr<const MountedFile> open(const std::string& path, Kind kind);
+  static std::shared_ptr<const MountedFile> open(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  const Container& container() const { return container_; }
+  bool legacy() const { return container_.major == 0; }
+  const File& file() const { return file_; }
+
+  // The engine's own view: read-only and shared with the page cache.
+  const Mapping& mapping() const { return *mapping_; }
+  std::span<const std::byte> bytes_of(const ArrayInfo& array) const {
+    return mapping_->bytes().subspan(array.offset, array.bytes);
+  }
+  // The view that is handed to users: copy-on-write, made on first use. A user's stray write never reaches the engine.
+  std::shared_ptr<Mapping> user_mapping() const;
+
+  // Throws StorageError when a page of either mapping could not be read.
+  void check() const;
+
+ private:
+  MountedFile() = default;
+  File file_;
+  Container container_;
+  std::shared_ptr<Mapping> mapping_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<Mapping> user_mapping_;  // guarded by mutex_
+};
+
+}  // namespace gz

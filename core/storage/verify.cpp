@@ -1,0 +1,235 @@
+// verify: checks run in slices over all threads; the fault at the lowest position of the first faulty field is told.
+#include "storage/verify.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/checksum.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "storage/topology.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kSlice = size_t{1} << 16;    // rows a chunk
+constexpr size_t kStride = kBlockBytes * 64;  // bytes between two progress reports
+
+// Collects faults from all threads and keeps the one at the lowest position, so that the report does not depend on
+// luck.
+class FirstFault {
+ public:
+  void add(uint64_t position, std::string message) {
+    std::lock_guard lock(mutex_);
+    if (!found_ || position < position_) {
+      position_ = position;
+      message_ = std::move(message);
+      found_ = true;
+    }
+  }
+  void raise_if_any() const {
+    if (found_) throw FormatError(message_);
+  }
+
+ private:
+  std::mutex mutex_;
+  bool found_ = false;     // guarded by mutex_
+  uint64_t position_ = 0;  // guarded by mutex_
+  std::string message_;    // guarded by mutex_
+};
+
+class Verifier {
+ public:
+  Verifier(const std::shared_ptr<const MountedFile>& file, int threads, Progress* progress)
+      : shared_(file), file_(*file), threads_(threads), progress_(progress), total_(file->container().file_bytes) {}
+
+  VerifyReport run() {
+    const auto start = std::chrono::steady_clock::now();
+    const Container& c = file_.container();
+    VerifyReport report;
+    report.checksummed = !file_.legacy();
+    for (const ArrayInfo& array : c.arrays) {
+      if (report.checksummed) check_digest(array);
+      check_padding(array);
+      report.bytes += array.bytes;
+      ++report.arrays;
+    }
+    if (c.kind == Kind::kTopology) check_topology(c);
+    file_.check();
+    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return report;
+  }
+
+ private:
+  void tell(const char* phase, uint64_t done) {
+    if (progress_ != nullptr) progress_->report(phase, done, total_);
+  }
+
+  void check_digest(const ArrayInfo& array) {
+    const auto bytes = file_.bytes_of(array);
+    Digest sum;
+    std::vector<uint32_t> crcs(kStride / kBlockBytes);
+    for (size_t at = 0; at < bytes.size(); at += kStride) {
+      const auto part = bytes.subspan(at, std::min(kStride, bytes.size() - at));
+      const size_t blocks = (part.size() + kBlockBytes - 1) / kBlockBytes;
+      parallel_for(blocks, 1, threads_, [&](size_t begin, size_t end, int) {
+        for (size_t i = begin; i < end; ++i) {
+          crcs[i] = crc32c(part.subspan(i * kBlockBytes, std::min(kBlockBytes, part.size() - i * kBlockBytes)));
+        }
+      });
+      for (size_t i = 0; i < blocks; ++i) sum.add(crcs[i]);
+      tell("checksums", array.offset + at + part.size());
+    }
+    file_.check();
+    if (sum.value() != array.digest) {
+      fail<FormatError>(file_.path(), ": array '", array.name, "': digest is ", sum.value(), ", expected ",
+                        array.digest, ": its bytes are damaged");
+    }
+  }
+
+  void check_padding(const ArrayInfo& array) {
+    if (file_.legacy()) return;
+    const auto all = file_.mapping().bytes();
+    for (uint64_t i = array.offset + array.bytes; i < round_up(array.offset + array.bytes, kPageBytes); ++i) {
+      if (all[i] != std::byte{0}) {
+        fail<FormatError>(file_.path(), ": byte ", i, " after array '", array.name, "' is not zero");
+      }
+    }
+  }
+
+  void check_topology(const Container& c) {
+    const auto topology = Topology::of(shared_);
+    for (const Direction d : {Direction::kOut, Direction::kIn}) {
+      if (!(d == Direction::kOut ? has_out(c.direction) : has_in(c.direction))) continue;
+      topology->visit(d, [&](const auto& csr) { check_side(csr, d == Direction::kOut ? "out." : "in."); });
+    }
+  }
+
+  template <class Id>
+  void check_side(const Csr<Id>& csr, const std::string& side) {
+    tell("structure", 0);
+    check_indptr(csr, side);
+    FirstFault faults;
+    parallel_for(csr.num_nodes, kSlice, threads_, [&](size_t begin, size_t end, int) {
+      for (size_t node = begin; node < end; ++node) {
+        if (!check_row(csr, side, node, faults)) return;  // later rows of this slice come after it
+      }
+    });
+    faults.raise_if_any();
+    tell("structure", total_);
+  }
+
+  template <class Id>
+  void check_indptr(const Csr<Id>& csr, const std::string& side) {
+    const std::string& path = file_.path();
+    if (csr.indptr[0] != 0) fail<FormatError>(path, ": ", side, "indptr[0] = ", csr.indptr[0], ", expected 0");
+    FirstFault faults;
+    parallel_for(csr.num_nodes, kSlice, threads_, [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i) {
+        if (csr.indptr[i + 1] > csr.num_edges) {
+          faults.add(i + 1, text(path, ": ", side, "indptr[", i + 1, "] = ", csr.indptr[i + 1],
+                                 " is past num_edges = ", csr.num_edges));
+          return;
+        }
+        if (csr.indptr[i + 1] < csr.indptr[i]) {
+          faults.add(i + 1, text(path, ": ", side, "indptr[", i + 1, "] = ", csr.indptr[i + 1], " is below indptr[", i,
+                                 "] = ", csr.indptr[i]));
+          return;
+        }
+      }
+    });
+    faults.raise_if_any();
+    if (csr.indptr[csr.num_nodes] != csr.num_edges) {
+      fail<FormatError>(path, ": ", side, "indptr[", csr.num_nodes, "] = ", csr.indptr[csr.num_nodes],
+                        ", expected num_edges = ", csr.num_edges);
+    }
+  }
+
+  template <class Id>
+  bool check_row(const Csr<Id>& csr, const std::string& side, uint64_t node, FirstFault& faults) {
+    const std::string& path = file_.path();
+    const uint32_t properties = file_.container().properties;
+    const bool unique = (properties & kDeduplicated) != 0, loopless = (properties & kNoSelfLoops) != 0;
+    const auto row = csr.row(node);
+    for (uint64_t i = row.begin; i < row.end; ++i) {
+      const uint64_t id = csr.indices[i];
+      if (id >= csr.num_nodes) {
+        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " is past num_nodes = ", csr.num_nodes));
+        return false;
+      }
+      if (csr.sorted && i > row.begin && id < csr.indices[i - 1]) {
+        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " is below its predecessor ",
+                           csr.indices[i - 1], ": row ", node, " is not sorted"));
+        return false;
+      }
+      if (unique && i > row.begin && id == csr.indices[i - 1]) {
+        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " stands twice in row ", node));
+        return false;
+      }
+      if (loopless && id == node) {
+        faults.add(i, text(path, ": ", side, "indices[", i, "] is a self-loop of node ", node));
+        return false;
+      }
+    }
+    return check_weights(csr, side, row, faults) && check_times(csr, side, row, faults);
+  }
+
+  template <class Id>
+  bool check_weights(const Csr<Id>& csr, const std::string& side, typename Csr<Id>::Row row, FirstFault& faults) {
+    double sum = 0;
+    for (uint64_t i = row.begin; i < row.end && csr.weights != nullptr; ++i) {
+      if (!(csr.weights[i] >= 0) || !std::isfinite(csr.weights[i])) {
+        faults.add(i,
+                   text(file_.path(), ": ", side, "weights[", i, "] = ", csr.weights[i], ", expected finite and >= 0"));
+        return false;
+      }
+      sum += csr.weights[i];
+      if (csr.cumulative != nullptr && csr.cumulative[i] != sum) {
+        faults.add(i, text(file_.path(), ": ", side, "cumulative[", i, "] = ", csr.cumulative[i], ", expected ", sum));
+        return false;
+      }
+    }
+    return true;
+  }
+
+  template <class Id>
+  bool check_times(const Csr<Id>& csr, const std::string& side, typename Csr<Id>::Row row, FirstFault& faults) {
+    if (!csr.has_times()) return true;
+    std::vector<bool> seen(row.degree());
+    int64_t before = 0;
+    for (uint64_t i = row.begin; i < row.end; ++i) {
+      const uint64_t at = csr.by_time(i);
+      if (at >= row.degree() || seen[at]) {
+        faults.add(i, text(file_.path(), ": ", side, "by_time[", i, "] = ", at, " is no permutation of its row"));
+        return false;
+      }
+      seen[at] = true;
+      const int64_t time = csr.times[row.begin + at];
+      if (i > row.begin && time < before) {
+        faults.add(i, text(file_.path(), ": ", side, "by_time[", i, "]: time ", time, " comes after ", before));
+        return false;
+      }
+      before = time;
+    }
+    return true;
+  }
+
+  const std::shared_ptr<const MountedFile> shared_;
+  const MountedFile& file_;
+  const int threads_;
+  Progress* progress_;
+  const uint64_t total_;
+};
+
+}  // namespace
+
+VerifyReport verify(const std::shared_ptr<const MountedFile>& file, int threads, Progress* progress) {
+  return Verifier(file, threads, progress).run();
+}
+
+}  // namespace gz

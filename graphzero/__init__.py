@@ -1,0 +1,24 @@
+"""GraphZero: train graph neural networks on graphs that do not fit in RAM.
+
+Compile a graph once into `.gl` (topology) and `.gd` (features) files, mount them instantly, and feed PyTorch from the
+SSD within a RAM budget that you set.
+"""
+
+from __future__ import annotations
+
+from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
+from .features import FeatureStore
+from .graph import Graph
+
+__version__ = "1.0.0"
+
+__all__ = [
+    "BudgetError",
+    "FeatureStore",
+    "FormatError",
+    "Graph",
+    "GraphZeroError",
+    "InputError",
+    "StorageError",
+    "__version__",
+]

@@ -1,0 +1,29 @@
+"""The exceptions GraphZero raises beside Python's own IndexError, TypeError and ValueError."""
+
+from __future__ import annotations
+
+__all__ = ["BudgetError", "FormatError", "GraphZeroError", "InputError", "StorageError"]
+
+
+class GraphZeroError(Exception):
+    """The root of the family: `except gz.GraphZeroError` catches every error that is GraphZero's own."""
+
+
+class FormatError(GraphZeroError, ValueError):
+    """A `.gl` or `.gd` file whose bytes are not what FORMAT.md says: damaged, cut short, or of a newer version."""
+
+
+class InputError(GraphZeroError, ValueError):
+    """Source data that cannot be compiled. The message names the file and the line or block."""
+
+
+class BudgetError(GraphZeroError, MemoryError):
+    """The `memory=` budget cannot hold the least that the work needs. The message says how much would do."""
+
+
+class StorageError(GraphZeroError, OSError):
+    """The operating system refused a read, a write or a mapping; `errno` and `filename` are set."""
+
+    def __str__(self) -> str:
+        """Return the message alone: it already names the file and the reason."""
+        return str(self.args[1]) if len(self.args) > 1 else super().__str__()

@@ -1,0 +1,151 @@
+"""Mounted features: named matrices of rows, straight from the file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._ids import as_id
+from ._sizes import format_size
+
+__all__ = ["FeatureStore"]
+
+
+class FeatureStore:
+    """The features in a `.gd` file, mounted in no time whatever their size.
+
+    A file may hold several named arrays; `name` picks one, and may be left out when there is only one (or one named
+    "x"). The object is safe to use from many threads at once, survives fork, and pickles as its path.
+
+    >>> import graphzero as gz
+    >>> fs = gz.FeatureStore("x.gd")  # doctest: +SKIP
+    >>> fs.shape, fs.dtype  # doctest: +SKIP
+    ((2708, 1433), dtype('float32'))
+    """
+
+    def __init__(self, filename: str | os.PathLike[str], name: str | None = None) -> None:
+        """Mount `filename`. Raises FormatError when it is no valid `.gd` file, StorageError when it cannot be read."""
+        self._path = os.path.abspath(os.fspath(filename))
+        self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path)
+        self._info: dict[str, Any] = self._file.info
+        self._matrices = {m.name: m for m in self._file.matrices}
+        if not self._matrices:
+            raise ValueError(f"{self._path}: the file holds no features")
+        if name is not None and name not in self._matrices:
+            raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
+        self._asked = name
+        self._name = name if name is not None else "x" if "x" in self._matrices else next(iter(self._matrices))
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The file, as an absolute path."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The array that calls without a name mean."""
+        return self._name
+
+    @property
+    def names(self) -> list[str]:
+        """All arrays of the file."""
+        return list(self._matrices)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many rows every array has."""
+        return int(self._info["num_nodes"])
+
+    @property
+    def feature_dim(self) -> int:
+        """How many columns the array has; 1 for a vector."""
+        return int(self._matrices[self._name].columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape, as NumPy has it."""
+        m = self._matrices[self._name]
+        return (int(m.rows),) if m.is_vector else (int(m.rows), int(m.columns))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The array's NumPy dtype. bfloat16, which NumPy lacks, is uint16 here; `dtype_name` tells."""
+        name = self.dtype_name
+        return np.dtype(np.uint16 if name == "bfloat16" else name)
+
+    @property
+    def dtype_name(self) -> str:
+        """The dtype on disk by name, "bfloat16" included."""
+        return str(self._matrices[self._name].dtype)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """All that the header says, as a dict."""
+        return dict(self._info)
+
+    def __getitem__(self, name: str) -> FeatureStore:
+        """Return the store with another array in focus: `fs["label"]`."""
+        return FeatureStore(self._path, name)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def get_tensor(self) -> npt.NDArray[Any]:
+        """The whole array as a view of the file: nothing is read until it is touched, nothing is copied.
+
+        The memory is private and copy-on-write: `torch.from_numpy(fs.get_tensor())` does not warn, and a stray write
+        changes neither the file nor what the engine reads. The view keeps the mapping alive after the store is gone.
+        """
+        return self._open().view(self._name)
+
+    def get_data(self, node: int) -> npt.NDArray[Any]:
+        """One row, as a view of the file."""
+        index = as_id(node)
+        if not 0 <= index < self.num_nodes:
+            raise IndexError(f"node id {index} is out of range for {self._path} with {self.num_nodes} nodes")
+        file = self._open()
+        row = file.view(self._name)[index : index + 1]
+        file.check()
+        return row.reshape(-1)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the file. Arrays that were handed out stay valid; calls raise ValueError from now on."""
+        self._file = None
+
+    def __enter__(self) -> FeatureStore:
+        """Return self: `with gz.FeatureStore(path) as fs:`."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.num_nodes
+
+    def __reduce__(self) -> tuple[type[FeatureStore], tuple[str, str | None]]:
+        """Pickle as the path: a worker mounts the same file."""
+        return (FeatureStore, (self._path, self._asked))
+
+    def __repr__(self) -> str:
+        """Say what it is: `FeatureStore('x.gd', 'x', shape=(4, 2), dtype=float32, 12.3 KB)`."""
+        state = "" if self._file is not None else ", closed"
+        others = [n for n in self._matrices if n != self._name]
+        more = f", also {', '.join(map(repr, others))}" if others else ""
+        return (
+            f"FeatureStore({os.path.basename(self._path)!r}, {self._name!r}, shape={self.shape}, "
+            f"dtype={self.dtype_name}{more}, {format_size(self._info['file_bytes'])}{state})"
+        )
+
+    def _open(self) -> _core.FeatureFile:
+        if self._file is None:
+            raise ValueError(f"{self._path}: the store is closed")
+        return self._file

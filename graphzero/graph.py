@@ -1,0 +1,156 @@
+"""A mounted topology: the graph as rows of neighbours, straight from the file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._ids import IdArray, as_id, as_ids
+from ._sizes import format_size
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """A graph in a `.gl` file, mounted in no time whatever its size.
+
+    Nothing is loaded: rows are read where they lie, the operating system keeps the busy ones in RAM. The object is
+    safe to use from many threads at once, survives fork, and pickles as its path.
+
+    >>> import graphzero as gz
+    >>> g = gz.Graph("graph.gl")  # doctest: +SKIP
+    >>> g.num_nodes, g.num_edges  # doctest: +SKIP
+    (2708, 10556)
+    """
+
+    def __init__(self, filename: str | os.PathLike[str]) -> None:
+        """Mount `filename`. Raises FormatError when it is no valid `.gl` file, StorageError when it cannot be read."""
+        self._path = os.path.abspath(os.fspath(filename))
+        self._topology: _core.Topology | None = _core.Topology.open(self._path)
+        self._info: dict[str, Any] = self._topology.info
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The file, as an absolute path."""
+        return self._path
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes the graph has; ids are 0 to num_nodes - 1."""
+        return int(self._info["num_nodes"])
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges each direction of the file stores (an undirected edge counts twice)."""
+        return int(self._info["num_edges"])
+
+    @property
+    def direction(self) -> str:
+        """Which rows the file has: 'out' (targets of a node's edges), 'in' (sources), or 'both'."""
+        return str(self._info["direction"])
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether edges carry weights."""
+        return self._has("weights")
+
+    @property
+    def has_edge_ids(self) -> bool:
+        """Whether the file keeps each edge's number in the source's order."""
+        return self._has("edge_ids")
+
+    @property
+    def has_times(self) -> bool:
+        """Whether edges carry timestamps."""
+        return self._has("times")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the adjacency matrix: (num_nodes, num_nodes)."""
+        return (self.num_nodes, self.num_nodes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the ids that `get_neighbours` shows: int32 where they fit, else int64."""
+        wide = any(a["name"].endswith("indices") and a["dtype"] == "uint64" for a in self._info["arrays"])
+        return np.dtype(np.int64 if wide else np.int32 if self.num_nodes <= 2**31 else np.uint32)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """All that the header says, as a dict."""
+        return dict(self._info)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def get_degree(self, node: int, *, direction: str | None = None) -> int:
+        """How many neighbours `node` has."""
+        return int(self._open().degree(as_id(node), direction))
+
+    def degrees(self, ids: Any = None, *, direction: str | None = None) -> IdArray:
+        """The degrees of `ids` (all nodes when None), as int64."""
+        return self._open().degrees(None if ids is None else as_ids(ids), direction)
+
+    def get_neighbours(self, node: int, *, direction: str | None = None) -> npt.NDArray[Any]:
+        """The neighbours of `node`, ascending: a view of the file, no copy. Writing to it changes nobody's data.
+
+        Ids are int32 where they fit (int64 otherwise), which NumPy and torch both index with.
+        """
+        return self._open().row(as_id(node), direction, "indices")
+
+    def get_weights(self, node: int, *, direction: str | None = None) -> npt.NDArray[np.float32]:
+        """The weights of the edges to `get_neighbours(node)`, in the same order: a view, no copy."""
+        return self._open().row(as_id(node), direction, "weights")
+
+    def get_edge_ids(self, node: int, *, direction: str | None = None) -> npt.NDArray[Any]:
+        """Where the edges to `get_neighbours(node)` stood in the source: a view, no copy."""
+        return self._open().row(as_id(node), direction, "edge_ids")
+
+    def get_times(self, node: int, *, direction: str | None = None) -> npt.NDArray[np.int64]:
+        """The timestamps of the edges to `get_neighbours(node)`, in the same order: a view, no copy."""
+        return self._open().row(as_id(node), direction, "times")
+
+    def csr(self, *, direction: str | None = None) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+        """The whole topology as (indptr, indices), views of the file: row i is indices[indptr[i]:indptr[i + 1]]."""
+        side = direction or ("out" if self.direction in ("out", "both") else "in")
+        return self._open().array(f"{side}.indptr"), self._open().array(f"{side}.indices")
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the file. Arrays that were handed out stay valid; calls raise ValueError from now on."""
+        self._topology = None
+
+    def __enter__(self) -> Graph:
+        """Return self: `with gz.Graph(path) as g:`."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __reduce__(self) -> tuple[type[Graph], tuple[str]]:
+        """Pickle as the path: a worker mounts the same file."""
+        return (Graph, (self._path,))
+
+    def __repr__(self) -> str:
+        """Say what it is: `Graph('graph.gl', num_nodes=4, num_edges=3, direction='out')`."""
+        extras = "".join(f", {n}" for n in ("weights", "times", "edge_ids") if self._has(n))
+        state = "" if self._topology is not None else ", closed"
+        return (
+            f"Graph({os.path.basename(self._path)!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
+            f"direction={self.direction!r}{extras}, {format_size(self._info['file_bytes'])}{state})"
+        )
+
+    def _open(self) -> _core.Topology:
+        if self._topology is None:
+            raise ValueError(f"{self._path}: the graph is closed")
+        return self._topology
+
+    def _has(self, what: str) -> bool:
+        return any(a["name"] in (f"out.{what}", f"in.{what}") for a in self._info["arrays"])

@@ -1,0 +1,42 @@
+// main: runs every TEST, or those whose name contains the first argument.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+
+#include "check.h"
+
+namespace gz::test {
+
+std::vector<Case>& cases() {
+  static std::vector<Case> all;
+  return all;
+}
+
+namespace {
+std::filesystem::path g_folder;
+}
+
+std::string scratch(const std::string& name) { return (g_folder / name).string(); }
+
+}  // namespace gz::test
+
+int main(int argc, char** argv) {
+  using namespace gz::test;
+  std::string pattern = (std::filesystem::temp_directory_path() / "graphzero-core-XXXXXX").string();
+  g_folder = mkdtemp(pattern.data());
+  int passed = 0, failed = 0;
+  for (const Case& test : cases()) {
+    if (argc > 1 && std::string(test.name).find(argv[1]) == std::string::npos) continue;
+    try {
+      test.run();
+      ++passed;
+    } catch (const std::exception& e) {
+      std::printf("FAILED %s\n  %s\n", test.name, e.what());
+      ++failed;
+    }
+  }
+  std::filesystem::remove_all(g_folder);
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed == 0 && passed > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
