@@ -193,7 +193,7 @@ void remove_abandoned_temporaries(const std::string& target) noexcept {
   const std::string folder = folder_of(target);
   DIR* open_folder = opendir(folder.c_str());
   if (open_folder == nullptr) return;
-  const std::string prefix = "." + base_of(target) + kTemporaryMark;
+  const std::string prefix = text(".", base_of(target), kTemporaryMark);
   while (const dirent* entry = readdir(open_folder)) {
     const std::string name = entry->d_name;
     if (name.rfind(prefix, 0) != 0) continue;
