@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._ids import as_id
+from ._ids import as_id, as_ids
+from ._rows import Destination, dtype_name
 from ._sizes import format_size
 
 __all__ = ["FeatureStore"]
@@ -39,6 +40,7 @@ class FeatureStore:
             raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
         self._asked = name
         self._name = name if name is not None else "x" if "x" in self._matrices else next(iter(self._matrices))
+        self._tally = _core.Tally()
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -113,6 +115,49 @@ class FeatureStore:
         file.check()
         return row.reshape(-1)
 
+    def gather(
+        self,
+        ids: Any,
+        out: Any = None,
+        dtype: Any = None,
+        io: str = "auto",
+        *,
+        num_threads: int | None = None,
+        name: str | None = None,
+        as_torch: bool | None = None,
+        pinned: bool = False,
+    ) -> Any:
+        """The rows of `ids` as one contiguous array: what a batch needs.
+
+        Rows that are in RAM are copied; rows that are not are read deep and past the page cache, many at a time,
+        where indexing a mapped array would fault them in one by one. Other Python threads run meanwhile.
+
+        `out` is filled and returned: a NumPy array or a torch tensor (pinned or not) of the right shape and dtype.
+        `dtype="float32"` (or `np.float32`, `torch.float32`) converts float16, bfloat16 and scaled int8 on the way.
+        `io` forces a way: "mmap" the mapping alone, "uring" or "pread" reads alone; all give the same bytes.
+        `name` picks another array of the file. The result is a torch tensor when `ids` is one or `as_torch=True`, in
+        page-locked memory with `pinned=True`, and a NumPy array otherwise.
+
+        Raises IndexError for an id outside the store before anything is read, StorageError when the disk fails.
+
+        >>> x = fs.gather([3, 1, 3])  # doctest: +SKIP
+        >>> fs.gather(ids, out=batch)  # doctest: +SKIP
+        """
+        matrix = self._matrix(name)
+        rows = as_ids(ids)
+        wanted = dtype_name(dtype)
+        target = Destination.of(out, ids, as_torch, pinned)
+        room = target.room(matrix, len(rows), wanted)
+        found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, num_threads or 0, self._tally)
+        return target.result(found, wanted or matrix.dtype)
+
+    def stats(self) -> dict[str, Any]:
+        """What this store's gathers did so far: rows, how many came from the mapping, bytes useful and read, seconds.
+
+        `bytes_read / bytes_useful` is the read amplification; seconds are summed over threads.
+        """
+        return dict(self._tally.read())
+
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -144,6 +189,13 @@ class FeatureStore:
             f"FeatureStore({os.path.basename(self._path)!r}, {self._name!r}, shape={self.shape}, "
             f"dtype={self.dtype_name}{more}, {format_size(self._info['file_bytes'])}{state})"
         )
+
+    def _matrix(self, name: str | None) -> _core.Matrix:
+        if name is None:
+            return self._matrices[self._name]
+        if name not in self._matrices:
+            raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
+        return self._matrices[name]
 
     def _open(self) -> _core.FeatureFile:
         if self._file is None:

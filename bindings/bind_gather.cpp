@@ -1,0 +1,109 @@
+// bind_gather: rows -> NumPy arrays, the tally of a store.
+#include <mutex>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "bindings.h"
+#include "gather/gather.h"
+
+namespace gz::bindings {
+namespace {
+
+// A writable, contiguous run of bytes that Python owns; graphzero/features.py checks dtype and shape.
+using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// What the gathers of one store did in all. Any number of threads add to it.
+struct Tally {
+  std::mutex mutex;
+  GatherStats stats;  // guarded by mutex
+  void add(const GatherStats& one) {
+    std::lock_guard lock(mutex);
+    stats.add(one);
+  }
+};
+
+nb::dict as_dict(const GatherStats& s) {
+  nb::dict d;
+  d["rows"] = s.rows;
+  d["rows_mapped"] = s.rows_mapped;
+  d["rows_cached"] = s.rows_cached;
+  d["bytes_useful"] = s.bytes_useful;
+  d["bytes_read"] = s.bytes_read;
+  d["reads"] = s.reads;
+  d["read_seconds"] = s.read_seconds;
+  d["copy_seconds"] = s.copy_seconds;
+  return d;
+}
+
+GatherOptions parse_options(const std::string& io, int threads, const std::optional<std::string>& dtype) {
+  GatherOptions options;
+  options.io = io_from_name(io);
+  options.threads = resolve_threads(threads);
+  if (dtype) {
+    options.out_dtype = dtype_from_name(*dtype);
+    if (!options.out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', expected the name of a dtype or None");
+  }
+  return options;
+}
+
+// Where a gather writes: the caller's memory or a pooled buffer that becomes an array.
+class Destination {
+ public:
+  Destination(const Matrix& matrix, size_t rows, const GatherOptions& options, std::optional<Bytes>& out)
+      : matrix_(matrix), rows_(rows), dtype_(gathered_dtype(matrix, options)) {
+    const uint64_t bytes = rows * gathered_row_bytes(matrix, options);
+    if (!out) {
+      buffer_ = BufferPool::take(bytes);
+      data_ = buffer_->data();
+      return;
+    }
+    if (out->size() != bytes) fail<ArgumentError>("out has ", out->size(), " bytes, expected ", bytes);
+    data_ = reinterpret_cast<std::byte*>(out->data());
+  }
+
+  std::byte* data() const { return data_; }
+  std::optional<Array> array() const {
+    if (!buffer_) return std::nullopt;
+    const auto columns = static_cast<size_t>(matrix_.columns);
+    if (matrix_.is_vector) return array_over(data_, {rows_}, dlpack_dtype(dtype_), buffer_);
+    return array_over(data_, {rows_, columns}, dlpack_dtype(dtype_), buffer_);
+  }
+
+ private:
+  const Matrix& matrix_;
+  size_t rows_;
+  DType dtype_;
+  std::shared_ptr<Buffer> buffer_;
+  std::byte* data_ = nullptr;
+};
+
+std::optional<Array> gather_rows(const FeatureFile& file, const std::string& name, const Ids& ids,
+                                 std::optional<Bytes> out, const std::optional<std::string>& dtype,
+                                 const std::string& io, int threads, Tally* tally) {
+  const Matrix& matrix = file.matrix(name);
+  const GatherOptions options = parse_options(io, threads, dtype);
+  check_row_ids(file, matrix, span_of(ids));  // before the buffer is taken
+  const Destination destination(matrix, ids.size(), options, out);
+  PyProgress progress{nb::none()};
+  GatherStats stats;
+  {
+    nb::gil_scoped_release release;
+    gather(file, matrix, span_of(ids), destination.data(), options, &stats, &progress);
+  }
+  if (tally != nullptr) tally->add(stats);
+  return destination.array();
+}
+
+}  // namespace
+
+void bind_gather(nb::module_& m) {
+  nb::class_<Tally>(m, "Tally").def(nb::init<>()).def("read", [](Tally& t) {
+    std::lock_guard lock(t.mutex);
+    return as_dict(t.stats);
+  });
+  m.def("gather", &gather_rows, nb::arg("file"), nb::arg("name"), nb::arg("ids"),
+        nb::arg("out").noconvert() = nb::none(), nb::arg("dtype") = nb::none(), nb::arg("io") = "auto",
+        nb::arg("threads") = 0, nb::arg("tally") = nb::none());
+}
+
+}  // namespace gz::bindings
