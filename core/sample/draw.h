@@ -1,0 +1,105 @@
+// draw: the random choices that every sampler makes in a row: distinct positions, weighted positions; and the check of
+// ids that come from a user.
+//
+// Everything here is a pure function of the Random it is given, so callers decide with their keys what depends on what.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "storage/topology.h"
+
+namespace gz {
+
+// Throws IndexError for the first id that is no node, before any work is done with the others.
+void check_ids(std::span<const int64_t> ids, uint64_t num_nodes, const std::string& path);
+
+// Positions seen so far, for draws too long to look back through. Kept between rows: clearing costs what was put in.
+class PositionSet {
+ public:
+  void begin(size_t most);       // empty, with room for `most`
+  bool insert(uint64_t position);  // false when it was there
+
+ private:
+  std::vector<uint64_t> slots_;
+  size_t mask_ = 0;
+};
+
+// `count` distinct positions out of [0, n), count <= n, into `out`: Robert Floyd's method, in O(count) whatever n is.
+// Every set is equally likely; the order within the set is not random. `seen` is scratch.
+template <class Position>
+void draw_distinct(Random& random, uint64_t n, size_t count, Position* out, PositionSet& seen) {
+  constexpr size_t kLookBack = 64;  // up to here a linear look-back beats any set
+  if (count <= kLookBack) {
+    for (size_t j = 0; j < count; ++j) {
+      const uint64_t last = n - count + j;
+      const auto drawn = static_cast<Position>(random.below(last + 1));
+      bool repeat = false;
+      for (size_t i = 0; i < j; ++i) repeat |= out[i] == drawn;
+      out[j] = repeat ? static_cast<Position>(last) : drawn;  // `last` itself cannot have been drawn before
+    }
+    return;
+  }
+  seen.begin(count);
+  for (size_t j = 0; j < count; ++j) {
+    const uint64_t last = n - count + j;
+    uint64_t drawn = random.below(last + 1);
+    if (!seen.insert(drawn)) {
+      drawn = last;
+      seen.insert(drawn);
+    }
+    out[j] = static_cast<Position>(drawn);
+  }
+}
+
+// The total of a row's running sums; 0 for an empty row. Throws FormatError when it is no finite number.
+double total_weight(std::span<const double> cumulative, const std::string& path);
+
+// One position of a row by weight, given the running sums of its weights and their total > 0: a binary search. The
+// chance of a position is its share of the total to within 2^-53, so a weight of zero is never drawn.
+inline size_t draw_weighted(Random& random, std::span<const double> cumulative) {
+  const double total = cumulative.back(), target = random.unit() * total;
+  const auto at = std::upper_bound(cumulative.begin(), cumulative.end(), target);
+  if (at != cumulative.end()) [[likely]] {
+    return static_cast<size_t>(at - cumulative.begin());
+  }
+  return static_cast<size_t>(std::lower_bound(cumulative.begin(), cumulative.end(), total) - cumulative.begin());
+}
+
+// The running sums of one row: the file's own, or summed here (O(degree)) where the file keeps only weights, as those
+// from GraphZero 0.2 do. The span is valid until the next call.
+class RowWeights {
+ public:
+  template <class Csr>
+  std::span<const double> of(const Csr& csr, typename Csr::Row row) {
+    if (csr.cumulative != nullptr) return {csr.cumulative + row.begin, static_cast<size_t>(row.degree())};
+    sums_.resize(static_cast<size_t>(row.degree()));
+    double sum = 0;
+    for (size_t i = 0; i < sums_.size(); ++i) {
+      const double weight = csr.weights[row.begin + i];
+      if (weight > 0) sum += weight;  // such files were never checked for negatives and NaN
+      sums_[i] = sum;
+    }
+    return sums_;
+  }
+
+ private:
+  std::vector<double> sums_;
+};
+
+// Throws ArgumentError where a topology has no weights to draw by.
+template <class Csr>
+void need_weights(const Csr& csr) {
+  if (csr.weights == nullptr && csr.cumulative == nullptr) {
+    fail<ArgumentError>(csr.file->path(), ": edges have no weights: compile the graph with weights to sample by them");
+  }
+}
+
+}  // namespace gz

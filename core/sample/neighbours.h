@@ -1,0 +1,69 @@
+// neighbours: multi-hop neighbourhoods of seed nodes, relabelled into one subgraph (PyG's contract).
+//
+// What is drawn for a node depends on (options.seed, hop, node) alone, and on the seed's index too where subgraphs are
+// disjoint: never on threads, batch order, or what else is in the batch. Any number of threads may call at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/memory.h"
+#include "storage/topology.h"
+
+namespace gz {
+
+enum class Choice {
+  kUniform,  // each expanded node draws its neighbours by itself
+  kLabor,    // nodes of a hop share one random number per neighbour, so they agree on whom to take (LABOR-0)
+};
+enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
+enum class TopologyIo {
+  kAuto,  // pages that are not in RAM are requested ahead, many at a time
+  kMmap,  // plain page faults, one at a time: what kAuto is measured against
+};
+
+struct SampleOptions {
+  std::vector<int64_t> fanouts;  // one a hop; -1 takes all neighbours
+  bool replace = false;
+  bool weighted = false;  // by the file's edge weights
+  bool disjoint = false;  // one tree a seed: nodes are told apart by (seed index, node). Times imply it
+  Choice choice = Choice::kUniform;
+  Temporal temporal = Temporal::kUniform;
+  Direction direction = Direction::kNone;  // kNone: the file's first
+  bool edge_ids = true;  // false: `edge` holds positions even where the file keeps the user's own ids (one read less)
+  uint64_t seed = 0;
+  int threads = 1;
+  TopologyIo io = TopologyIo::kAuto;
+};
+
+// int64 values in pooled memory; copies share it.
+struct Int64Array {
+  std::shared_ptr<Buffer> buffer;
+  size_t size = 0;
+  int64_t* data() const { return buffer ? buffer->as<int64_t>() : nullptr; }
+  std::span<int64_t> span() const { return {data(), size}; }
+};
+
+struct SampledSubgraph {
+  Int64Array node;        // seeds in input order (repeats kept), then new nodes in the order they were met
+  Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
+  Int64Array edge;        // the user's edge ids where the file keeps them, else positions in the file's rows
+  Int64Array batch;       // the seed index of each node; empty unless disjoint
+  std::vector<int64_t> num_sampled_nodes;  // hops + 1 numbers, the first is the number of seeds
+  std::vector<int64_t> num_sampled_edges;  // one a hop
+
+  std::span<int64_t> row() const { return edge_index.span().first(edge_index.size / 2); }
+  std::span<int64_t> col() const { return edge_index.span().subspan(edge_index.size / 2); }
+};
+
+// Throws ArgumentError for options that make no sense together or for this file: before any seed is looked at.
+void check_options(const Topology& topology, const SampleOptions& options, bool with_times);
+
+// The subgraph around `seeds`. `times` is empty, or holds one number a seed: only edges of that time or earlier are
+// taken. Throws IndexError for a seed that is no node, FormatError for a damaged file.
+SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
+                                  std::span<const int64_t> times, const SampleOptions& options);
+
+}  // namespace gz
