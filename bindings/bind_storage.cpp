@@ -6,6 +6,14 @@
 #include "storage/verify.h"
 
 namespace gz::bindings {
+
+Direction parse_direction(const std::optional<std::string>& name) {
+  if (!name) return Direction::kNone;
+  if (*name == "out") return Direction::kOut;
+  if (*name == "in") return Direction::kIn;
+  fail<ArgumentError>("direction is '", *name, "', expected 'out' or 'in'");
+}
+
 namespace {
 
 uint64_t checked_id(int64_t id, uint64_t count, const std::string& path) {
@@ -13,13 +21,6 @@ uint64_t checked_id(int64_t id, uint64_t count, const std::string& path) {
     fail<IndexError>("node id ", id, " is out of range for ", path, " with ", count, " nodes");
   }
   return static_cast<uint64_t>(id);
-}
-
-Direction parse_direction(const std::optional<std::string>& name) {
-  if (!name) return Direction::kNone;
-  if (*name == "out") return Direction::kOut;
-  if (*name == "in") return Direction::kIn;
-  fail<ArgumentError>("direction is '", *name, "', expected 'out' or 'in'");
 }
 
 // A view of elements [begin, end) of a row array, over the users' copy-on-write mapping.

@@ -16,6 +16,7 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "format/container.h"
 #include "format/dtype.h"
 
 namespace nb = nanobind;
@@ -24,6 +25,7 @@ namespace gz::bindings {
 
 void bind_base(nb::module_& m);
 void bind_storage(nb::module_& m);
+void bind_sample(nb::module_& m);
 void bind_gather(nb::module_& m);
 
 // Ids come as contiguous int64 (graphzero/_ids.py makes them so); the range is checked by the core.
@@ -31,6 +33,9 @@ using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cp
 inline std::span<const int64_t> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
 
 using Array = nb::ndarray<nb::numpy>;
+
+// 'out', 'in', or None for the file's first.
+Direction parse_direction(const std::optional<std::string>& name);
 
 // nanobind's tag of one of our dtypes. bfloat16 has no NumPy type: it crosses as uint16 and Python knows better.
 nb::dlpack::dtype dlpack_dtype(DType dtype);

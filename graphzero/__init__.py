@@ -9,6 +9,7 @@ from __future__ import annotations
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .sampling import Generator, Subgraph
 
 __version__ = "1.0.0"
 
@@ -16,9 +17,11 @@ __all__ = [
     "BudgetError",
     "FeatureStore",
     "FormatError",
+    "Generator",
     "Graph",
     "GraphZeroError",
     "InputError",
     "StorageError",
+    "Subgraph",
     "__version__",
 ]

@@ -24,7 +24,7 @@ void check_ids(std::span<const int64_t> ids, uint64_t num_nodes, const std::stri
 // Positions seen so far, for draws too long to look back through. Kept between rows: clearing costs what was put in.
 class PositionSet {
  public:
-  void begin(size_t most);       // empty, with room for `most`
+  void begin(size_t most);         // empty, with room for `most`
   bool insert(uint64_t position);  // false when it was there
 
  private:
