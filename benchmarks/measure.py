@@ -1,0 +1,91 @@
+"""What every benchmark shares: the machine in words, best-of timing, peers in their own interpreter, cold caches.
+
+A speed here is a ratio to a peer or to a plain version in the same run, best of several: machines differ and are noisy,
+ratios less so. Each benchmark prints a table for people and, with --json PATH, the same figures for scripts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def machine(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
+    """What the figures were measured on."""
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?")
+    memory = next((int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory / 1e9, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "read_ahead_kb": _read_ahead(folder),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def best_of(repeat: int, work: Callable[[], Any]) -> float:
+    """The least seconds of `repeat` runs."""
+    best = float("inf")
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def run_peer(python: str, code: str, *arguments: object) -> Any:
+    """Run `code` under another interpreter and return the JSON of its last output line."""
+    command = [python, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{python} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def drop_caches() -> None:
+    """Empty the page cache: needs root."""
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def show(title: str, rows: list[tuple[str, str, str]], folder: str | os.PathLike[str] = ".") -> None:
+    """Print a table of (what, figure, against)."""
+    where = machine(folder)
+    print(f"\n{title}")
+    print(
+        f"  {where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB, Linux {where['kernel']}, {where['date']}"
+    )
+    width = max(len(row[0]) for row in rows)
+    middle = max(len(row[1]) for row in rows)
+    for what, figure, against in rows:
+        print(f"  {what:<{width}}  {figure:>{middle}}  {against}")
+
+
+def save(path: str | None, figures: dict[str, Any], folder: str | os.PathLike[str] = ".") -> None:
+    """Write the figures and the machine as JSON."""
+    if path:
+        Path(path).write_text(json.dumps({"machine": machine(folder), "figures": figures}, indent=2) + "\n")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _read_ahead(folder: str | os.PathLike[str]) -> int | None:
+    device = os.stat(folder).st_dev
+    path = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    for candidate in (path / "queue/read_ahead_kb", path.resolve().parent / "queue/read_ahead_kb"):
+        if candidate.exists():
+            return int(candidate.read_text())
+    return None
