@@ -1,8 +1,39 @@
 // bind_sample: multi-hop neighbourhoods, and the keys that seeds are made of.
+#include "base/error.h"
 #include "base/random.h"
 #include "bindings.h"
+#include "sample/neighbours.h"
 
 namespace gz::bindings {
+namespace {
+
+// One of `names`, by position; throws ArgumentError that lists them.
+template <class Enum>
+Enum parse_choice(const char* what, const std::string& name,
+                  std::initializer_list<std::pair<const char*, Enum>> names) {
+  std::string known;
+  for (const auto& [text, value] : names) {
+    if (name == text) return value;
+    known += (known.empty() ? "'" : " or '") + std::string(text) + "'";
+  }
+  fail<ArgumentError>(what, " is '", name, "', expected ", known);
+}
+
+Array vector_of(const Int64Array& array) {
+  if (!array.buffer) return Result<int64_t>(0).array({size_t{0}});
+  return array_over(array.data(), {array.size}, nb::dtype<int64_t>(), array.buffer);
+}
+
+nb::tuple as_tuple(const SampledSubgraph& s) {
+  const size_t edges = s.edge.size;
+  const auto buffer = s.edge_index.buffer ? s.edge_index.buffer : BufferPool::take(1);
+  nb::object batch = nb::none();
+  if (s.batch.buffer) batch = nb::cast(vector_of(s.batch));
+  return nb::make_tuple(vector_of(s.node), array_over(buffer->data(), {size_t{2}, edges}, nb::dtype<int64_t>(), buffer),
+                        vector_of(s.edge), batch, s.num_sampled_nodes, s.num_sampled_edges);
+}
+
+}  // namespace
 
 void bind_sample(nb::module_& m) {
   m.def(
@@ -13,6 +44,36 @@ void bind_sample(nb::module_& m) {
         return key;
       },
       nb::arg("seed"), nb::arg("words"));
+  m.def(
+      "sample_neighbours",
+      [](const Topology& topology, const Ids& seeds, const std::vector<int64_t>& fanouts, bool replace, bool weighted,
+         bool disjoint, const std::optional<Ids>& times, const std::string& temporal, const std::string& method,
+         const std::optional<std::string>& direction, uint64_t seed, int threads, const std::string& io) {
+        SampleOptions options;
+        options.fanouts = fanouts;
+        options.replace = replace;
+        options.weighted = weighted;
+        options.disjoint = disjoint || times.has_value();
+        options.choice =
+            parse_choice<Choice>("method", method, {{"uniform", Choice::kUniform}, {"labor", Choice::kLabor}});
+        options.temporal =
+            parse_choice<Temporal>("temporal", temporal, {{"uniform", Temporal::kUniform}, {"last", Temporal::kLast}});
+        options.io = parse_choice<TopologyIo>("io", io, {{"auto", TopologyIo::kAuto}, {"mmap", TopologyIo::kMmap}});
+        options.direction = parse_direction(direction);
+        options.seed = seed;
+        options.threads = threads;
+        SampledSubgraph subgraph;
+        {
+          nb::gil_scoped_release release;
+          if (times) check_options(topology, options, true);  // also where there are no seeds, and so no times
+          subgraph = sample_neighbours(topology, span_of(seeds), times ? span_of(*times) : std::span<const int64_t>(),
+                                       options);
+        }
+        return as_tuple(subgraph);
+      },
+      nb::arg("topology"), nb::arg("seeds"), nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"),
+      nb::arg("disjoint"), nb::arg("times").none(), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none(),
+      nb::arg("seed"), nb::arg("threads"), nb::arg("io"));
 }
 
 }  // namespace gz::bindings

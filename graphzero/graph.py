@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from . import _core
 from ._ids import IdArray, as_id, as_ids
 from ._sizes import format_size
+from .sampling import Subgraph, resolve_seed
 
 __all__ = ["Graph"]
 
@@ -119,6 +121,84 @@ class Graph:
         """The whole topology as (indptr, indices), views of the file: row i is indices[indptr[i]:indptr[i + 1]]."""
         side = direction or ("out" if self.direction in ("out", "both") else "in")
         return self._open().array(f"{side}.indptr"), self._open().array(f"{side}.indices")
+
+    # -- sampling -----------------------------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        seeds: Any,
+        fanouts: Sequence[int],
+        *,
+        replace: bool = False,
+        weighted: bool = False,
+        disjoint: bool = False,
+        time: Any = None,
+        temporal: str = "uniform",
+        direction: str | None = None,
+        method: str = "uniform",
+        seed: Any = None,
+        num_threads: int | None = None,
+    ) -> Subgraph:
+        """Sample the neighbourhood of `seeds`, one hop for each number in `fanouts`, as one relabelled subgraph.
+
+        A hop takes up to `fanouts[hop]` edges of every node that the hop before met first; -1 takes all. Without
+        `replace` they are different edges, and a node with fewer gives all it has, in order.
+
+        - `weighted`: edges are drawn by the file's weights; an edge of weight zero never is.
+        - `disjoint`: every seed gets a tree of its own, even where trees share nodes; `batch` tells them apart.
+        - `time`: one number a seed (or one for all): only edges whose time is no later are taken, on every hop; implies
+          `disjoint`. Of those, `temporal="uniform"` draws any and `"last"` takes the latest.
+        - `method="labor"`: layer-neighbour sampling. For each node by itself it is the same draw as "uniform", but
+          nodes of a hop prefer the same neighbours, so a batch has fewer nodes to fetch features for. It reads whole
+          rows, so its time grows with the degree.
+        - `seed`: an int, a `gz.Generator`, a NumPy or a torch generator; None is different every time. The same seed
+          gives the same subgraph for any number of threads; what is drawn for a node does not depend on the other
+          seeds of the batch unless it is disjoint, where a seed's index counts.
+
+        Raises IndexError for a seed that is no node and ValueError for arguments that make no sense, before any work.
+
+        >>> import graphzero as gz
+        >>> g = gz.Graph("graph.gl")  # doctest: +SKIP
+        >>> g.sample([0, 5], [15, 10, 5], seed=7)  # doctest: +SKIP
+        Subgraph(num_nodes=531, num_edges=744, num_hops=3)
+        """
+        return self._sample(
+            seeds, fanouts, replace, weighted, disjoint, time, temporal, direction, method, seed, num_threads, "auto"
+        )
+
+    def _sample(
+        self,
+        seeds: Any,
+        fanouts: Sequence[int],
+        replace: bool,
+        weighted: bool,
+        disjoint: bool,
+        time: Any,
+        temporal: str,
+        direction: str | None,
+        method: str,
+        seed: Any,
+        num_threads: int | None,
+        io: str,
+    ) -> Subgraph:
+        """Sample with `io="mmap"` to leave cold pages to plain faults: what the look-ahead is measured against."""
+        ids = as_ids(seeds, "seeds")
+        node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_neighbours(
+            self._open(),
+            ids,
+            [as_id(f, "a fanout") for f in fanouts],
+            replace,
+            weighted,
+            disjoint,
+            None if time is None else np.ascontiguousarray(np.broadcast_to(as_ids(time, "time"), ids.shape)),
+            temporal,
+            method,
+            direction,
+            resolve_seed(seed),
+            0 if num_threads is None else as_id(num_threads, "num_threads"),
+            io,
+        )
+        return Subgraph(node, edge_index[0], edge_index[1], edge, batch, num_nodes, num_edges, edge_index)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,185 @@
+// choose: which edges of one row a hop takes. The rules of replace, weighted, temporal and layer-neighbour sampling are
+// here and nowhere else.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sample/draw.h"
+#include "sample/neighbours.h"
+#include "sample/weighted.h"
+
+namespace gz {
+
+// A row as a hop sees it: all its edges, or the earliest `population` of them by time.
+struct HopRow {
+  uint64_t begin = 0, degree = 0, population = 0;
+};
+
+// Memory that drawing needs, one a worker, kept between rows.
+struct ChooseScratch {
+  PositionSet seen;
+  RowWeights weights;
+  WeightedScratch weighted;
+  std::vector<double> sums;
+  std::vector<std::pair<uint64_t, uint64_t>> heap;
+};
+
+template <class Csr>
+class RowChooser {
+ public:
+  RowChooser(const Csr& csr, const SampleOptions& options, size_t hop, bool timed)
+      : csr_(csr),
+        options_(options),
+        timed_(timed),
+        all_(options.fanouts[hop] < 0),
+        fanout_(all_ ? 0 : static_cast<uint64_t>(options.fanouts[hop])),
+        key_(make_key(options.seed, hop)) {}
+
+  // Reads the row's bounds and, where edges have times, how many are no later than `time`.
+  HopRow measure(uint64_t node, int64_t time) const {
+    const auto row = csr_.row(node);
+    HopRow hop_row{row.begin, row.degree(), row.degree()};
+    if (timed_) hop_row.population = no_later_than(hop_row, time);
+    return hop_row;
+  }
+
+  // How many positions choose() gives: exactly where `exact()`, at most otherwise.
+  uint64_t most(const HopRow& row) const {
+    if (all_ || row.population == 0) return row.population;
+    return options_.replace ? fanout_ : std::min(fanout_, row.population);
+  }
+  bool exact() const { return !options_.weighted; }  // weights may be zero
+
+  // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint.
+  size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch) const {
+    const uint64_t skip = skipped(row), population = row.population - skip;
+    if (population == 0 || (fanout_ == 0 && !all_)) return 0;
+    const bool take_all = all_ || (!options_.replace && fanout_ >= population);
+    const auto count = static_cast<size_t>(fanout_);
+    uint64_t key = absorb(key_, node);
+    if (options_.disjoint) key = absorb(key, batch);
+    Random random(key);
+    size_t chosen = count;
+    if (options_.weighted) {
+      chosen = choose_weighted(random, row, skip, take_all, out, scratch);
+    } else if (take_all) {
+      chosen = static_cast<size_t>(population);
+      for (size_t i = 0; i < chosen; ++i) out[i] = static_cast<int64_t>(i);
+    } else if (options_.replace) {
+      for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(random.below(population));
+    } else if (options_.choice == Choice::kLabor) {
+      choose_labor(row, count, out, scratch);
+    } else {
+      choose_distinct(random, population, count, out, scratch);
+    }
+    to_positions(row, skip, out, chosen);
+    return chosen;
+  }
+
+ private:
+  // Ranks by time that "last" leaves out.
+  uint64_t skipped(const HopRow& row) const {
+    const bool last = timed_ && options_.temporal == Temporal::kLast && !all_;
+    return last && row.population > fanout_ ? row.population - fanout_ : 0;
+  }
+
+  uint64_t position_by_time(const HopRow& row, uint64_t rank) const {
+    const uint64_t offset = csr_.by_time(row.begin + rank);
+    if (offset >= row.degree) [[unlikely]] {
+      csr_.file->check();
+      fail<FormatError>(csr_.file->path(), ": by_time[", row.begin + rank, "] = ", offset, " is past a row of ",
+                        row.degree, ": the file is damaged, see graphzero verify");
+    }
+    return row.begin + offset;
+  }
+
+  uint64_t no_later_than(const HopRow& row, int64_t time) const {
+    uint64_t low = 0, high = row.degree;
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (csr_.times[position_by_time(row, middle)] <= time) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  void to_positions(const HopRow& row, uint64_t skip, int64_t* out, size_t count) const {
+    if (timed_) {
+      for (size_t i = 0; i < count; ++i) {
+        out[i] = static_cast<int64_t>(position_by_time(row, skip + static_cast<uint64_t>(out[i])));
+      }
+    } else {
+      const auto begin = static_cast<int64_t>(row.begin);
+      for (size_t i = 0; i < count; ++i) out[i] += begin;
+    }
+  }
+
+  void choose_distinct(Random& random, uint64_t population, size_t count, int64_t* out, ChooseScratch& scratch) const {
+    if (count <= 64 && population <= UINT32_MAX) {  // 32-bit look-backs: half the compares of 64-bit ones
+      uint32_t drawn[64];
+      draw_distinct(random, population, count, drawn, scratch.seen);
+      for (size_t i = 0; i < count; ++i) out[i] = drawn[i];
+    } else {
+      draw_distinct(random, population, count, out, scratch.seen);
+    }
+  }
+
+  size_t choose_weighted(Random& random, const HopRow& row, uint64_t skip, bool take_all, int64_t* out,
+                         ChooseScratch& scratch) const {
+    const auto sums =
+        timed_ ? sums_by_time(row, skip, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
+    if (!(total_weight(sums, csr_.file->path()) > 0)) return 0;
+    const auto count = static_cast<size_t>(fanout_);
+    if (take_all) return all_weighted(sums, out);
+    if (!options_.replace) return draw_weighted_distinct(random, sums, count, out, scratch.weighted);
+    for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(draw_weighted(random, sums));
+    return count;
+  }
+
+  // Running sums of the edges that are old enough, in order of time. O(population): the file's sums go by position.
+  std::span<const double> sums_by_time(const HopRow& row, uint64_t skip, std::vector<double>& sums) const {
+    sums.resize(static_cast<size_t>(row.population - skip));
+    double sum = 0;
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const double weight = csr_.weights[position_by_time(row, skip + i)];
+      if (weight > 0) sum += weight;
+      sums[i] = sum;
+    }
+    return sums;
+  }
+
+  // LABOR-0 with a fixed size (sequential Poisson sampling): the `count` neighbours whose shared random numbers are
+  // smallest. For one row that is a uniform draw without replacement; rows with common neighbours tend to agree. Reads
+  // the whole row. Equal numbers (a neighbour twice in the row) go by position.
+  void choose_labor(const HopRow& row, size_t count, int64_t* out, ChooseScratch& scratch) const {
+    auto& heap = scratch.heap;  // largest on top
+    heap.clear();
+    for (uint64_t i = 0; i < row.population; ++i) {
+      const std::pair<uint64_t, uint64_t> candidate{absorb(key_, csr_.neighbour(row.begin + i)), i};
+      if (heap.size() < count) {
+        heap.push_back(candidate);
+        std::push_heap(heap.begin(), heap.end());
+      } else if (candidate < heap.front()) {
+        std::pop_heap(heap.begin(), heap.end());
+        heap.back() = candidate;
+        std::push_heap(heap.begin(), heap.end());
+      }
+    }
+    for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(heap[i].second);
+    std::sort(out, out + count);
+  }
+
+  const Csr& csr_;
+  const SampleOptions& options_;
+  const bool timed_, all_;
+  const uint64_t fanout_;
+  const uint64_t key_;
+};
+
+}  // namespace gz

@@ -1,0 +1,70 @@
+// neighbours: the checks, and the dispatch on id width.
+#include "sample/neighbours.h"
+
+#include "base/threads.h"
+#include "sample/draw.h"
+#include "sample/expansion.h"
+
+namespace gz {
+namespace {
+
+constexpr int64_t kMostFanout = int64_t{1} << 31;
+
+void check_combination(const SampleOptions& options, bool with_times) {
+  if (options.fanouts.empty()) fail<ArgumentError>("fanouts is empty, expected one number a hop, as in [15, 10, 5]");
+  for (size_t hop = 0; hop < options.fanouts.size(); ++hop) {
+    if (options.fanouts[hop] < -1 || options.fanouts[hop] >= kMostFanout) {
+      fail<ArgumentError>("fanouts[", hop, "] is ", options.fanouts[hop], ", expected 0 or more, or -1 for all");
+    }
+  }
+  if (options.choice == Choice::kLabor) {
+    const char* other = options.replace    ? "replace=True"
+                        : options.weighted ? "weighted=True"
+                        : with_times       ? "time="
+                        : options.disjoint ? "disjoint=True"
+                                           : nullptr;
+    if (other != nullptr) {
+      fail<ArgumentError>("method 'labor' takes neighbours that nodes share, uniformly and without replacement: ",
+                          "it cannot be combined with ", other);
+    }
+  }
+}
+
+}  // namespace
+
+void check_options(const Topology& topology, const SampleOptions& options, bool with_times) {
+  check_combination(options, with_times);
+  resolve_threads(options.threads);
+  topology.visit(options.direction, [&](const auto& csr) {
+    if (with_times && !csr.has_times()) {
+      fail<ArgumentError>(csr.file->path(), ": edges have no times: compile the graph with times to sample by them");
+    }
+    if (options.weighted) need_weights(csr);
+    if (options.weighted && with_times && csr.weights == nullptr) {
+      fail<ArgumentError>(csr.file->path(), ": edges have sums but no weights, sampling by weight and time needs them");
+    }
+  });
+}
+
+SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
+                                  std::span<const int64_t> times, const SampleOptions& asked) {
+  SampleOptions options = asked;
+  check_options(topology, options, !times.empty());
+  if (!times.empty() && times.size() != seeds.size()) {
+    fail<ArgumentError>("time has ", times.size(), " values for ", seeds.size(), " seeds, expected one a seed");
+  }
+  if (seeds.size() >= kClaim) fail<ArgumentError>(seeds.size(), " seeds, expected below ", kClaim);
+  check_ids(seeds, topology.num_nodes(), topology.file().path());
+  options.disjoint = options.disjoint || !times.empty();
+  options.threads = resolve_threads(options.threads);
+  SampledSubgraph subgraph = topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
+    if constexpr (sizeof(Id) == 4) {
+      if (!options.disjoint) return Expansion<Csr<Id>, true>(csr, seeds, times, options).run();
+    }
+    return Expansion<Csr<Id>, false>(csr, seeds, times, options).run();
+  });
+  topology.file().check();
+  return subgraph;
+}
+
+}  // namespace gz
