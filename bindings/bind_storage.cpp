@@ -166,7 +166,8 @@ void bind_features(nb::module_& m) {
              return array_over(data, {rows, columns}, dlpack_dtype(x.dtype), mapping);
            })
       .def("scale", [](const FeatureFile& f, const std::string& name) -> std::optional<Array> {
-        const ArrayInfo* scale = f.file().container().find(f.matrix(name).name + ".scale");
+        const Container& c = f.file().container();
+        const ArrayInfo* scale = c.scale_of(*c.find(f.matrix(name).name));
         if (scale == nullptr) return std::nullopt;
         return view(f.file(), *scale, 0, scale->rows(), nb::dtype<float>());
       });

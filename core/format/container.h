@@ -64,6 +64,9 @@ struct Container {
   std::vector<ArrayInfo> arrays;
 
   const ArrayInfo* find(std::string_view name) const;
+  // The scale of an int8 feature array (6), null for any other array.
+  const ArrayInfo* scale_of(const ArrayInfo& array) const;
+  bool is_scale(const ArrayInfo& array) const;
 };
 
 // How many header bytes `first_page` announces, so that a reader knows what to hand to parse_header(); throws
@@ -80,7 +83,7 @@ void lay_out(Container& container);
 // The header pages of a container that was laid out, checksum included.
 std::vector<std::byte> serialize_header(const Container& container);
 
-// Schema of a topology (5): what the arrays of each kind must be. Throws FormatError naming the array.
+// Schemas (5, 6): what the arrays of each kind must be. Throws FormatError naming the array.
 void check_schema(const Container& container, const std::string& path);
 
 }  // namespace gz

@@ -75,6 +75,9 @@ Container parse_data(std::span<const std::byte> start, uint64_t file_bytes, cons
   if (code > 3) fail<FormatError>(path, ": (GraphZero 0.2 file) dtype is ", code, ", expected 0 to 3");
   c.num_nodes = load<uint64_t>(start, 16);
   const auto dim = load<uint64_t>(start, 24);
+  if (c.num_nodes > (uint64_t{1} << 60)) {
+    fail<FormatError>(path, ": (GraphZero 0.2 file) num_nodes is ", c.num_nodes, ", expected below 2^60");
+  }
   const auto count = checked_mul(c.num_nodes, dim);
   if (!count) fail<FormatError>(path, ": (GraphZero 0.2 file) ", c.num_nodes, " rows of ", dim, " overflow 64 bits");
   ArrayInfo rows = vector_of(path, "x", kTypes[code], *count, kDataHeader, file_bytes);

@@ -7,6 +7,8 @@
 namespace gz {
 namespace {
 
+constexpr std::string_view kScale = ".scale";
+
 void expect(const Container& c, const std::string& path, const std::string& name, bool required, uint64_t rows,
             std::initializer_list<DType> dtypes) {
   const ArrayInfo* array = c.find(name);
@@ -29,6 +31,13 @@ void expect(const Container& c, const std::string& path, const std::string& name
   }
 }
 
+void expect_together(const Container& c, const std::string& path, const std::string& derived,
+                     const std::string& source) {
+  if (c.find(derived) != nullptr && c.find(source) == nullptr) {
+    fail<FormatError>(path, ": array '", derived, "' is there without '", source, "'");
+  }
+}
+
 void check_topology(const Container& c, const std::string& path) {
   if (c.direction == Direction::kNone) fail<FormatError>(path, ": direction is 0, a topology has 1 to 3");
   if (c.num_nodes > (uint64_t{1} << 62) || c.num_edges > (uint64_t{1} << 62)) {
@@ -45,27 +54,41 @@ void check_topology(const Container& c, const std::string& path) {
     expect(c, path, side + "edge_ids", false, c.num_edges, {DType::kUInt32, DType::kUInt64});
     expect(c, path, side + "times", false, c.num_edges, {DType::kInt64});
     expect(c, path, side + "by_time", false, c.num_edges, {DType::kUInt32, DType::kUInt64});
+    expect_together(c, path, side + "cumulative", side + "weights");
+    expect_together(c, path, side + "by_time", side + "times");
   }
 }
 
-// A feature array "x" of int8 may have "x.scale", one float32 a column; everything else has num_nodes rows.
+// Every array has num_nodes rows but the scales of int8 arrays, which have one number a column.
 void check_features(const Container& c, const std::string& path) {
+  if (c.direction != Direction::kNone) {
+    fail<FormatError>(path, ": direction is ", static_cast<uint32_t>(c.direction), ", features have 0");
+  }
+  if (c.num_nodes > (uint64_t{1} << 62)) {
+    fail<FormatError>(path, ": num_nodes is ", c.num_nodes, ", expected below 2^62");
+  }
   for (const ArrayInfo& array : c.arrays) {
-    const size_t dot = array.name.rfind(".scale");
-    if (dot != std::string::npos && dot > 0 && dot + 6 == array.name.size()) {
-      const ArrayInfo* scaled = c.find(array.name.substr(0, dot));
-      if (scaled != nullptr) {
-        expect(c, path, array.name, true, scaled->columns(), {DType::kFloat32});
-        continue;
-      }
+    if (const ArrayInfo* scale = c.scale_of(array)) {
+      expect(c, path, scale->name, true, array.columns(), {DType::kFloat32});
     }
-    if (array.rows() != c.num_nodes) {
+    if (!c.is_scale(array) && array.rows() != c.num_nodes) {
       fail<FormatError>(path, ": array '", array.name, "' has ", array.rows(), " rows, num_nodes is ", c.num_nodes);
     }
   }
 }
 
 }  // namespace
+
+const ArrayInfo* Container::scale_of(const ArrayInfo& array) const {
+  return array.dtype == DType::kInt8 ? find(array.name + std::string(kScale)) : nullptr;
+}
+
+bool Container::is_scale(const ArrayInfo& array) const {
+  const std::string_view name = array.name;
+  if (!name.ends_with(kScale)) return false;
+  const ArrayInfo* scaled = find(name.substr(0, name.size() - kScale.size()));
+  return scaled != nullptr && scaled->dtype == DType::kInt8;
+}
 
 void check_schema(const Container& c, const std::string& path) {
   if (c.kind == Kind::kTopology) {

@@ -11,10 +11,9 @@ std::shared_ptr<const FeatureFile> FeatureFile::open(const std::string& path) {
   const MountedFile& file = *features->file_;
   const Container& c = file.container();
   for (const ArrayInfo& array : c.arrays) {
-    const std::string& name = array.name;
-    if (name.size() > 6 && name.ends_with(".scale") && c.find(name.substr(0, name.size() - 6)) != nullptr) continue;
+    if (c.is_scale(array)) continue;
     Matrix m;
-    m.name = name;
+    m.name = array.name;
     m.dtype = array.dtype;
     m.rows = array.rows();
     m.columns = array.columns();
@@ -22,7 +21,7 @@ std::shared_ptr<const FeatureFile> FeatureFile::open(const std::string& path) {
     m.row_bytes = array.row_bytes();
     m.offset = array.offset;
     m.data = file.bytes_of(array).data();
-    if (const ArrayInfo* scale = c.find(name + ".scale")) {
+    if (const ArrayInfo* scale = c.scale_of(array)) {
       m.scale = reinterpret_cast<const float*>(file.bytes_of(*scale).data());
     }
     features->matrices_.push_back(std::move(m));
