@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <random>
 
 #include "check.h"
 
@@ -23,8 +24,9 @@ std::string scratch(const std::string& name) { return (g_folder / name).string()
 
 int main(int argc, char** argv) {
   using namespace gz::test;
-  std::string pattern = (std::filesystem::temp_directory_path() / "graphzero-core-XXXXXX").string();
-  g_folder = mkdtemp(pattern.data());
+  std::random_device entropy;
+  g_folder = std::filesystem::temp_directory_path() / ("graphzero-core-" + std::to_string(entropy()));
+  std::filesystem::create_directory(g_folder);
   int passed = 0, failed = 0;
   for (const Case& test : cases()) {
     if (argc > 1 && std::string(test.name).find(argv[1]) == std::string::npos) continue;
