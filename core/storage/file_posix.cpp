@@ -41,7 +41,7 @@ std::string folder_of(const std::string& path) {
 }
 
 File File::open(const std::string& path, Caching caching) {
-  int flags = O_RDONLY | O_CLOEXEC;
+  int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // the last: a named pipe must be refused, not waited for
 #ifdef O_DIRECT
   if (caching == Caching::kDirect) flags |= O_DIRECT;
 #endif

@@ -1,5 +1,6 @@
 // mapping_posix: mmap on Linux and macOS, and the guard that turns SIGBUS in our pages into an error.
 #ifndef _WIN32
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ namespace gz {
 
 // A node of a list that only grows; a node whose mapping is gone is used again. The handler reads it without locks.
 struct Mapping::Guard {
-  std::atomic<uintptr_t> begin{0}, end{0};  // begin == end: free
+  std::atomic<uintptr_t> begin{0}, end{0};  // end == 0: free
   std::atomic<int> protection{PROT_READ};
   std::atomic<bool> damaged{false};
   Guard* next = nullptr;  // immutable once linked
@@ -26,15 +27,39 @@ namespace {
 std::atomic<Mapping::Guard*> g_guards{nullptr};
 std::mutex g_guards_mutex;  // taken by map() and ~Mapping(), never by the handler
 struct sigaction g_previous;
+std::atomic<uintptr_t> g_foreign{0};  // the last address that was not ours, and how often in a row
+std::atomic<int> g_foreign_repeats{0};
+
+// 4 KiB on x86-64, 16 KiB on Apple silicon, up to 64 KiB on other ARM machines. Read before the handler can run.
+uintptr_t system_page() {
+  static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+// A part of a mapping in whole pages, as madvise and mincore want it.
+struct Pages {
+  size_t start, bytes;
+};
+Pages whole_pages(size_t offset, size_t bytes, size_t size) {
+  const size_t start = offset & ~(system_page() - 1);
+  const size_t end = bytes > size - offset ? size : offset + bytes;
+  return {start, end - start};
+}
+
+// The signal is blocked while its handler runs: it is delivered again, and ends the process, on return.
+void fall_to_default(int signal_number) {
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
 
 // Async-signal-safe: atomics and one mmap system call. The rest of the mapping becomes zero pages, so that a truncated
 // file costs one signal and not one a page; the kernels then see zeros, finish, and check() throws.
 void on_sigbus(int signal_number, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   for (Mapping::Guard* g = g_guards.load(std::memory_order_acquire); g != nullptr; g = g->next) {
-    const uintptr_t begin = g->begin.load(std::memory_order_acquire), end = g->end.load(std::memory_order_acquire);
-    if (address < begin || address >= end) continue;
-    const uintptr_t page = address & ~uintptr_t{4095};
+    const uintptr_t end = g->end.load(), begin = g->begin.load();
+    if (address < begin || address >= end || g->end.load() != end) continue;  // the last: freed and reused meanwhile
+    const uintptr_t page = address & ~(system_page() - 1);
     const int saved = errno;
     void* got = mmap(reinterpret_cast<void*>(page), end - page, g->protection.load(),
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -43,14 +68,27 @@ void on_sigbus(int signal_number, siginfo_t* info, void* context) {
     g->damaged.store(true, std::memory_order_release);
     return;
   }
-  // Not ours: do what would have been done without us.
+  // Not ours: do what would have been done without us. A handler that was put in front of us and falls back to us must
+  // not go round for ever: where it does not help, the default ends the process.
+  const bool again = g_foreign.exchange(address) == address;
+  const int repeats = again ? g_foreign_repeats.load() + 1 : 0;
+  g_foreign_repeats = repeats;
+  if (repeats > 2) {
+    fall_to_default(signal_number);
+    return;
+  }
   if ((g_previous.sa_flags & SA_SIGINFO) != 0 && g_previous.sa_sigaction != nullptr) {
     g_previous.sa_sigaction(signal_number, info, context);
   } else if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN && g_previous.sa_handler != nullptr) {
     g_previous.sa_handler(signal_number);
   } else {
-    signal(signal_number, SIG_DFL);  // the access is repeated on return and ends the process as usual
+    fall_to_default(signal_number);
   }
+}
+
+// A child that was forked while another thread was in map() must find the mutex free.
+void survive_fork() {
+  pthread_atfork([] { g_guards_mutex.lock(); }, [] { g_guards_mutex.unlock(); }, [] { g_guards_mutex.unlock(); });
 }
 
 // Again at every map(): a debugger aid such as faulthandler may have put itself in front since.
@@ -62,11 +100,14 @@ void install_handler() {  // g_guards_mutex held
   ours.sa_sigaction = on_sigbus;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   sigemptyset(&ours.sa_mask);
+  system_page();
   g_previous = now;
   sigaction(SIGBUS, &ours, nullptr);
 }
 
 Mapping::Guard* add_guard(uintptr_t begin, uintptr_t end, int protection) {
+  static std::once_flag once;
+  std::call_once(once, survive_fork);
   std::lock_guard lock(g_guards_mutex);
   install_handler();
   Mapping::Guard* g = g_guards.load();
@@ -101,7 +142,7 @@ std::shared_ptr<Mapping> Mapping::map(const File& file, uint64_t bytes, Access a
   mapping->data_ = static_cast<std::byte*>(at);
   mapping->size_ = bytes;
   const auto begin = reinterpret_cast<uintptr_t>(at);
-  mapping->guard_ = add_guard(begin, begin + round_up(bytes, 4096), protection);
+  mapping->guard_ = add_guard(begin, begin + round_up(bytes, system_page()), protection);
   return mapping;
 }
 
@@ -109,8 +150,7 @@ Mapping::~Mapping() {
   if (data_ == nullptr) return;
   {
     std::lock_guard lock(g_guards_mutex);
-    guard_->begin = 0;
-    guard_->end = 0;
+    guard_->end = 0;  // begin stays: the handler never sees a range that is wider than one that was
   }
   munmap(data_, size_);
 }
@@ -133,17 +173,15 @@ void Mapping::advise(size_t offset, size_t bytes, Advice advice) const noexcept 
   if (advice == Advice::kSequential) how = MADV_SEQUENTIAL;
   if (advice == Advice::kWillNeed) how = MADV_WILLNEED;
   if (advice == Advice::kDontNeed) how = MADV_DONTNEED;
-  const size_t start = offset & ~size_t{4095};  // madvise wants whole pages
-  const size_t end = offset + bytes > size_ ? size_ : offset + bytes;
-  madvise(data_ + start, end - start, how);
+  const Pages pages = whole_pages(offset, bytes, size_);
+  madvise(data_ + pages.start, pages.bytes, how);
 }
 
 bool Mapping::populate(size_t offset, size_t bytes) const noexcept {
 #ifdef MADV_POPULATE_READ
   if (offset >= size_ || bytes == 0) return true;
-  const size_t start = offset & ~size_t{4095};
-  const size_t end = offset + bytes > size_ ? size_ : offset + bytes;
-  return madvise(data_ + start, end - start, MADV_POPULATE_READ) == 0;
+  const Pages pages = whole_pages(offset, bytes, size_);
+  return madvise(data_ + pages.start, pages.bytes, MADV_POPULATE_READ) == 0;
 #else
   (void)offset, (void)bytes;
   return false;
@@ -152,12 +190,11 @@ bool Mapping::populate(size_t offset, size_t bytes) const noexcept {
 
 bool Mapping::resident(size_t offset, size_t bytes, unsigned char* pages) const noexcept {
   if (offset >= size_ || bytes == 0) return true;
-  const size_t start = offset & ~size_t{4095};
-  const size_t end = offset + bytes > size_ ? size_ : offset + bytes;
+  const Pages part = whole_pages(offset, bytes, size_);
 #ifdef __linux__
-  return mincore(data_ + start, end - start, pages) == 0;
+  return mincore(data_ + part.start, part.bytes, pages) == 0;
 #else
-  return mincore(data_ + start, end - start, reinterpret_cast<char*>(pages)) == 0;
+  return mincore(data_ + part.start, part.bytes, reinterpret_cast<char*>(pages)) == 0;
 #endif
 }
 

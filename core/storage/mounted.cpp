@@ -2,6 +2,7 @@
 #include "storage/mounted.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "base/error.h"
@@ -48,15 +49,25 @@ std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path, Ki
 }
 
 std::shared_ptr<Mapping> MountedFile::user_mapping() const {
-  std::lock_guard lock(mutex_);
-  if (!user_mapping_) user_mapping_ = Mapping::map(file_, container_.file_bytes, Mapping::Access::kCopyOnWrite);
+  std::call_once(user_once_, [&] {
+    user_mapping_ = Mapping::map(file_, container_.file_bytes, Mapping::Access::kCopyOnWrite);
+    user_.store(user_mapping_.get(), std::memory_order_release);
+  });
   return user_mapping_;
 }
 
 void MountedFile::check() const {
   mapping_->check();
-  std::lock_guard lock(mutex_);
-  if (user_mapping_) user_mapping_->check();
+  if (const Mapping* user = user_.load(std::memory_order_acquire)) user->check();
+}
+
+void MountedFile::check_size() const {
+  const uint64_t size = file_.size();
+  if (size < container_.file_bytes) {
+    throw StorageError(text(path(), ": the file has ", size, " bytes, it had ", container_.file_bytes,
+                            " when it was opened: someone truncated it. Restore it and open it again"),
+                       EIO, path());
+  }
 }
 
 }  // namespace gz

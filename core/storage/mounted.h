@@ -1,6 +1,7 @@
 // mounted: an open .gl or .gd file: its validated header and its mappings. Opening costs O(1) in the file's size.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -32,16 +33,20 @@ class MountedFile {
   // The view that is handed to users: copy-on-write, made on first use. A user's stray write never reaches the engine.
   std::shared_ptr<Mapping> user_mapping() const;
 
-  // Throws StorageError when a page of either mapping could not be read.
+  // Throws StorageError when a page of either mapping could not be read. Takes no lock: it ends every guarded call.
   void check() const;
+  // Throws StorageError when the file is shorter than its header says by now: for calls that hand out views and touch
+  // nothing themselves.
+  void check_size() const;
 
  private:
   MountedFile() = default;
   File file_;
   Container container_;
   std::shared_ptr<Mapping> mapping_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<Mapping> user_mapping_;  // guarded by mutex_
+  mutable std::once_flag user_once_;
+  mutable std::shared_ptr<Mapping> user_mapping_;      // immutable once user_once_ ran
+  mutable std::atomic<const Mapping*> user_{nullptr};  // the same, for check()
 };
 
 }  // namespace gz
