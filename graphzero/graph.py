@@ -183,6 +183,9 @@ class Graph:
     ) -> Subgraph:
         """Sample with `io="mmap"` to leave cold pages to plain faults: what the look-ahead is measured against."""
         ids = as_ids(seeds, "seeds")
+        times = None if time is None else as_ids(time, "time")
+        if times is not None and np.ndim(time) == 0:
+            times = np.full(len(ids), times[0])
         node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_neighbours(
             self._open(),
             ids,
@@ -190,7 +193,7 @@ class Graph:
             replace,
             weighted,
             disjoint,
-            None if time is None else np.ascontiguousarray(np.broadcast_to(as_ids(time, "time"), ids.shape)),
+            times,
             temporal,
             method,
             direction,
