@@ -35,6 +35,21 @@ nb::tuple as_tuple(const SampledSubgraph& s) {
 
 }  // namespace
 
+SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint,
+                             const std::string& temporal, const std::string& method,
+                             const std::optional<std::string>& direction) {
+  SampleOptions options;
+  options.fanouts = std::move(fanouts);
+  options.replace = replace;
+  options.weighted = weighted;
+  options.disjoint = disjoint;
+  options.choice = parse_choice<Choice>("method", method, {{"uniform", Choice::kUniform}, {"labor", Choice::kLabor}});
+  options.temporal =
+      parse_choice<Temporal>("temporal", temporal, {{"uniform", Temporal::kUniform}, {"last", Temporal::kLast}});
+  options.direction = parse_direction(direction);
+  return options;
+}
+
 void bind_sample(nb::module_& m) {
   m.def(
       "make_key",
@@ -49,17 +64,9 @@ void bind_sample(nb::module_& m) {
       [](const Topology& topology, const Ids& seeds, const std::vector<int64_t>& fanouts, bool replace, bool weighted,
          bool disjoint, const std::optional<Ids>& times, const std::string& temporal, const std::string& method,
          const std::optional<std::string>& direction, uint64_t seed, int threads, const std::string& io) {
-        SampleOptions options;
-        options.fanouts = fanouts;
-        options.replace = replace;
-        options.weighted = weighted;
-        options.disjoint = disjoint || times.has_value();
-        options.choice =
-            parse_choice<Choice>("method", method, {{"uniform", Choice::kUniform}, {"labor", Choice::kLabor}});
-        options.temporal =
-            parse_choice<Temporal>("temporal", temporal, {{"uniform", Temporal::kUniform}, {"last", Temporal::kLast}});
+        SampleOptions options =
+            sample_options(fanouts, replace, weighted, disjoint || times.has_value(), temporal, method, direction);
         options.io = parse_choice<TopologyIo>("io", io, {{"auto", TopologyIo::kAuto}, {"mmap", TopologyIo::kMmap}});
-        options.direction = parse_direction(direction);
         options.seed = seed;
         options.threads = threads;
         SampledSubgraph subgraph;

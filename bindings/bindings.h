@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "format/container.h"
 #include "format/dtype.h"
+#include "sample/neighbours.h"
 
 namespace nb = nanobind;
 
@@ -27,6 +28,7 @@ void bind_base(nb::module_& m);
 void bind_storage(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_gather(nb::module_& m);
+void bind_load(nb::module_& m);
 
 // Ids come as contiguous int64 (graphzero/_ids.py makes them so); the range is checked by the core.
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -36,6 +38,11 @@ using Array = nb::ndarray<nb::numpy>;
 
 // 'out', 'in', or None for the file's first.
 Direction parse_direction(const std::optional<std::string>& name);
+
+// The options of a sampling call, from the words that Python uses for them.
+SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint,
+                             const std::string& temporal, const std::string& method,
+                             const std::optional<std::string>& direction);
 
 // nanobind's tag of one of our dtypes. bfloat16 has no NumPy type: it crosses as uint16 and Python knows better.
 nb::dlpack::dtype dlpack_dtype(DType dtype);

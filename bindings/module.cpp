@@ -7,4 +7,5 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_storage(m);
   gz::bindings::bind_sample(m);
   gz::bindings::bind_gather(m);
+  gz::bindings::bind_load(m);
 }

@@ -6,14 +6,17 @@ SSD within a RAM budget that you set.
 
 from __future__ import annotations
 
+from .batch import Batch
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .loader import LoaderStats, NeighborLoader
 from .sampling import Generator, Subgraph
 
 __version__ = "1.0.0"
 
 __all__ = [
+    "Batch",
     "BudgetError",
     "FeatureStore",
     "FormatError",
@@ -21,6 +24,8 @@ __all__ = [
     "Graph",
     "GraphZeroError",
     "InputError",
+    "LoaderStats",
+    "NeighborLoader",
     "StorageError",
     "Subgraph",
     "__version__",

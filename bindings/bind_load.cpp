@@ -1,0 +1,224 @@
+// bind_load: the loader's plan and the epochs in flight.
+#include "base/error.h"
+#include "bindings.h"
+#include "load/order.h"
+#include "load/pipeline.h"
+#include "load/plan.h"
+
+namespace gz::bindings {
+namespace {
+
+constexpr int kPatienceMs = 50;  // how often a waiting next() looks for Ctrl-C
+
+Array int64_array(const Int64Array& array, std::initializer_list<size_t> shape) {
+  return array_over(array.data(), shape, nb::dtype<int64_t>(), array.buffer);
+}
+
+// Memory from Python: allocate(bytes) -> a torch uint8 tensor, page-locked. The pipeline's threads take the GIL for it.
+Allocate python_allocator(nb::object callable) {
+  return [callable = std::move(callable)](size_t bytes) {
+    nb::gil_scoped_acquire gil;
+    nb::object tensor = callable(bytes);
+    PartBuffer buffer;
+    buffer.data = reinterpret_cast<std::byte*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
+    buffer.owner = std::shared_ptr<void>(new nb::object(std::move(tensor)), [](void* p) {
+      nb::gil_scoped_acquire again;
+      delete static_cast<nb::object*>(p);
+    });
+    return buffer;
+  };
+}
+
+PartBuffer pooled(size_t bytes) {
+  auto buffer = BufferPool::take(bytes);
+  return {buffer->data(), buffer};
+}
+
+nb::dict to_python(const LoadPlan& plan, LoadedBatch& batch) {
+  const SampledSubgraph& graph = batch.graph;
+  nb::dict d;
+  d["number"] = batch.number;
+  auto input = std::make_shared<std::vector<int64_t>>(std::move(batch.input));
+  d["input_id"] = array_over(input->data(), {input->size()}, nb::dtype<int64_t>(), input);
+  d["n_id"] = int64_array(graph.node, {graph.node.size});
+  d["e_id"] = int64_array(graph.edge, {graph.edge.size});
+  d["edge_index"] = int64_array(graph.edge_index, {2, graph.edge_index.size / 2});
+  if (graph.batch.buffer) d["batch"] = int64_array(graph.batch, {graph.batch.size});
+  d["num_sampled_nodes"] = nb::cast(graph.num_sampled_nodes);
+  d["num_sampled_edges"] = nb::cast(graph.num_sampled_edges);
+  nb::dict parts;
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    const GatheredPart& part = batch.parts[i];
+    const auto rows = static_cast<size_t>(part.rows), columns = static_cast<size_t>(part.columns);
+    const auto dtype = dlpack_dtype(part.dtype);
+    parts[plan.parts[i].name.c_str()] =
+        nb::make_tuple(part.is_vector ? array_over(part.buffer.data, {rows}, dtype, part.buffer.owner)
+                                      : array_over(part.buffer.data, {rows, columns}, dtype, part.buffer.owner),
+                       dtype_name(part.dtype));
+  }
+  d["parts"] = parts;
+  return d;
+}
+
+nb::dict to_python(const LoadStats& s) {
+  nb::dict d;
+  d["batches"] = s.batches;
+  d["nodes"] = s.nodes;
+  d["edges"] = s.edges;
+  d["sample_seconds"] = s.sample_seconds;
+  d["read_seconds"] = s.read_seconds;
+  d["copy_seconds"] = s.copy_seconds;
+  d["blocked_seconds"] = s.blocked_seconds;
+  d["starved_seconds"] = s.starved_seconds;
+  d["consumer_seconds"] = s.consumer_seconds;
+  d["depth_sum"] = s.depth_sum;
+  d["peak_bytes"] = s.peak_bytes;
+  d["rows"] = s.gather.rows;
+  d["rows_mapped"] = s.gather.rows_mapped;
+  d["rows_cached"] = s.gather.rows_cached;
+  d["bytes_useful"] = s.gather.bytes_useful;
+  d["bytes_read"] = s.gather.bytes_read;
+  d["reads"] = s.gather.reads;
+  return d;
+}
+
+nb::dict to_python(const LoadPlan& plan) {
+  nb::dict d;
+  d["threads"] = plan.threads;
+  d["depth"] = plan.depth;
+  d["window"] = plan.window;
+  d["batch_bytes"] = plan.batch_bytes;
+  d["batches_budget"] = plan.batches_budget;
+  nb::dict caches;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    if (!plan.caches[i]) continue;
+    const CacheStats s = plan.caches[i]->stats();
+    nb::dict c;
+    c["budget_bytes"] = s.budget_bytes;
+    c["held_bytes"] = s.held_bytes;
+    c["capacity"] = s.capacity;
+    c["pinned"] = s.pinned;
+    c["resident"] = s.resident;
+    c["hits"] = s.hits;
+    c["misses"] = s.misses;
+    c["inserted"] = s.inserted;
+    c["evicted"] = s.evicted;
+    c["passed_over"] = s.passed_over;
+    caches[plan.parts[i].name.c_str()] = c;
+  }
+  d["caches"] = caches;
+  return d;
+}
+
+std::vector<int64_t> copied(const Ids& ids) { return {ids.data(), ids.data() + ids.size()}; }
+
+CacheMode cache_mode(const std::string& name) {
+  if (name == "auto") return CacheMode::kAuto;
+  if (name == "off") return CacheMode::kOff;
+  if (name == "on") return CacheMode::kOn;
+  fail<ArgumentError>("cache is '", name, "', expected 'auto', 'on' or 'off'");
+}
+
+// An epoch keeps its plan for the parts' names.
+struct Epoch {
+  Epoch(std::shared_ptr<const LoadPlan> plan_, uint64_t number, Allocate allocate)
+      : plan(plan_), pipeline(std::move(plan_), number, std::move(allocate)) {}
+  ~Epoch() {
+    nb::gil_scoped_release release;  // a thread that waits for the GIL could not be joined
+    pipeline.stop();
+  }
+  std::shared_ptr<const LoadPlan> plan;
+  Pipeline pipeline;
+};
+
+}  // namespace
+
+void bind_load(nb::module_& m) {
+  nb::class_<Part>(m, "LoadPart")
+      .def(
+          "__init__",
+          [](Part* self, const std::string& name, std::shared_ptr<FeatureFile> file, const std::string& matrix,
+             bool by_edge, const std::optional<std::string>& dtype) {
+            new (self) Part{name, std::move(file), matrix, by_edge, std::nullopt};
+            if (!dtype) return;
+            self->out_dtype = dtype_from_name(*dtype);
+            if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', which is none of ours");
+          },
+          nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none());
+
+  nb::class_<LoadPlan>(m, "LoadPlan")
+      .def_static(
+          "make",
+          [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Ids& seeds,
+             const std::optional<Ids>& times, uint64_t batch_size, bool shuffle, bool drop_last, uint64_t seed,
+             uint64_t memory, int prefetch, int threads, const std::string& io, const std::string& cache,
+             std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
+             const std::string& method, const std::optional<std::string>& direction, nb::object progress) {
+            LoadOptions options;
+            options.sample =
+                sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction);
+            options.batch_size = batch_size;
+            options.shuffle = shuffle;
+            options.drop_last = drop_last;
+            options.seed = seed;
+            options.memory = memory;
+            options.prefetch = prefetch;
+            options.threads = threads;
+            options.io = io_from_name(io);
+            options.cache = cache_mode(cache);
+            PyProgress report(std::move(progress));
+            nb::gil_scoped_release release;
+            return make_plan(std::move(topology), std::move(parts), copied(seeds),
+                             times ? copied(*times) : std::vector<int64_t>{}, options, &report);
+          },
+          nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("batch_size"),
+          nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"), nb::arg("memory"), nb::arg("prefetch"),
+          nb::arg("threads"), nb::arg("io"), nb::arg("cache"), nb::arg("fanouts"), nb::arg("replace"),
+          nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none(),
+          nb::arg("progress") = nb::none())
+      .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
+
+  nb::class_<Epoch>(m, "LoadEpoch")
+      .def(
+          "__init__",
+          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, nb::object allocate) {
+            Allocate allocator = allocate.is_none() ? Allocate(pooled) : python_allocator(std::move(allocate));
+            new (self) Epoch(std::move(plan), epoch, std::move(allocator));
+          },
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("allocate") = nb::none())
+      .def("next",
+           [](Epoch& self) -> std::optional<nb::dict> {
+             LoadedBatch batch;
+             for (;;) {
+               Pipeline::State state;
+               {
+                 nb::gil_scoped_release release;
+                 state = self.pipeline.next(batch, kPatienceMs);
+               }
+               if (state == Pipeline::State::kEnd) return std::nullopt;
+               if (state == Pipeline::State::kReady) return to_python(*self.plan, batch);
+               if (PyErr_CheckSignals() != 0) throw nb::python_error();
+             }
+           })
+      .def("stop",
+           [](Epoch& self) {
+             nb::gil_scoped_release release;
+             self.pipeline.stop();
+           })
+      .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline.num_batches(); })
+      .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline.stats()); });
+  m.def(
+      "check_sampling",
+      [](const Topology& topology, bool with_times, std::vector<int64_t> fanouts, bool replace, bool weighted,
+         bool disjoint, const std::string& temporal, const std::string& method,
+         const std::optional<std::string>& direction) {
+        check_options(topology,
+                      sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
+                      with_times);
+      },
+      nb::arg("topology"), nb::arg("with_times"), nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"),
+      nb::arg("disjoint"), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none());
+  m.def("count_batches", &count_batches, nb::arg("count"), nb::arg("batch_size"), nb::arg("drop_last"));
+}
+
+}  // namespace gz::bindings

@@ -1,0 +1,96 @@
+"""One mini-batch, with the names that PyG users know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Batch"]
+
+
+class Batch:
+    """A sampled subgraph with its rows: what `NeighborLoader` yields.
+
+    Attributes, all torch tensors unless said otherwise:
+
+    - `x` and the other named features: a row for each node of `n_id`; `edge_attr` and the other edge features: a row
+      for each edge of `e_id`
+    - `y`: the labels of the seeds, `batch_size` of them
+    - `edge_index`: (2, E), row 0 the neighbour, row 1 the node it was sampled for, both positions in `n_id`
+    - `n_id`: global node ids, the seeds first; `e_id`: edge ids
+    - `batch_size`: how many seeds (int); `input_id`: their positions among the loader's seeds
+    - `num_sampled_nodes`, `num_sampled_edges`: how many each hop added (lists of int)
+    - `batch`: for disjoint sampling, the seed each node belongs to; `seed_time`: for temporal sampling
+
+    >>> for batch in loader:  # doctest: +SKIP
+    ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]
+    ...     loss = cross_entropy(out, batch.y)
+    """
+
+    batch_size: int
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int]
+    x: torch.Tensor
+    y: torch.Tensor
+    edge_index: torch.Tensor
+    n_id: torch.Tensor
+    e_id: torch.Tensor
+    input_id: torch.Tensor
+
+    def __init__(self, **attributes: Any) -> None:
+        """Make a batch of these attributes."""
+        self.__dict__.update(attributes)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes the subgraph has."""
+        return int(self.n_id.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges the subgraph has."""
+        return int(self.edge_index.shape[1])
+
+    def keys(self) -> list[str]:
+        """The names of the attributes."""
+        return list(self.__dict__)
+
+    def __getitem__(self, key: str) -> Any:
+        """Return an attribute by name: `batch["x"]`."""
+        return self.__dict__[key]
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the batch has this attribute."""
+        return key in self.__dict__
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over (name, value)."""
+        return iter(self.__dict__.items())
+
+    def to(self, device: Any, non_blocking: bool = False) -> Batch:
+        """Return the batch with every tensor on `device`."""
+        moved = {k: v.to(device, non_blocking=non_blocking) if _is_tensor(v) else v for k, v in self}
+        return Batch(**moved)
+
+    def to_pyg(self) -> Any:
+        """Return a `torch_geometric.data.Data` with the same attributes (needs `graphzero[pyg]`)."""
+        from torch_geometric.data import Data
+
+        data = Data(**self.__dict__)
+        data.num_nodes = self.num_nodes
+        return data
+
+    def __repr__(self) -> str:
+        """Show shapes, as PyG does: `Batch(x=[423, 128], edge_index=[2, 576], batch_size=16)`."""
+        return f"Batch({', '.join(f'{k}={_shape(v)}' for k, v in self)})"
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "detach") and hasattr(value, "to")
+
+
+def _shape(value: Any) -> str:
+    return str(list(value.shape)) if _is_tensor(value) else repr(value)
