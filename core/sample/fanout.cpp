@@ -1,0 +1,142 @@
+// fanout: positions first, for a few dozen rows; then the ids at them, whose lines have arrived by then.
+#include "sample/fanout.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/checked.h"
+#include "base/prefetch.h"
+#include "base/random.h"
+#include "base/threads.h"
+#include "sample/draw.h"
+#include "sample/weighted.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kStream = 0x756f6e6166;  // "fanou": apart from what else is drawn from the same seed
+constexpr size_t kAhead = 32;               // rows whose lines are in flight together (benchmarks/walks)
+constexpr uint64_t kChunkIds = 1 << 15;     // below this a second thread costs more than it brings
+
+struct Scratch {
+  PositionSet seen;
+  RowWeights weights;
+  WeightedScratch weighted;
+};
+
+// These draw positions in the row into `out` and return how many: `count` of them, or as many as there are to pad.
+template <class Id>
+uint64_t draw_by_weight(const Csr<Id>& csr, typename Csr<Id>::Row row, const FanoutOptions& o, Random& random,
+                        int64_t* out, Scratch& scratch) {
+  const std::span<const double> sums = scratch.weights.of(csr, row);
+  if (!(total_weight(sums, csr.file->path()) > 0)) return 0;
+  const auto count = static_cast<size_t>(o.count);
+  size_t distinct = 0;
+  if (row.degree() >= count) distinct = draw_weighted_distinct(random, sums, count, out, scratch.weighted);
+  if (distinct < count) distinct = all_weighted(sums, out);
+  if (o.pad) return distinct;
+  for (size_t i = distinct; i < count; ++i) out[i] = static_cast<int64_t>(draw_weighted(random, sums));
+  return count;
+}
+
+template <class Id>
+uint64_t draw_uniform(const Csr<Id>&, typename Csr<Id>::Row row, const FanoutOptions& o, Random& random, int64_t* out,
+                      Scratch& scratch) {
+  const uint64_t degree = row.degree();
+  if (degree >= o.count) {
+    draw_distinct(random, degree, static_cast<size_t>(o.count), out, scratch.seen);
+    return o.count;
+  }
+  for (uint64_t i = 0; i < degree; ++i) out[i] = static_cast<int64_t>(i);
+  if (o.pad || degree == 0) return degree;
+  for (uint64_t i = degree; i < o.count; ++i) out[i] = static_cast<int64_t>(random.below(degree));
+  return o.count;
+}
+
+// Draws the positions of row `index` of the batch into its row of the result.
+template <class Id>
+uint64_t draw_row(const Csr<Id>& csr, typename Csr<Id>::Row row, const FanoutOptions& o, size_t index, int64_t* out,
+                  Scratch& scratch) {
+  Random random(make_key(o.seed, kStream, index));
+  return o.weighted ? draw_by_weight(csr, row, o, random, out, scratch)
+                    : draw_uniform(csr, row, o, random, out, scratch);
+}
+
+// Turns positions into ids and fills what was not drawn.
+template <class Id>
+void finish_row(const Csr<Id>& csr, uint64_t begin, uint64_t drawn, int64_t node, const FanoutOptions& o,
+                int64_t* out) {
+  for (uint64_t i = 0; i < drawn; ++i) {
+    out[i] = static_cast<int64_t>(csr.neighbour(begin + static_cast<uint64_t>(out[i])));
+  }
+  std::fill(out + drawn, out + o.count, o.pad.value_or(node));
+}
+
+template <class Id>
+void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const FanoutOptions& o, int64_t* out,
+                  size_t begin, size_t end) {
+  struct Pending {
+    uint64_t begin, drawn;
+  };
+  std::array<Pending, kAhead> pending;
+  Scratch scratch;
+  const size_t group = o.plain ? 1 : kAhead;
+  for (size_t i = begin; i < std::min(begin + kAhead, end); ++i) prefetch(csr.indptr + nodes[i]);
+  for (size_t first = begin; first < end; first += group) {
+    const size_t count = std::min(group, end - first);
+    for (size_t i = 0; i < count; ++i) {
+      const auto row = csr.row(static_cast<uint64_t>(nodes[first + i]));
+      int64_t* positions = out + (first + i) * o.count;
+      pending[i] = {row.begin, draw_row(csr, row, o, first + i, positions, scratch)};
+      for (uint64_t k = 0; k < pending[i].drawn; ++k) prefetch(csr.indices + row.begin + positions[k]);
+      if (first + i + kAhead < end) prefetch(csr.indptr + nodes[first + i + kAhead]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = first + i;
+      finish_row(csr, pending[i].begin, pending[i].drawn, nodes[at], o, out + at * o.count);
+    }
+  }
+}
+
+void check_options(const Topology& topology, const FanoutOptions& o) {
+  if (o.count == 0) fail<ArgumentError>("K is 0, expected 1 or more");
+  topology.visit(o.direction, [&](const auto& csr) {
+    if (o.weighted) need_weights(csr);
+  });
+}
+
+}  // namespace
+
+void random_fanout(const Topology& topology, std::span<const int64_t> nodes, const FanoutOptions& options,
+                   std::span<int64_t> out) {
+  check_options(topology, options);
+  check_ids(nodes, topology.num_nodes(), topology.file().path());
+  const auto grain = static_cast<size_t>(std::max<uint64_t>(kChunkIds / options.count, 1));
+  topology.visit(options.direction, [&](const auto& csr) {
+    parallel_for(nodes.size(), grain, resolve_threads(options.threads),
+                 [&](size_t begin, size_t end, int) { fanout_range(csr, nodes, options, out.data(), begin, end); });
+  });
+  topology.file().check();
+}
+
+std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, const FanoutOptions& options) {
+  check_options(topology, options);
+  check_ids({&node, 1}, topology.num_nodes(), topology.file().path());
+  std::vector<int64_t> out;
+  topology.visit(options.direction, [&](const auto& csr) {
+    Scratch scratch;
+    const auto row = csr.row(static_cast<uint64_t>(node));
+    if (row.begin == row.end) return;
+    FanoutOptions fitting = options;
+    fitting.count = std::min(options.count, row.degree());
+    fitting.pad = node;  // no draws beyond the distinct ones
+    out.resize(static_cast<size_t>(fitting.count));
+    const uint64_t drawn = draw_row(csr, row, fitting, 0, out.data(), scratch);
+    finish_row(csr, row.begin, drawn, node, fitting, out.data());
+    out.resize(static_cast<size_t>(drawn));
+  });
+  topology.file().check();
+  return out;
+}
+
+}  // namespace gz
