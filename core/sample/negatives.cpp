@@ -1,0 +1,271 @@
+// negatives: draw and refuse, many pairs in flight; then enumerate for the few that found nothing.
+#include "sample/negatives.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/prefetch.h"
+#include "base/random.h"
+#include "base/threads.h"
+#include "sample/draw.h"
+#include "sample/non_edges.h"
+#include "sample/row_search.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kStream = 0x67656e;           // "neg": apart from what else is drawn from the same seed
+constexpr uint64_t kExactStream = 0x7463617865;  // "exact"
+constexpr size_t kLanes = 32;                    // pairs in flight
+constexpr size_t kGrain = size_t{1} << 12;
+constexpr size_t kSlowSamples = size_t{1} << 20;  // from here on a caller may want to interrupt
+constexpr int64_t kNothing = -1;                  // a target that rejection did not find
+constexpr uint64_t kNoNode = ~uint64_t{0};
+
+// The rows that a call reads. Both directions of a file have ids of one width.
+template <class Id>
+struct Sides {
+  const Csr<Id>* rows = nullptr;  // edges are looked up here
+  bool by_source = true;          // a row holds the targets of its node, not the sources
+  const Csr<Id>* source_degrees = nullptr;
+  const Csr<Id>* target_degrees = nullptr;
+};
+
+template <class Id>
+Sides<Id> sides_of(const Topology& topology) {
+  const auto side = [&](Direction direction) -> const Csr<Id>* {
+    const Csr<Id>* found = nullptr;
+    topology.visit(direction, [&](const auto& csr) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(csr)>, Csr<Id>>) found = &csr;
+    });
+    return found;
+  };
+  const Csr<Id>* rows = side(Direction::kNone);
+  const bool out = has_out(topology.direction()), in = has_in(topology.direction());
+  return {rows, out, out ? side(Direction::kOut) : rows, in ? side(Direction::kIn) : rows};
+}
+
+template <class Id>
+class Negatives {
+ public:
+  Negatives(const Sides<Id>& sides, std::optional<std::span<const int64_t>> sources, const NegativeOptions& options,
+            std::span<int64_t> source, std::span<int64_t> target)
+      : sides_(sides), rows_(*sides.rows), sources_(sources), o_(options), source_(source), target_(target) {
+    if (sources && !sources->empty()) each_ = source.size() / sources->size();
+  }
+
+  void run(Progress* progress) {
+    const int threads = resolve_threads(o_.threads);
+    const bool slow = progress != nullptr && target_.size() > kSlowSamples;
+    parallel_for(target_.size(), kGrain, threads, [&](size_t begin, size_t end, int worker) {
+      if (hopeless()) {
+        std::fill(target_.begin() + begin, target_.begin() + end, kNothing);
+      } else if (o_.plain) {
+        for (size_t i = begin; i < end; ++i) reject_plainly(i);
+      } else {
+        reject_abreast(begin, end);
+      }
+      if (slow && worker == 0) progress->report("draw", end, target_.size());
+    });
+    std::vector<size_t> missing;
+    for (size_t i = 0; i < target_.size(); ++i) {
+      if (target_[i] == kNothing) missing.push_back(i);
+    }
+    if (!missing.empty()) enumerate(missing, threads);
+  }
+
+ private:
+  struct Pair {
+    uint64_t source, target;
+  };
+  struct Lane {
+    size_t sample = 0;
+    Random random{0};
+    Pair pair{0, 0};
+    uint64_t tries = 0;
+    RowSearch search;
+  };
+
+  // Refusals after which enumeration is the cheaper way; by degree one of those costs more.
+  uint64_t most_tries() const { return o_.by_degree ? 2048 : 128; }
+
+  // Nearly every pair is an edge: rejection would only waste its tries.
+  bool hopeless() const {
+    const auto n = static_cast<double>(rows_.num_nodes);
+    return !sources_ && o_.exclude_edges && static_cast<double>(rows_.num_edges) >= n * n * (1 - 1.0 / 64);
+  }
+
+  Random random(size_t sample, uint64_t stream) const { return Random(make_key(o_.seed, stream, sample)); }
+  uint64_t given(size_t sample) const { return static_cast<uint64_t>((*sources_)[sample / each_]); }
+  uint64_t row_node(const Pair& pair) const { return sides_.by_source ? pair.source : pair.target; }
+  uint64_t partner(const Pair& pair) const { return sides_.by_source ? pair.target : pair.source; }
+
+  void record(size_t sample, const Pair& pair) {
+    source_[sample] = static_cast<int64_t>(pair.source);
+    target_[sample] = static_cast<int64_t>(pair.target);
+  }
+
+  // A node uniformly; or the node that a random edge belongs to, kept with probability degree^(exponent - 1).
+  uint64_t draw_node(const Csr<Id>& csr, Random& random) const {
+    if (!o_.by_degree) return random.below(csr.num_nodes);
+    const uint64_t edge = random.below(csr.num_edges);
+    const uint64_t* ends = csr.indptr + 1;
+    const auto node = static_cast<uint64_t>(std::upper_bound(ends, ends + csr.num_nodes, edge) - ends);
+    if (node == csr.num_nodes) fail_row(*csr.file, node - 1, csr.indptr[node - 1], csr.indptr[node]);
+    if (o_.exponent == 1) return node;
+    const auto degree = static_cast<double>(std::max<uint64_t>(csr.row(node).degree(), 1));
+    return random.unit() < std::pow(degree, o_.exponent - 1) ? node : kNoNode;
+  }
+
+  // One try. False when a draw came to nothing or the pair is a node with itself.
+  bool draw_pair(size_t sample, Random& random, Pair& pair) const {
+    pair.source = sources_ ? given(sample) : draw_node(*sides_.source_degrees, random);
+    if (pair.source == kNoNode) return false;
+    pair.target = draw_node(*sides_.target_degrees, random);
+    return pair.target != kNoNode && !(o_.exclude_self && pair.source == pair.target);
+  }
+
+  void reject_plainly(size_t sample) {
+    Random random = this->random(sample, kStream);
+    for (uint64_t tries = 0; tries < most_tries(); ++tries) {
+      Pair pair;
+      if (!draw_pair(sample, random, pair)) continue;
+      if (o_.exclude_edges && row_holds(rows_, rows_.row(row_node(pair)), partner(pair))) continue;
+      return record(sample, pair);
+    }
+    target_[sample] = kNothing;
+  }
+
+  // The same for many samples at a time: a round draws a pair in every lane, then looks the rows up, then searches them
+  // a probe at a time. A lane that is done takes the next sample.
+  void reject_abreast(size_t begin, size_t end) {
+    std::array<Lane, kLanes> lanes;
+    std::vector<Lane*> busy, searching, still;
+    size_t next = begin;
+    const auto take_next = [&](Lane& lane) {
+      if (next == end) return false;
+      lane.sample = next++;
+      lane.random = random(lane.sample, kStream);
+      lane.tries = 0;
+      return true;
+    };
+    for (Lane& lane : lanes) {
+      if (take_next(lane)) busy.push_back(&lane);
+    }
+    while (!busy.empty()) {
+      searching.clear();
+      still.clear();
+      const auto settle = [&](Lane& lane, bool good) {  // keeps the lane busy while there is work for it
+        if (good) {
+          record(lane.sample, lane.pair);
+        } else if (++lane.tries == most_tries()) {
+          target_[lane.sample] = kNothing;
+        } else {
+          return still.push_back(&lane);
+        }
+        if (take_next(lane)) still.push_back(&lane);
+      };
+      for (Lane* lane : busy) {
+        if (!draw_pair(lane->sample, lane->random, lane->pair)) {
+          settle(*lane, false);
+        } else if (!o_.exclude_edges) {
+          settle(*lane, true);
+        } else {
+          prefetch(rows_.indptr + row_node(lane->pair));
+          searching.push_back(lane);
+        }
+      }
+      for (Lane* lane : searching) {
+        lane->search = {};
+        lane->search.begin(rows_, rows_.row(row_node(lane->pair)), partner(lane->pair));
+      }
+      while (!searching.empty()) {
+        size_t kept = 0;
+        for (Lane* lane : searching) {
+          if (lane->search.step(rows_)) {
+            settle(*lane, !lane->search.found());
+          } else {
+            searching[kept++] = lane;
+          }
+        }
+        searching.resize(kept);
+      }
+      busy.swap(still);
+    }
+  }
+
+  void enumerate(const std::vector<size_t>& missing, int threads) {
+    const auto mass_of = [&](const Csr<Id>& csr) {
+      return o_.by_degree ? NodeMass::of_degrees(csr, o_.exponent) : NodeMass();
+    };
+    const NodeMass sources = mass_of(*sides_.source_degrees), targets = mass_of(*sides_.target_degrees);
+    NonEdges<Id> all(rows_, sides_.by_source ? sources : targets, sides_.by_source ? targets : sources,
+                     o_.exclude_edges, o_.exclude_self);
+    if (!sources_ && !(all.prepare(threads) > 0)) {
+      fail<ArgumentError>(rows_.file->path(), ": every pair of nodes that may be drawn is an edge or excluded: ",
+                          "there is no negative edge to draw");
+    }
+    parallel_for(missing.size(), 16, threads, [&](size_t begin, size_t end, int) {
+      typename NonEdges<Id>::Partners partners(all);
+      for (size_t i = begin; i < end; ++i) {
+        Random random = this->random(missing[i], kExactStream);
+        const uint64_t node = sources_ ? given(missing[i]) : all.draw_row(random);
+        partners.of(node);
+        if (!(partners.mass() > 0)) {
+          fail<ArgumentError>(rows_.file->path(), ": node ", node,
+                              " has an edge to every node that may be drawn: there is no negative edge for it");
+        }
+        const uint64_t partner = partners.draw(random);
+        record(missing[i], sides_.by_source ? Pair{node, partner} : Pair{partner, node});
+      }
+    });
+  }
+
+  const Sides<Id>& sides_;
+  const Csr<Id>& rows_;
+  const std::optional<std::span<const int64_t>> sources_;
+  const NegativeOptions& o_;
+  const std::span<int64_t> source_, target_;
+  size_t each_ = 1;
+};
+
+void check_options(const Topology& topology, const NegativeOptions& o, bool with_sources, size_t wanted) {
+  const std::string& path = topology.file().path();
+  if (!(o.exponent > 0 && o.exponent <= 1)) {
+    fail<ArgumentError>("exponent is ", o.exponent, ", expected more than 0 and at most 1");
+  }
+  if (topology.num_nodes() == 0 && wanted > 0) fail<ArgumentError>(path, ": the graph has no nodes to draw");
+  if (o.by_degree && topology.num_edges() == 0 && wanted > 0) {
+    fail<ArgumentError>(path, ": the graph has no edges, so no node has a degree to be drawn by");
+  }
+  const bool undirected = (topology.file().container().properties & kUndirected) != 0;
+  if (with_sources && !has_out(topology.direction()) && !undirected) {
+    fail<ArgumentError>(path, ": src needs rows of targets, the file has direction 'in': compile it with ",
+                        "direction=\"out\" or \"both\"");
+  }
+}
+
+}  // namespace
+
+void negative_edges(const Topology& topology, std::optional<std::span<const int64_t>> sources,
+                    const NegativeOptions& options, std::span<int64_t> source, std::span<int64_t> target,
+                    Progress* progress) {
+  check_options(topology, options, sources.has_value(), target.size());
+  if (sources) check_ids(*sources, topology.num_nodes(), topology.file().path());
+  if (target.empty()) return;
+  const auto run = [&]<class Id>(Id) {
+    Sides<Id> sides = sides_of<Id>(topology);
+    if (sources) sides.by_source = true;  // checked: the rows are those of sources, or of an undirected graph
+    Negatives<Id>(sides, sources, options, source, target).run(progress);
+  };
+  if (topology.wide()) {
+    run(uint64_t{});
+  } else {
+    run(uint32_t{});
+  }
+  topology.file().check();
+}
+
+}  // namespace gz
