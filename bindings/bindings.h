@@ -26,6 +26,7 @@ namespace gz::bindings {
 
 void bind_base(nb::module_& m);
 void bind_storage(nb::module_& m);
+void bind_walks(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_load(nb::module_& m);

@@ -5,6 +5,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The native core of GraphZero. Use the graphzero package, which documents and types it.";
   gz::bindings::bind_base(m);
   gz::bindings::bind_storage(m);
+  gz::bindings::bind_walks(m);
   gz::bindings::bind_sample(m);
   gz::bindings::bind_gather(m);
   gz::bindings::bind_load(m);

@@ -12,6 +12,7 @@ from .features import FeatureStore
 from .graph import Graph
 from .loader import LoaderStats, NeighborLoader
 from .sampling import Generator, Subgraph
+from .walks import Pairs, walk_pairs
 
 __version__ = "1.0.0"
 
@@ -26,7 +27,9 @@ __all__ = [
     "InputError",
     "LoaderStats",
     "NeighborLoader",
+    "Pairs",
     "StorageError",
     "Subgraph",
     "__version__",
+    "walk_pairs",
 ]

@@ -13,11 +13,12 @@ from . import _core
 from ._ids import IdArray, as_id, as_ids
 from ._sizes import format_size
 from .sampling import Subgraph, resolve_seed
+from .walks import WalkMethods
 
 __all__ = ["Graph"]
 
 
-class Graph:
+class Graph(WalkMethods):
     """A graph in a `.gl` file, mounted in no time whatever its size.
 
     Nothing is loaded: rows are read where they lie, the operating system keeps the busy ones in RAM. The object is
