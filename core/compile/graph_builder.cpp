@@ -55,7 +55,7 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
     fail<BudgetError>("memory is ", options_.memory, " bytes, compiling with ", threads, " threads needs at least ",
                       kLeastMemory * threads);
   }
-  if (options_.spill_folder.empty()) options_.spill_folder = ".";
+  if (options_.spill_folder.empty()) options_.spill_folder.assign(1, '.');
   shape_ = {options_.weights, options_.times, options_.edge_ids};
   const uint64_t share = options_.memory / threads;
   piece_edges_ = std::bit_floor(std::clamp<uint64_t>(share / 1024, 512, 65536));
