@@ -16,6 +16,8 @@ class File {
   enum class Caching { kNormal, kDirect };  // kDirect: past the page cache, where the file system allows
 
   static File open(const std::string& path, Caching caching = Caching::kNormal);
+  // This very file, even when its name now means another, opened past the page cache; no file where that cannot be.
+  File reopen_direct() const;
   static File create(const std::string& path);             // new or emptied, for reading and writing
   static File create_nameless(const std::string& folder);  // vanishes when closed, or when the process dies
   File() = default;

@@ -53,6 +53,27 @@ File File::open(const std::string& path, Caching caching) {
   return File(fd, path);
 }
 
+File File::reopen_direct() const {
+#if defined(__linux__) && defined(O_DIRECT)
+  const std::string self = text("/proc/self/fd/", fd_of(handle_));
+  File direct(::open(self.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT), path_);
+  if (!direct) return {};
+  // Some file systems take the flag and refuse the reads.
+  alignas(4096) static thread_local std::byte page[4096];
+  if (pread(fd_of(direct.handle_), page, sizeof page, 0) < 0) return {};
+  return direct;
+#elif defined(F_NOCACHE)
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  File direct(fd, path_);
+  struct stat ours, theirs;
+  if (fd < 0 || fstat(fd, &theirs) != 0 || fstat(fd_of(handle_), &ours) != 0) return {};
+  if (ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino || fcntl(fd, F_NOCACHE, 1) != 0) return {};
+  return direct;
+#else
+  return {};
+#endif
+}
+
 File File::create(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) fail_storage(path, "cannot create", errno);

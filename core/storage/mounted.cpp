@@ -48,6 +48,11 @@ std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path, Ki
   return mounted;
 }
 
+const File* MountedFile::direct() const {
+  std::call_once(direct_once_, [&] { direct_ = file_.reopen_direct(); });
+  return direct_ ? &direct_ : nullptr;
+}
+
 std::shared_ptr<Mapping> MountedFile::user_mapping() const {
   std::call_once(user_once_, [&] {
     user_mapping_ = Mapping::map(file_, container_.file_bytes, Mapping::Access::kCopyOnWrite);

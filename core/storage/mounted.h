@@ -10,6 +10,7 @@
 #include "format/container.h"
 #include "storage/file.h"
 #include "storage/mapping.h"
+#include "storage/residency.h"
 
 namespace gz {
 
@@ -24,6 +25,11 @@ class MountedFile {
   const Container& container() const { return container_; }
   bool legacy() const { return container_.major == 0; }
   const File& file() const { return file_; }
+
+  // The same file past the page cache, opened on first use; null where the file system has no such way.
+  const File* direct() const;
+
+  Warmth& warmth() const { return warmth_; }
 
   // The engine's own view: read-only and shared with the page cache.
   const Mapping& mapping() const { return *mapping_; }
@@ -47,6 +53,9 @@ class MountedFile {
   mutable std::once_flag user_once_;
   mutable std::shared_ptr<Mapping> user_mapping_;      // immutable once user_once_ ran
   mutable std::atomic<const Mapping*> user_{nullptr};  // the same, for check()
+  mutable Warmth warmth_;
+  mutable std::once_flag direct_once_;
+  mutable File direct_;  // immutable once direct_once_ ran
 };
 
 }  // namespace gz

@@ -1,0 +1,135 @@
+// reader: the pool of readers, and the one that calls pread.
+#include "storage/reader.h"
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "base/threads.h"
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+namespace gz {
+namespace {
+
+constexpr size_t kPreadArena = size_t{256} << 10;
+constexpr size_t kMostIdlePreaders = kPreadThreads;
+
+// One read at a time: depth comes from many of these on as many threads.
+class PreadReader : public Reader {
+ public:
+  PreadReader() : arena_(kPreadArena, Purpose::kReads) {}
+  size_t depth() const override { return 1; }
+  size_t in_flight() const override { return file_ == nullptr ? 0 : 1; }
+  std::span<std::byte> arena() const override { return {arena_.data(), kPreadArena}; }
+  void queue(const File& file, const ReadRequest& request) override {
+    file_ = &file;
+    request_ = request;
+  }
+  size_t wait(std::span<ReadResult> results) override {
+    if (file_ == nullptr || results.empty()) return 0;
+    results[0] = {request_.tag, 0};
+    try {
+      results[0].result = static_cast<int32_t>(file_->read_some_at({request_.to, request_.bytes}, request_.offset));
+    } catch (const StorageError& e) {
+      results[0].result = -e.code;
+    }
+    file_ = nullptr;
+    return 1;
+  }
+
+ private:
+  Buffer arena_;
+  const File* file_ = nullptr;  // of the queued read
+  ReadRequest request_;
+};
+
+struct Idle {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Reader>> rings, preaders;  // guarded by mutex
+  std::vector<std::unique_ptr<Reader>>& of(ReaderKind kind) { return kind == ReaderKind::kUring ? rings : preaders; }
+};
+
+std::atomic<Idle*> g_idle{nullptr};
+
+// Never destroyed, and left behind by a forked child: a ring's memory is shared with the parent's kernel state, and a
+// second user of it would steal the parent's results.
+Idle& idle() {
+  Idle* found = g_idle.load(std::memory_order_acquire);
+  if (found == nullptr) {
+#ifndef _WIN32
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_idle.store(nullptr); }); });
+#endif
+    auto* fresh = new Idle;
+    if (g_idle.compare_exchange_strong(found, fresh)) return *fresh;
+    delete fresh;
+  }
+  return *found;
+}
+
+std::unique_ptr<Reader> make_reader(ReaderKind kind) {
+  if (kind == ReaderKind::kPread) return make_pread_reader();
+  std::string refusal;
+  auto ring = make_ring(refusal);
+  if (ring == nullptr) throw StorageError("io_uring is refused here (" + refusal + "): use io='pread'", 0, "");
+  return ring;
+}
+
+const std::string& refusal_once() {
+  static const std::string refusal = [] {
+    std::string why;
+    make_ring(why);
+    return why;
+  }();
+  return refusal;
+}
+
+}  // namespace
+
+bool uring_works() { return refusal_once().empty(); }
+std::string uring_refusal() { return refusal_once(); }
+
+std::unique_ptr<Reader> make_pread_reader() { return std::make_unique<PreadReader>(); }
+
+std::shared_ptr<Reader> take_reader(ReaderKind kind) {
+  Idle& shelf = idle();
+  std::unique_ptr<Reader> reader;
+  {
+    std::lock_guard lock(shelf.mutex);
+    auto& same = shelf.of(kind);
+    if (!same.empty()) {
+      reader = std::move(same.back());
+      same.pop_back();
+    }
+  }
+  if (reader == nullptr) reader = make_reader(kind);
+  // The shelf is named, not looked up again: a reader that crossed a fork goes back to the one that was left behind.
+  return {reader.release(), [&shelf, kind](Reader* r) {
+            std::unique_ptr<Reader> owned(r);
+            if (owned->in_flight() > 0) return;
+            const size_t most = kind == ReaderKind::kUring ? static_cast<size_t>(default_threads()) : kMostIdlePreaders;
+            std::lock_guard lock(shelf.mutex);
+            auto& same = shelf.of(kind);
+            if (same.size() < most) same.push_back(std::move(owned));
+          }};
+}
+
+void drop_idle_readers() {
+  Idle& shelf = idle();
+  std::lock_guard lock(shelf.mutex);
+  shelf.rings.clear();
+  shelf.preaders.clear();
+}
+
+#ifndef __linux__
+std::unique_ptr<Reader> make_ring(std::string& refusal) {
+  refusal = "this system has no io_uring";
+  return nullptr;
+}
+#endif
+
+}  // namespace gz

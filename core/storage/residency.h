@@ -1,0 +1,66 @@
+// residency: which pages of a file are in RAM. A hint that may be stale by the time it is used; never needed for the
+// right bytes, only for the fast way to them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/checked.h"
+#include "format/container.h"
+#include "storage/mapping.h"
+
+namespace gz {
+
+// Bytes of [offset, offset + bytes) of the file that the page cache holds: cachestat where the kernel has it (6.5),
+// mincore otherwise. Nothing where the system does not tell this process.
+std::optional<uint64_t> cached_bytes(const File& file, const Mapping& mapping, uint64_t offset, uint64_t bytes);
+
+// Whether mincore tells the truth about this file: to those who neither own it nor may write it, it says that all is
+// in RAM.
+bool residency_is_told(const File& file);
+
+// Remembers for a moment that an array was found in RAM as a whole: counting the pages of a large file takes
+// milliseconds, and a batch must not pay that each time. Thread-safe.
+class Warmth {
+ public:
+  bool recent(uint64_t array_offset) const;
+  void remember(uint64_t array_offset, std::chrono::steady_clock::duration cost);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, std::chrono::steady_clock::time_point> until_;  // guarded by mutex_
+};
+
+// Sets resident[i] for each of `count` rows, in ascending order of offset(i), that lie in RAM as a whole.
+template <class Offset>
+void mark_resident(const Mapping& mapping, size_t count, uint64_t row_bytes, const Offset& offset,
+                   std::vector<bool>& resident) {
+  constexpr uint64_t kWindow = 256, kNear = 16;  // pages asked for in one call; a call costs as much as some 16 of them
+  std::vector<unsigned char> pages;
+  const auto first_page = [&](size_t i) { return offset(i) / kPageBytes; };
+  const auto end_page = [&](size_t i) { return (offset(i) + row_bytes + kPageBytes - 1) / kPageBytes; };
+  for (size_t i = 0; i < count;) {
+    const uint64_t begin = first_page(i);
+    uint64_t end = end_page(i);
+    size_t last = i + 1;
+    while (last < count && first_page(last) < end + kNear && end_page(last) - begin <= kWindow) {
+      end = std::max(end, end_page(last++));
+    }
+    pages.assign(end - begin, 0);
+    const uint64_t bytes = (end - begin) * kPageBytes;
+    if (mapping.resident(begin * kPageBytes, bytes, pages.data())) {
+      for (size_t k = i; k < last; ++k) {
+        bool all = true;
+        for (uint64_t p = first_page(k); p < end_page(k); ++p) all = all && (pages[p - begin] & 1) != 0;
+        resident[k] = all;
+      }
+    }
+    i = last;
+  }
+}
+
+}  // namespace gz
