@@ -1,18 +1,172 @@
 // gather: which way each row takes.
 #include "gather/gather.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
-#include <cstring>
+#include <vector>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/threads.h"
+#include "gather/copy.h"
+#include "gather/read_rows.h"
+#include "storage/residency.h"
+#include "storage/system_memory.h"
 
 namespace gz {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::array<const char*, 4> kIoNames{"auto", "mmap", "uring", "pread"};
-constexpr size_t kGrain = 4096;  // rows a chunk
+constexpr size_t kGrain = 2048;                          // rows a chunk
+constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
+constexpr size_t kSamples = 64;                          // rows looked at to guess how much is in RAM
+constexpr uint64_t kShareOfMemory = 4;                   // a matrix below 1/4 of what is free may fill the page cache
+
+// One call: ids to consecutive rows, or moves.
+struct Task {
+  const MountedFile& file;
+  const Matrix& matrix;
+  std::span<const int64_t> ids;
+  std::span<const RowMove> moves;
+  std::byte* out;
+  const RowCopier& copier;
+  const GatherOptions& options;
+  int threads;
+  Progress* progress;
+
+  size_t count() const { return moves.empty() ? ids.size() : moves.size(); }
+  uint64_t id(size_t i) const { return moves.empty() ? static_cast<uint64_t>(ids[i]) : moves[i].from; }
+};
+
+// How the rows of one call are fetched.
+struct Way {
+  bool mapped = false;          // all from the mapping, else by reads
+  bool spare_resident = false;  // rows in RAM from the mapping all the same
+  bool direct = true;           // reads go past the page cache where they can
+  ReaderKind kind = ReaderKind::kUring;
+};
+
+// How many of some of the rows lie in RAM; `looked` may come out as 0.
+struct Sample {
+  size_t looked = 0, resident = 0;
+};
+
+Sample sample_residency(const Task& task) {
+  Sample sample;
+  Random random(make_key(task.count(), task.id(0)));
+  const size_t count = std::min(kSamples, task.count());
+  std::vector<bool> resident(1);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = task.count() <= kSamples ? i : static_cast<size_t>(random.below(task.count()));
+    const uint64_t offset = task.matrix.offset + task.id(at) * task.matrix.row_bytes;
+    resident[0] = false;
+    mark_resident(task.file.mapping(), 1, task.matrix.row_bytes, [&](size_t) { return offset; }, resident);
+    ++sample.looked;
+    sample.resident += resident[0] ? 1 : 0;
+  }
+  return sample;
+}
+
+// The whole array in RAM, now or a moment ago.
+bool all_resident(const MountedFile& file, const Matrix& matrix) {
+  if (file.warmth().recent(matrix.offset)) return true;
+  const uint64_t bytes = matrix.rows * matrix.row_bytes;
+  const auto start = Clock::now();
+  const auto cached = cached_bytes(file.file(), file.mapping(), matrix.offset, bytes);
+  if (!cached || *cached < bytes) return false;
+  file.warmth().remember(matrix.offset, Clock::now() - start);
+  return true;
+}
+
+Way choose(const Task& task) {
+  Way way;
+  way.mapped = task.options.io == Io::kMmap;
+  const bool ring = task.options.io == Io::kUring || (task.options.io == Io::kAuto && uring_works());
+  way.kind = ring ? ReaderKind::kUring : ReaderKind::kPread;
+  if (task.options.io != Io::kAuto || task.options.past_page_cache) return way;
+  if (!residency_is_told(task.file.file())) {
+    way.direct = false;  // deep reads through the page cache are right whether the rows are in it or not
+    return way;
+  }
+  const Sample sample = sample_residency(task);
+  if (sample.resident == sample.looked) {
+    way.mapped = task.count() <= kSamples || all_resident(task.file, task.matrix);
+  }
+  if (way.mapped) return way;
+  way.spare_resident = sample.resident > 0;
+  // Direct reads leave nothing behind. What would fit in memory many times over is worth keeping for the next call.
+  way.direct = task.matrix.rows * task.matrix.row_bytes > available_memory() / kShareOfMemory;
+  return way;
+}
+
+void copy_mapped(const Task& task, GatherStats& stats) {
+  std::atomic<size_t> done{0};
+  std::atomic<int64_t> busy{0};  // nanoseconds
+  parallel_for(task.count(), kGrain, task.threads, [&](size_t begin, size_t end, int worker) {
+    const auto begun = Clock::now();
+    if (task.moves.empty()) {
+      task.copier.gather(task.matrix.data, task.ids.subspan(begin, end - begin), task.out, begin);
+    } else {
+      task.copier.gather(task.matrix.data, task.moves.subspan(begin, end - begin), task.out);
+    }
+    finish_streaming();
+    busy += std::chrono::nanoseconds(Clock::now() - begun).count();
+    done += end - begin;
+    if (worker == 0 && task.progress != nullptr) task.progress->report("gather", done.load(), task.count());
+  });
+  if (task.progress != nullptr) task.progress->report("gather", task.count(), task.count());
+  task.file.check();
+  stats.rows_mapped += task.count();
+  stats.copy_seconds += static_cast<double>(busy.load()) * 1e-9;
+}
+
+void read(const Task& task, const Way& way, GatherStats& stats) {
+  ReadJob job;
+  job.file = &task.file;
+  job.matrix = &task.matrix;
+  job.copier = &task.copier;
+  job.out = task.out;
+  job.source = way.direct && task.file.direct() != nullptr ? task.file.direct() : &task.file.file();
+  job.reader = [&] { return take_reader(way.kind); };
+  job.workers = way.kind == ReaderKind::kUring ? task.threads : kPreadThreads;
+  job.spare_resident = way.spare_resident;
+  job.progress = task.progress;
+  const size_t most = SortedRows::most_rows(task.matrix.rows);
+  for (size_t first = 0; first < task.count(); first += most) {
+    const size_t part = std::min(most, task.count() - first);
+    const auto start = Clock::now();
+    SortedRows rows(part, task.matrix.rows, [&](size_t i) { return task.id(first + i); });
+    stats.copy_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    job.first = first;
+    if (!task.moves.empty()) job.moves = task.moves.subspan(first, part);
+    read_rows(job, rows, stats);
+  }
+  if (way.spare_resident) task.file.check();
+}
+
+// Ids are checked.
+void run(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::span<const RowMove> moves,
+         std::byte* out, const GatherOptions& options, GatherStats* stats, Progress* progress) {
+  const size_t count = std::max(ids.size(), moves.size());
+  const DType out_dtype = gathered_dtype(matrix, options);
+  if (count == 0 || matrix.row_bytes == 0) return;
+  const RowCopier copier(matrix, out_dtype, count * gathered_row_bytes(matrix, options) > kStreamingBytes);
+  const Task task{file.file(), matrix, ids, moves, out, copier, options, resolve_threads(options.threads), progress};
+  GatherStats done;
+  done.rows = count;
+  done.bytes_useful = count * matrix.row_bytes;
+  const Way way = choose(task);
+  if (way.mapped) {
+    copy_mapped(task, done);
+  } else {
+    read(task, way, done);
+  }
+  if (stats != nullptr) stats->add(done);
+}
 
 }  // namespace
 
@@ -38,8 +192,9 @@ void GatherStats::add(const GatherStats& other) {
 
 DType gathered_dtype(const Matrix& matrix, const GatherOptions& options) {
   const DType out = options.out_dtype.value_or(matrix.dtype);
-  if (out != matrix.dtype) {
-    fail<ArgumentError>("dtype is ", dtype_name(out), ", expected ", dtype_name(matrix.dtype), " as on disk");
+  if (row_kernel({.from = matrix.dtype, .to = out}) == nullptr) {
+    fail<ArgumentError>("dtype is ", dtype_name(out), ", expected ", dtype_name(matrix.dtype),
+                        " as on disk, or float32");
   }
   return out;
 }
@@ -49,32 +204,29 @@ uint64_t gathered_row_bytes(const Matrix& matrix, const GatherOptions& options) 
 }
 
 void check_row_ids(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids) {
-  for (const int64_t id : ids) {
-    if (id < 0 || static_cast<uint64_t>(id) >= matrix.rows) {
-      fail<IndexError>("node id ", id, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
-    }
-  }
+  const auto bad = [&](int64_t id) { return static_cast<uint64_t>(id) >= matrix.rows; };  // negatives become huge
+  bool any = false;
+  for (const int64_t id : ids) any |= bad(id);  // without a branch: the compiler makes vectors of it
+  if (!any) return;
+  const int64_t first = *std::find_if(ids.begin(), ids.end(), bad);
+  fail<IndexError>("node id ", first, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
 }
 
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::byte* out,
             const GatherOptions& options, GatherStats* stats, Progress* progress) {
-  const uint64_t row_bytes = gathered_row_bytes(matrix, options);
   check_row_ids(file, matrix, ids);
-  const auto start = std::chrono::steady_clock::now();
-  parallel_for(ids.size(), kGrain, resolve_threads(options.threads), [&](size_t begin, size_t end, int) {
-    for (size_t i = begin; i < end; ++i) {
-      std::memcpy(out + i * row_bytes, matrix.data + static_cast<uint64_t>(ids[i]) * row_bytes, row_bytes);
+  run(file, matrix, ids, {}, out, options, stats, progress);
+}
+
+void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMove> moves, std::byte* out,
+            const GatherOptions& options, GatherStats* stats, Progress* progress) {
+  for (const RowMove& move : moves) {
+    if (move.from >= matrix.rows) {
+      fail<IndexError>("node id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows,
+                       " rows");
     }
-  });
-  if (progress != nullptr) progress->report("gather", ids.size(), ids.size());
-  file.file().check();
-  if (stats != nullptr) {
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    stats->add({.rows = ids.size(),
-                .rows_mapped = ids.size(),
-                .bytes_useful = ids.size() * matrix.row_bytes,
-                .copy_seconds = taken.count()});
   }
+  run(file, matrix, {}, moves, out, options, stats, progress);
 }
 
 }  // namespace gz

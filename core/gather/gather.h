@@ -58,4 +58,12 @@ void check_row_ids(const FeatureFile& file, const Matrix& matrix, std::span<cons
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::byte* out,
             const GatherOptions& options, GatherStats* stats = nullptr, Progress* progress = nullptr);
 
+// One row to move: `from` counts rows at the source, `to` rows of the batch.
+struct RowMove {
+  uint64_t from, to;
+};
+// The same for rows that are not to lie side by side: row moves[i].from goes to row moves[i].to of `out`.
+void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMove> moves, std::byte* out,
+            const GatherOptions& options, GatherStats* stats = nullptr, Progress* progress = nullptr);
+
 }  // namespace gz

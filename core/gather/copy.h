@@ -1,0 +1,59 @@
+// copy: how a row gets from where it lies to its place in the batch, as it is or converted.
+//
+// Every kernel gives the same bytes; the plain ones are the oracle of the others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gather/gather.h"
+#include "storage/features.h"
+
+namespace gz {
+
+enum class Vectors { kPlain, kAvx2, kAvx512 };
+Vectors best_vectors();  // the widest that this processor has
+
+// Moves a run of `bytes` bytes of a row. `scale` belongs to the run's first element, null where there is none.
+using RowKernel = void (*)(const std::byte* in, size_t bytes, std::byte* out, const float* scale);
+
+struct KernelChoice {
+  DType from = DType::kFloat32, to = DType::kFloat32;
+  Vectors vectors = Vectors::kPlain;
+  // Stores that go past the caches: a batch larger than they are would push out everything else and pay for reading
+  // lines that it overwrites whole (benchmarks/gather).
+  bool streaming = false;
+  bool scaled = false;  // int8 that stands for floats
+};
+// Null when there is no such conversion: `to` is `from`, or kFloat32.
+RowKernel row_kernel(const KernelChoice& choice);
+
+// All that moving rows of one matrix needs to know. Cheap to make; immutable.
+class RowCopier {
+ public:
+  RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors vectors = best_vectors());
+
+  uint64_t in_bytes() const { return in_bytes_; }
+  uint64_t out_bytes() const { return out_bytes_; }
+
+  // Row ids[i] at `base` to row first + i of `out`.
+  void gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const;
+  void gather(const std::byte* base, std::span<const RowMove> moves, std::byte* out) const;
+  // The part of row `to` that begins `skip` bytes into the row on disk: for rows that arrive in pieces.
+  void piece(const std::byte* in, uint64_t skip, size_t bytes, std::byte* out, uint64_t to) const {
+    kernel_(in, bytes, out + to * out_bytes_ + skip / in_element_ * out_element_,
+            scale_ == nullptr ? nullptr : scale_ + skip / in_element_);
+  }
+
+ private:
+  uint64_t in_bytes_, out_bytes_;
+  uint32_t in_element_, out_element_;
+  const float* scale_;
+  RowKernel kernel_;
+};
+
+// Makes streaming stores of this thread visible to others; needed once before a batch is handed on.
+void finish_streaming();
+
+}  // namespace gz

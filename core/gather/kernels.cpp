@@ -1,0 +1,187 @@
+// kernels: rows moved or converted, by vectors where the processor has them.
+#include "gather/kernels.h"
+
+#include <algorithm>
+
+#include "gather/copy.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define GZ_GATHER_X86 1
+#include <immintrin.h>
+#endif
+
+namespace gz {
+namespace {
+
+void copy_plain(const std::byte* in, size_t bytes, std::byte* out, const float*) { std::memcpy(out, in, bytes); }
+
+struct Half {
+  using Raw = uint16_t;
+  static float value(Raw raw, const float*) { return half_to_float(raw); }
+};
+struct BFloat {
+  using Raw = uint16_t;
+  static float value(Raw raw, const float*) { return bfloat_to_float(raw); }
+};
+struct Scaled {
+  using Raw = int8_t;
+  static float value(Raw raw, const float* scale) { return static_cast<float>(raw) * *scale; }
+};
+template <class T>
+struct Cast {
+  using Raw = T;
+  static float value(Raw raw, const float*) { return static_cast<float>(raw); }
+};
+
+// Elements [begin, end) of a run.
+template <class Element>
+void convert_some(const std::byte* in, size_t begin, size_t end, std::byte* out, const float* scale) {
+  for (size_t i = begin; i < end; ++i) {
+    const auto raw = load_element<typename Element::Raw>(in + i * sizeof(typename Element::Raw));
+    const float value = Element::value(raw, scale == nullptr ? nullptr : scale + i);
+    std::memcpy(out + i * sizeof value, &value, sizeof value);
+  }
+}
+
+template <class Element>
+void convert_plain(const std::byte* in, size_t bytes, std::byte* out, const float* scale) {
+  convert_some<Element>(in, 0, bytes / sizeof(typename Element::Raw), out, scale);
+}
+
+#ifdef GZ_GATHER_X86
+
+// Bytes to the next multiple of `unit`, at most `bytes`: streaming stores want aligned places. The lines at a row's two
+// ends are shared with its neighbours and take ordinary stores.
+size_t head_of(const std::byte* out, size_t unit, size_t bytes) {
+  return std::min((unit - reinterpret_cast<uintptr_t>(out) % unit) % unit, bytes);
+}
+
+__attribute__((target("avx2"))) void copy_streaming_avx2(const std::byte* in, size_t bytes, std::byte* out,
+                                                         const float*) {
+  size_t at = head_of(out, 64, bytes);
+  std::memcpy(out, in, at);
+  for (; at + 64 <= bytes; at += 64) {
+    const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + at));
+    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + at + 32));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(out + at), a);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(out + at + 32), b);
+  }
+  std::memcpy(out + at, in + at, bytes - at);
+}
+
+__attribute__((target("avx512f"))) void copy_streaming_avx512(const std::byte* in, size_t bytes, std::byte* out,
+                                                              const float*) {
+  size_t at = head_of(out, 64, bytes);
+  std::memcpy(out, in, at);
+  for (; at + 64 <= bytes; at += 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(out + at), _mm512_loadu_si512(in + at));
+  }
+  std::memcpy(out + at, in + at, bytes - at);
+}
+
+// Eight elements as floats.
+__attribute__((target("avx2,f16c"))) inline __m256 eight(Half, const std::byte* in, const float*) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+}
+__attribute__((target("avx2,f16c"))) inline __m256 eight(BFloat, const std::byte* in, const float*) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+__attribute__((target("avx2,f16c"))) inline __m256 eight(Scaled, const std::byte* in, const float* scale) {
+  const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(in)));
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(wide), _mm256_loadu_ps(scale));
+}
+
+template <class Element, bool kStreaming>
+__attribute__((target("avx2,f16c"))) void convert_avx2(const std::byte* in, size_t bytes, std::byte* out,
+                                                       const float* scale) {
+  constexpr size_t kRaw = sizeof(typename Element::Raw);
+  const size_t count = bytes / kRaw;
+  size_t i = kStreaming ? head_of(out, 32, count * sizeof(float)) / sizeof(float) : 0;
+  convert_some<Element>(in, 0, i, out, scale);
+  const bool aligned = reinterpret_cast<uintptr_t>(out + i * sizeof(float)) % 32 == 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 values = eight(Element{}, in + i * kRaw, scale == nullptr ? nullptr : scale + i);
+    auto* to = reinterpret_cast<float*>(out + i * sizeof(float));
+    if (kStreaming && aligned) {
+      _mm256_stream_ps(to, values);
+    } else {
+      _mm256_storeu_ps(to, values);
+    }
+  }
+  convert_some<Element>(in, i, count, out, scale);
+}
+
+#endif
+
+template <class Element>
+RowKernel conversion([[maybe_unused]] const KernelChoice& choice) {
+#ifdef GZ_GATHER_X86
+  if (choice.vectors != Vectors::kPlain) {
+    return choice.streaming ? convert_avx2<Element, true> : convert_avx2<Element, false>;
+  }
+#endif
+  return convert_plain<Element>;
+}
+
+RowKernel plain_copy([[maybe_unused]] const KernelChoice& choice) {
+#ifdef GZ_GATHER_X86
+  if (choice.streaming && choice.vectors == Vectors::kAvx512) return copy_streaming_avx512;
+  if (choice.streaming && choice.vectors == Vectors::kAvx2) return copy_streaming_avx2;
+#endif
+  return copy_plain;
+}
+
+}  // namespace
+
+Vectors best_vectors() {
+#ifdef GZ_GATHER_X86
+  static const Vectors best = [] {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return Vectors::kPlain;
+    return __builtin_cpu_supports("avx512f") ? Vectors::kAvx512 : Vectors::kAvx2;
+  }();
+  return best;
+#else
+  return Vectors::kPlain;
+#endif
+}
+
+RowKernel row_kernel(const KernelChoice& choice) {
+  if (choice.from == choice.to) return plain_copy(choice);
+  if (choice.to != DType::kFloat32) return nullptr;
+  switch (choice.from) {
+    case DType::kFloat16:
+      return conversion<Half>(choice);
+    case DType::kBFloat16:
+      return conversion<BFloat>(choice);
+    case DType::kFloat64:
+      return convert_plain<Cast<double>>;
+    case DType::kInt64:
+      return convert_plain<Cast<int64_t>>;
+    case DType::kInt32:
+      return convert_plain<Cast<int32_t>>;
+    case DType::kInt16:
+      return convert_plain<Cast<int16_t>>;
+    case DType::kInt8:
+      return choice.scaled ? conversion<Scaled>(choice) : convert_plain<Cast<int8_t>>;
+    case DType::kUInt8:
+    case DType::kBool:
+      return convert_plain<Cast<uint8_t>>;
+    case DType::kUInt32:
+      return convert_plain<Cast<uint32_t>>;
+    case DType::kUInt64:
+      return convert_plain<Cast<uint64_t>>;
+    case DType::kFloat32:
+      break;
+  }
+  return nullptr;
+}
+
+void finish_streaming() {
+#ifdef GZ_GATHER_X86
+  _mm_sfence();
+#endif
+}
+
+}  // namespace gz

@@ -1,0 +1,54 @@
+// slots: a reader's arena cut into rooms of two sizes: most reads are a page or two, those of dense batches are long.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace gz {
+
+class Slots {
+ public:
+  static constexpr size_t kSmall = size_t{16} << 10, kLarge = size_t{256} << 10;
+
+  struct Slot {
+    uint32_t index;
+    std::byte* data;
+  };
+
+  Slots(std::span<std::byte> arena, size_t depth) : arena_(arena), small_(depth > 1 ? depth : 0) {
+    const size_t rest = arena.size() - small_ * kSmall;
+    large_bytes_ = std::min(kLarge, rest);
+    const size_t large = large_bytes_ < kSmall ? 0 : rest / large_bytes_;
+    for (size_t i = small_ + large; i > small_; --i) free_large_.push_back(static_cast<uint32_t>(i - 1));
+    for (size_t i = small_; i > 0; --i) free_small_.push_back(static_cast<uint32_t>(i - 1));
+    count_ = small_ + large;
+  }
+
+  size_t count() const { return count_; }
+  size_t most_bytes() const { return count_ > small_ ? large_bytes_ : kSmall; }  // the longest read
+
+  std::optional<Slot> take(size_t bytes) {
+    auto& free = bytes <= kSmall && !free_small_.empty() ? free_small_ : free_large_;
+    if (free.empty()) return std::nullopt;
+    const uint32_t index = free.back();
+    free.pop_back();
+    return Slot{index, data_of(index)};
+  }
+  void give_back(uint32_t index) { (index < small_ ? free_small_ : free_large_).push_back(index); }
+
+ private:
+  std::byte* data_of(uint32_t index) const {
+    if (index < small_) return arena_.data() + index * kSmall;
+    return arena_.data() + small_ * kSmall + (index - small_) * large_bytes_;
+  }
+
+  std::span<std::byte> arena_;
+  size_t small_, count_ = 0, large_bytes_ = 0;
+  std::vector<uint32_t> free_small_, free_large_;  // the last given back is taken first: its lines are warm
+};
+
+}  // namespace gz
