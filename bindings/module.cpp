@@ -9,5 +9,4 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_sample(m);
   gz::bindings::bind_gather(m);
   gz::bindings::bind_load(m);
-  gz::bindings::bind_compile(m);
 }
