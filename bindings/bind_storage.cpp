@@ -23,17 +23,22 @@ uint64_t checked_id(int64_t id, uint64_t count, const std::string& path) {
   return static_cast<uint64_t>(id);
 }
 
-// A view of elements [begin, end) of a row array, over the users' copy-on-write mapping.
+// A view of elements [begin, begin + count) of an array, over the users' copy-on-write mapping. Its last byte is
+// touched: a file that was truncated is short at the end, so the call raises instead of handing out zeros.
 Array view(const MountedFile& file, const ArrayInfo& array, uint64_t begin, uint64_t count, nb::dlpack::dtype dtype) {
   auto mapping = file.user_mapping();
-  std::byte* data = mapping->writable() + array.offset + begin * dtype_bytes(array.dtype);
+  const uint32_t width = dtype_bytes(array.dtype);
+  std::byte* data = mapping->writable() + array.offset + begin * width;
+  if (count > 0) static_cast<void>(*const_cast<volatile std::byte*>(data + count * width - 1));
+  file.check();
   return array_over(data, {static_cast<size_t>(count)}, dtype, mapping);
 }
 
-// Ids as signed where they fit: torch indexes with int32 and int64 alone.
-nb::dlpack::dtype id_dtype(const Topology& topology) {
-  if (topology.wide()) return nb::dtype<int64_t>();
-  return topology.num_nodes() <= (uint64_t{1} << 31) ? nb::dtype<int32_t>() : nb::dtype<uint32_t>();
+// Ids and positions as signed where they fit: torch indexes with int32 and int64 alone.
+nb::dlpack::dtype shown_dtype(const Topology& topology, const ArrayInfo& array) {
+  if (array.dtype == DType::kUInt64) return nb::dtype<int64_t>();  // all are below 2^62
+  const bool fits = array.name.ends_with(".indices") && topology.num_nodes() <= (uint64_t{1} << 31);
+  return fits ? nb::dtype<int32_t>() : dlpack_dtype(array.dtype);
 }
 
 Array row_view(const Topology& topology, int64_t node, const std::optional<std::string>& direction,
@@ -52,8 +57,7 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
     begin = row.begin;
     end = row.end;
   });
-  file.check();
-  return view(file, *array, begin, end - begin, what == "indices" ? id_dtype(topology) : dlpack_dtype(array->dtype));
+  return view(file, *array, begin, end - begin, shown_dtype(topology, *array));
 }
 
 nb::dict info(const MountedFile& file) {
@@ -133,8 +137,8 @@ void bind_topology(nb::module_& m) {
       .def("array", [](const Topology& t, const std::string& name) {
         const ArrayInfo* array = t.file().container().find(name);
         if (array == nullptr) fail<ArgumentError>(t.file().path(), ": no array '", name, "'");
-        const bool ids = name.ends_with("indices");
-        return view(t.file(), *array, 0, array->rows(), ids ? id_dtype(t) : dlpack_dtype(array->dtype));
+        t.file().check_size();
+        return view(t.file(), *array, 0, array->rows(), shown_dtype(t, *array));
       });
 }
 
@@ -159,11 +163,20 @@ void bind_features(nb::module_& m) {
       .def("view",
            [](const FeatureFile& f, const std::string& name) {
              const Matrix& x = f.matrix(name);
+             f.file().check_size();
+             f.file().check();
              auto mapping = f.file().user_mapping();
              std::byte* data = mapping->writable() + x.offset;
              const auto rows = static_cast<size_t>(x.rows), columns = static_cast<size_t>(x.columns);
              if (x.is_vector) return array_over(data, {rows}, dlpack_dtype(x.dtype), mapping);
              return array_over(data, {rows, columns}, dlpack_dtype(x.dtype), mapping);
+           })
+      .def("row",
+           [](const FeatureFile& f, const std::string& name, int64_t node) {
+             const Matrix& x = f.matrix(name);
+             const uint64_t row = checked_id(node, x.rows, f.file().path());
+             const ArrayInfo* array = f.file().container().find(name);
+             return view(f.file(), *array, row * x.columns, x.columns, dlpack_dtype(x.dtype));
            })
       .def("scale", [](const FeatureFile& f, const std::string& name) -> std::optional<Array> {
         const Container& c = f.file().container();
@@ -178,7 +191,14 @@ void bind_features(nb::module_& m) {
 void bind_storage(nb::module_& m) {
   bind_topology(m);
   bind_features(m);
-  m.def("file_info", [](const std::string& path) { return info(*MountedFile::open(path)); });
+  m.def("file_info", [](const std::string& path) {
+    std::shared_ptr<const MountedFile> file;
+    {
+      nb::gil_scoped_release release;
+      file = MountedFile::open(path);
+    }
+    return info(*file);
+  });
   m.def(
       "verify",
       [](const std::string& path, int threads, nb::object progress) {

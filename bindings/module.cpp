@@ -9,4 +9,5 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_sample(m);
   gz::bindings::bind_gather(m);
   gz::bindings::bind_load(m);
+  gz::bindings::bind_compile(m);
 }

@@ -7,6 +7,7 @@ SSD within a RAM budget that you set.
 from __future__ import annotations
 
 from .batch import Batch
+from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
@@ -23,6 +24,7 @@ __all__ = [
     "FormatError",
     "Generator",
     "Graph",
+    "GraphReport",
     "GraphZeroError",
     "InputError",
     "LoaderStats",
@@ -31,5 +33,7 @@ __all__ = [
     "StorageError",
     "Subgraph",
     "__version__",
+    "compile_graph",
+    "convert_csv_to_gl",
     "walk_pairs",
 ]

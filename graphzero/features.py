@@ -30,7 +30,7 @@ class FeatureStore:
 
     def __init__(self, filename: str | os.PathLike[str], name: str | None = None) -> None:
         """Mount `filename`. Raises FormatError when it is no valid `.gd` file, StorageError when it cannot be read."""
-        self._path = os.path.abspath(os.fspath(filename))
+        self._path = os.path.abspath(os.fsdecode(filename))
         self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path)
         self._info: dict[str, Any] = self._file.info
         self._matrices = {m.name: m for m in self._file.matrices}
@@ -92,8 +92,11 @@ class FeatureStore:
         return dict(self._info)
 
     def __getitem__(self, name: str) -> FeatureStore:
-        """Return the store with another array in focus: `fs["label"]`."""
-        return FeatureStore(self._path, name)
+        """Return a store of the same mounted file with another array in focus: `fs["label"]`."""
+        self._matrix(name)
+        store = FeatureStore.__new__(FeatureStore)
+        store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.Tally())
+        return store
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -107,13 +110,7 @@ class FeatureStore:
 
     def get_data(self, node: int) -> npt.NDArray[Any]:
         """One row, as a view of the file."""
-        index = as_id(node)
-        if not 0 <= index < self.num_nodes:
-            raise IndexError(f"node id {index} is out of range for {self._path} with {self.num_nodes} nodes")
-        file = self._open()
-        row = file.view(self._name)[index : index + 1]
-        file.check()
-        return row.reshape(-1)
+        return self._open().row(self._name, as_id(node))
 
     def gather(
         self,

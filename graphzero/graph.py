@@ -32,7 +32,7 @@ class Graph(WalkMethods):
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         """Mount `filename`. Raises FormatError when it is no valid `.gl` file, StorageError when it cannot be read."""
-        self._path = os.path.abspath(os.fspath(filename))
+        self._path = os.path.abspath(os.fsdecode(filename))
         self._topology: _core.Topology | None = _core.Topology.open(self._path)
         self._info: dict[str, Any] = self._topology.info
 
@@ -118,7 +118,7 @@ class Graph(WalkMethods):
         """The timestamps of the edges to `get_neighbours(node)`, in the same order: a view, no copy."""
         return self._open().row(as_id(node), direction, "times")
 
-    def csr(self, *, direction: str | None = None) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+    def csr(self, *, direction: str | None = None) -> tuple[IdArray, npt.NDArray[Any]]:
         """The whole topology as (indptr, indices), views of the file: row i is indices[indptr[i]:indptr[i + 1]]."""
         side = direction or ("out" if self.direction in ("out", "both") else "in")
         return self._open().array(f"{side}.indptr"), self._open().array(f"{side}.indices")

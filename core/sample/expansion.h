@@ -5,8 +5,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -25,13 +28,24 @@ class Expansion {
  public:
   Expansion(const Csr& csr, std::span<const int64_t> seeds, std::span<const int64_t> times,
             const SampleOptions& options)
-      : csr_(csr), times_(times), options_(options), disjoint_(options.disjoint), scratch_(options.threads) {
+      : csr_(csr),
+        times_(times),
+        options_(options),
+        disjoint_(options.disjoint),
+        part_bits_(options.threads == 1 ? 0
+                                        : std::countr_zero(std::bit_ceil(2 * static_cast<unsigned>(options.threads)))),
+        scratch_(options.threads),
+        tables_(size_t{1} << part_bits_) {
     reserve_nodes(seeds.size());
-    table_.reserve(seeds.size(), 1);
+    const auto key_of_seed = [&](size_t i) { return key_of(static_cast<uint64_t>(seeds[i]), static_cast<int64_t>(i)); };
+    reserve_tables(seeds.size(), key_of_seed);
     for (const int64_t seed : seeds) {
       node_[nodes_] = seed;
       if (disjoint_) batch_[nodes_] = static_cast<int64_t>(nodes_);
-      enter_node(static_cast<uint32_t>(nodes_++));
+      const LabelKey key = key_of_seed(nodes_);
+      const auto label = static_cast<uint32_t>(nodes_++);
+      tables_[key.part(part_bits_)].enter(
+          key, label, [&](uint32_t v) { return is(v, static_cast<uint64_t>(seed), static_cast<int64_t>(label)); });
     }
     result_.num_sampled_nodes.push_back(static_cast<int64_t>(nodes_));
   }
@@ -67,14 +81,13 @@ class Expansion {
     check_size(hop, most);
     reserve_edges(edges_ + most, last);
     const size_t count = choose(chooser, rows);
-    if (table_.reserve(nodes_ + count, threads(count))) enter_nodes(threads(count));
     reserve_nodes(nodes_ + count);
     neighbours_ = take<Id>(neighbours_memory_, count);
     if (threads(count) == 1) {
       fetch(0, count);
       label(count);
     } else {
-      label_shared(count, last);
+      label_shared(count);
     }
     edges_ += count;
   }
@@ -82,7 +95,7 @@ class Expansion {
   int threads(size_t edges) const { return edges < kShare ? 1 : options_.threads; }
 
   void check_size(size_t hop, uint64_t edges) const {
-    if (edges + nodes_ >= kClaim) {
+    if (edges_ + edges + nodes_ >= kClaim) {
       fail<ArgumentError>("hop ", hop, " has ", edges, " edges to ", nodes_, " nodes so far, a subgraph holds below ",
                           kClaim, ": sample fewer seeds at once or smaller fanouts");
     }
@@ -168,17 +181,22 @@ class Expansion {
   int64_t batch_of_edge(size_t edge) const { return disjoint_ ? batch_[col_[edges_ + edge]] : 0; }
   LabelKey key_of(uint64_t node, int64_t batch) const {
     if constexpr (kNarrow) return narrow_key(node);
-    return hashed_key(node, static_cast<uint64_t>(batch));
+    return hashed_key(node, disjoint_ ? static_cast<uint64_t>(batch) : 0);
   }
   LabelKey key_of_edge(size_t edge) const { return key_of(neighbours_[edge], batch_of_edge(edge)); }
 
-  // Whether the node that `value` stands for (a label, or the claim of an edge of this hop) is (node, batch).
+  // The label that a table's value stands for, when the edge of a claim has one already.
+  int64_t label_of(uint32_t value) const { return value < kClaim ? value : row_[value & ~kClaim]; }
+
+  // Whether `value` stands for (node, batch): a label, or the claim of an edge of this or an earlier hop.
   bool is(uint32_t value, uint64_t node, int64_t batch) const {
     if constexpr (kNarrow) return true;
-    const bool claim = value >= kClaim;
-    const uint32_t at = value & ~kClaim;
-    if (claim) return neighbours_[at] == node && batch_of_edge(at) == batch;
-    return static_cast<uint64_t>(node_[at]) == node && (!disjoint_ || batch_[at] == batch);
+    const size_t edge = value & ~kClaim;
+    if (value >= kClaim && edge >= edges_) {
+      return neighbours_[edge - edges_] == node && batch_of_edge(edge - edges_) == batch;
+    }
+    const auto label = static_cast<size_t>(label_of(value));
+    return static_cast<uint64_t>(node_[label]) == node && (!disjoint_ || batch_[label] == batch);
   }
 
   void add_node(size_t label, size_t edge) {
@@ -186,104 +204,133 @@ class Expansion {
     if (disjoint_) batch_[label] = batch_of_edge(edge);
   }
 
+  uint32_t enter(LabelTable& table, size_t edge, uint32_t fresh) {
+    const uint64_t node = neighbours_[edge];
+    const int64_t batch = batch_of_edge(edge);
+    return table.enter(key_of(node, batch), fresh, [&](uint32_t value) { return is(value, node, batch); });
+  }
+
+  // One thread: a label at a time, in order.
   void label(size_t count) {
     constexpr size_t kAhead = 16;
+    reserve_tables(count, [&](size_t i) { return key_of_edge(i); });
     for (size_t i = 0; i < count; ++i) {
-      if (i + kAhead < count) table_.prefetch_slot(key_of_edge(i + kAhead));
-      const uint64_t node = neighbours_[i];
-      const int64_t batch = batch_of_edge(i);
+      if (i + kAhead < count) {
+        const LabelKey ahead = key_of_edge(i + kAhead);
+        tables_[ahead.part(part_bits_)].prefetch_slot(ahead);
+      }
       const auto fresh = static_cast<uint32_t>(nodes_);
-      const uint32_t label = table_.enter(key_of(node, batch), fresh, [&](uint32_t v) { return is(v, node, batch); });
-      if (label == fresh) add_node(nodes_++, i);
-      row_[edges_ + i] = label;
+      const uint32_t value = enter(tables_[key_of_edge(i).part(part_bits_)], i, fresh);
+      if (value == fresh) add_node(nodes_++, i);
+      row_[edges_ + i] = label_of(value);
     }
   }
 
-  // State of an edge while several threads label a hop.
-  enum Mark : uint8_t { kKnown, kFirst, kLater };  // had a label; will give its neighbour one; waits for that one
-
-  // Three steps: edges claim new neighbours, the earliest claim standing; the claims that stand become labels, counted
-  // in the order of edges; the other edges look theirs up.
-  void label_shared(size_t count, bool last) {
-    const int threads = options_.threads;
-    marks_ = take<uint8_t>(marks_memory_, count);
-    slots_ = take<uint32_t>(slots_memory_, count);
-    starts_.assign((count - 1) / kEdges + 2, 0);
-    parallel_for(count, kEdges, threads, [&](size_t begin, size_t end, int) {
+  // Several threads: each table belongs to one of them, and takes its share of the edges in order, so that the edge
+  // that meets a node first claims it. Claims then become labels in the order of edges: the labels that one thread
+  // gives.
+  void label_shared(size_t count) {
+    const size_t parts = tables_.size(), chunks = (count - 1) / kEdges + 1;
+    order_ = take<uint16_t>(order_memory_, count);
+    values_ = take<uint32_t>(values_memory_, count);
+    part_ends_.resize(chunks * parts);
+    claims_.assign(chunks * parts, 0);
+    parallel_for(count, kEdges, options_.threads, [&](size_t begin, size_t end, int) {
       fetch(begin, end);
-      claim(begin, end);
+      split(begin, end);
     });
-    for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
-    parallel_for(count, kEdges, threads, [&](size_t begin, size_t end, int) {
-      size_t label = nodes_ + starts_[begin / kEdges];
-      for (size_t i = begin; i < end; ++i) {
-        if (marks_[i] != kFirst) continue;
-        if (!last) table_.set_value(slots_[i], static_cast<uint32_t>(label));
-        row_[edges_ + i] = static_cast<int64_t>(label);
-        add_node(label++, i);
-      }
-    });
-    parallel_for(count, kEdges, threads, [&](size_t begin, size_t end, int) {
-      for (size_t i = begin; i < end; ++i) {
-        if (marks_[i] != kLater) continue;
-        const uint32_t value = table_.value(slots_[i]);  // after the last hop claims are left as they are
-        row_[edges_ + i] = value >= kClaim ? row_[edges_ + (value & ~kClaim)] : value;
+    parallel_for(parts, 1, options_.threads, [&](size_t begin, size_t, int) { claim(begin, count); });
+    starts_.assign(chunks + 1, 0);
+    for (size_t c = 0; c < chunks; ++c) {
+      starts_[c + 1] = std::accumulate(&claims_[c * parts], &claims_[c * parts] + parts, starts_[c]);
+    }
+    parallel_for(count, kEdges, options_.threads, [&](size_t begin, size_t end, int) { settle(begin, end); });
+    parallel_for(chunks, 1, options_.threads, [&](size_t c, size_t, int) {
+      for (size_t k = c * kEdges; k < c * kEdges + claims_[c]; ++k) {
+        int64_t& row = row_[edges_ + values_[k]];
+        row = label_of(static_cast<uint32_t>(row));
       }
     });
     nodes_ += starts_.back();
   }
 
-  void claim(size_t begin, size_t end) {
-    constexpr size_t kAhead = 16;
-    uint64_t firsts = 0;
+  // Sorts the edges of a chunk by table, each table's in order.
+  void split(size_t begin, size_t end) {
+    const size_t parts = tables_.size();
+    uint32_t* ends = &part_ends_[begin / kEdges * parts];
+    std::fill(ends, ends + parts, 0);
+    std::array<uint16_t, kEdges> part;
     for (size_t i = begin; i < end; ++i) {
-      if (i + kAhead < end) table_.prefetch_slot(key_of_edge(i + kAhead));
-      const uint64_t node = neighbours_[i];
-      const int64_t batch = batch_of_edge(i);
-      const uint32_t ours = kClaim | static_cast<uint32_t>(i);
-      std::atomic_ref<uint8_t> mark(marks_[i]);
-      mark.store(kFirst, std::memory_order_relaxed);  // before the claim is seen: who displaces it says so here
-      const auto entered =
-          table_.enter_shared(key_of(node, batch), ours, [&](uint32_t v) { return is(v, node, batch); });
-      slots_[i] = entered.slot;
-      if (entered.value == ours) {
-        ++firsts;
-        if (entered.displaced != ours) {
-          const size_t later = entered.displaced & ~kClaim;
-          std::atomic_ref<uint8_t>(marks_[later]).store(kLater, std::memory_order_relaxed);
-          std::atomic_ref<uint64_t>(starts_[later / kEdges + 1]).fetch_sub(1, std::memory_order_relaxed);
-        }
-      } else if (entered.value >= kClaim) {
-        mark.store(kLater, std::memory_order_relaxed);
+      part[i - begin] = static_cast<uint16_t>(key_of_edge(i).part(part_bits_));
+      ++ends[part[i - begin]];
+    }
+    std::exclusive_scan(ends, ends + parts, ends, 0u);
+    for (size_t i = 0; i < end - begin; ++i) order_[begin + ends[part[i]]++] = static_cast<uint16_t>(i);
+  }
+
+  // Enters every edge of one table.
+  void claim(size_t part, size_t count) {
+    constexpr size_t kAhead = 16;
+    const size_t parts = tables_.size();
+    const auto first = [&](size_t c) { return part == 0 ? 0 : part_ends_[c * parts + part - 1]; };
+    const auto last = [&](size_t c) { return part_ends_[c * parts + part]; };
+    LabelTable& table = tables_[part];
+    size_t mine = 0;
+    for (size_t c = 0; c * kEdges < count; ++c) mine += last(c) - first(c);
+    reserve_table(table, mine);
+    for (size_t c = 0; c * kEdges < count; ++c) {
+      const size_t base = c * kEdges, end = last(c);
+      uint32_t claims = 0;
+      for (size_t k = first(c); k < end; ++k) {
+        if (k + kAhead < end) table.prefetch_slot(key_of_edge(base + order_[base + k + kAhead]));
+        const size_t edge = base + order_[base + k];
+        const uint32_t ours = kClaim | static_cast<uint32_t>(edges_ + edge);
+        const uint32_t value = enter(table, edge, ours);
+        values_[base + k] = value;
+        claims += value == ours;
+      }
+      claims_[c * parts + part] = claims;
+    }
+  }
+
+  // Labels the edges of a chunk. Those that an edge of another chunk came before keep its claim, and are listed.
+  void settle(size_t begin, size_t end) {
+    std::array<uint32_t, kEdges> value;
+    for (size_t k = begin; k < end; ++k) value[order_[k]] = values_[k];
+    size_t label = nodes_ + starts_[begin / kEdges], listed = begin;
+    for (size_t i = begin; i < end; ++i) {
+      const uint32_t v = value[i - begin];
+      const size_t first = v & ~kClaim;
+      if (v >= kClaim && first == edges_ + i) {
+        row_[edges_ + i] = static_cast<int64_t>(label);
+        add_node(label++, i);
+      } else if (v >= kClaim && first >= edges_ && first < edges_ + begin) {
+        row_[edges_ + i] = v;
+        values_[listed++] = static_cast<uint32_t>(i);
       } else {
-        mark.store(kKnown, std::memory_order_relaxed);
-        row_[edges_ + i] = entered.value;
+        row_[edges_ + i] = label_of(v);
       }
     }
-    std::atomic_ref<uint64_t>(starts_[begin / kEdges + 1]).fetch_add(firsts, std::memory_order_relaxed);
+    claims_[begin / kEdges] = static_cast<uint32_t>(listed - begin);
   }
 
   // -- memory --
 
-  void enter_node(uint32_t label) {
-    const auto node = static_cast<uint64_t>(node_[label]);
-    const int64_t batch = disjoint_ ? batch_[label] : 0;
-    table_.enter(key_of(node, batch), label, [&](uint32_t v) { return is(v, node, batch); });
+  void reserve_table(LabelTable& table, size_t more) {
+    table.reserve(more, part_bits_, [&](uint32_t tag, uint32_t value) {
+      if constexpr (kNarrow) return narrow_key(tag);
+      const auto label = static_cast<size_t>(label_of(value));
+      return key_of(static_cast<uint64_t>(node_[label]), disjoint_ ? batch_[label] : 0);
+    });
   }
 
-  void enter_nodes(int threads) {  // into a table that is new
-    constexpr size_t kAhead = 16;
-    parallel_for(nodes_, kEdges, threads, [&](size_t begin, size_t end, int) {
-      for (size_t i = begin; i < end; ++i) {
-        const auto node = static_cast<uint64_t>(node_[i]);
-        const int64_t batch = disjoint_ ? batch_[i] : 0;
-        if (i + kAhead < end) {
-          table_.prefetch_slot(key_of(static_cast<uint64_t>(node_[i + kAhead]), disjoint_ ? batch_[i + kAhead] : 0));
-        }
-        table_.enter_shared(key_of(node, batch), static_cast<uint32_t>(i),
-                            [&](uint32_t v) { return is(v, node, batch); });
-      }
-    });
+  // Room for the nodes that key(0) to key(count - 1) stand for, table by table.
+  template <class Key>
+  void reserve_tables(size_t count, const Key& key) {
+    if (tables_.size() == 1) return reserve_table(tables_[0], count);
+    std::vector<size_t> more(tables_.size());
+    for (size_t i = 0; i < count; ++i) ++more[key(i).part(part_bits_)];
+    for (size_t part = 0; part < tables_.size(); ++part) reserve_table(tables_[part], more[part]);
   }
 
   template <class T>
@@ -338,20 +385,23 @@ class Expansion {
   const std::span<const int64_t> times_;
   const SampleOptions& options_;
   const bool disjoint_;
+  const int part_bits_;
 
   SampledSubgraph result_;
   int64_t *node_ = nullptr, *batch_ = nullptr, *edge_ = nullptr, *row_ = nullptr, *col_ = nullptr;  // into result_
   size_t nodes_ = 0, edges_ = 0;                                                                    // so far
   size_t frontier_ = 0;  // labels from here on were met in the hop before
 
-  LabelTable table_;
   std::vector<ChooseScratch> scratch_;  // one a worker
-  std::vector<uint64_t> starts_;        // of chunks; in claim() shared, by atomic operations
-  std::shared_ptr<Buffer> rows_memory_, neighbours_memory_, marks_memory_, slots_memory_;
+  std::vector<LabelTable> tables_;      // 2^part_bits_: nodes are spread over them by hash
+  std::vector<uint64_t> starts_;        // of chunks: their first row's edges, then their first new node
+  std::vector<uint32_t> part_ends_;     // of each chunk's share of each table
+  std::vector<uint32_t> claims_;        // new nodes in each of those; then each chunk's listed edges
+  std::shared_ptr<Buffer> rows_memory_, neighbours_memory_, order_memory_, values_memory_;
   HopRow* rows_ = nullptr;
-  Id* neighbours_ = nullptr;   // of this hop's edges
-  uint8_t* marks_ = nullptr;   // of this hop's edges
-  uint32_t* slots_ = nullptr;  // of this hop's edges, in table_
+  Id* neighbours_ = nullptr;    // of this hop's edges
+  uint16_t* order_ = nullptr;   // of this hop's edges within their chunk, by table
+  uint32_t* values_ = nullptr;  // what the tables said, in that order
 };
 
 }  // namespace gz

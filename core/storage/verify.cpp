@@ -2,6 +2,7 @@
 #include "storage/verify.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <mutex>
@@ -17,8 +18,10 @@
 namespace gz {
 namespace {
 
-constexpr size_t kSlice = size_t{1} << 16;    // rows a chunk
-constexpr size_t kStride = kBlockBytes * 64;  // bytes between two progress reports
+constexpr size_t kSlice = size_t{1} << 16;      // rows a chunk
+constexpr size_t kEdgeSlice = size_t{1} << 16;  // edges a chunk: stays in the second-level cache for its two loops
+constexpr size_t kStride = kBlockBytes * 64;    // bytes between two progress reports
+constexpr size_t kRowStride = size_t{1} << 22, kEdgeStride = size_t{1} << 26;  // rows and edges between two
 
 // Collects faults from all threads and keeps the one at the lowest position, so that the report does not depend on
 // luck.
@@ -46,7 +49,13 @@ class FirstFault {
 class Verifier {
  public:
   Verifier(const std::shared_ptr<const MountedFile>& file, int threads, Progress* progress)
-      : shared_(file), file_(*file), threads_(threads), progress_(progress), total_(file->container().file_bytes) {}
+      : shared_(file),
+        file_(*file),
+        threads_(threads),
+        progress_(progress),
+        total_(file->container().file_bytes),
+        unique_((file->container().properties & kDeduplicated) != 0),
+        loopless_((file->container().properties & kNoSelfLoops) != 0) {}
 
   VerifyReport run() {
     const auto start = std::chrono::steady_clock::now();
@@ -56,6 +65,7 @@ class Verifier {
     for (const ArrayInfo& array : c.arrays) {
       if (report.checksummed) check_digest(array);
       check_padding(array);
+      check_bools(array);
       report.bytes += array.bytes;
       ++report.arrays;
     }
@@ -102,6 +112,17 @@ class Verifier {
     }
   }
 
+  // NumPy and torch take a bool to be 0 or 1; another byte compares equal to neither.
+  void check_bools(const ArrayInfo& array) {
+    if (array.dtype != DType::kBool) return;
+    const auto bytes = file_.bytes_of(array);
+    const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
+    if (bad != bytes.end()) {
+      fail<FormatError>(file_.path(), ": array '", array.name, "': element ", bad - bytes.begin(), " is ",
+                        static_cast<int>(*bad), ", expected 0 or 1");
+    }
+  }
+
   void check_topology(const Container& c) {
     const auto topology = Topology::of(shared_);
     for (const Direction d : {Direction::kOut, Direction::kIn}) {
@@ -112,16 +133,67 @@ class Verifier {
 
   template <class Id>
   void check_side(const Csr<Id>& csr, const std::string& side) {
-    tell("structure", 0);
     check_indptr(csr, side);
+    const bool simple = csr.weights == nullptr && !csr.has_times() && !loopless_ && (csr.sorted || !unique_);
+    if (simple && neighbours_in_order(csr)) return;
+    // Element by element: for what the quick look cannot see, and to find the place of what it saw.
     FirstFault faults;
-    parallel_for(csr.num_nodes, kSlice, threads_, [&](size_t begin, size_t end, int) {
-      for (size_t node = begin; node < end; ++node) {
-        if (!check_row(csr, side, node, faults)) return;  // later rows of this slice come after it
-      }
+    in_strides(csr.num_nodes, kRowStride, [&](size_t from, size_t to) {
+      parallel_for(to - from, kSlice, threads_, [&](size_t begin, size_t end, int) {
+        std::vector<bool> seen;  // check_times' own, kept over the rows of a slice
+        for (size_t node = from + begin; node < from + end; ++node) {
+          if (!check_row(csr, side, node, seen, faults)) return;  // later rows of this slice come after it
+        }
+      });
+      faults.raise_if_any();
     });
-    faults.raise_if_any();
-    tell("structure", total_);
+  }
+
+  // Whether every neighbour is below num_nodes and every row in the order that is promised, without saying where not.
+  // Rows are in order exactly when each fall of `indices` is at a row's start, so falls are counted twice: in a loop
+  // that the compiler turns into vectors, and at row starts. Four times the speed of going row by row
+  // (benchmarks/mount.py).
+  template <class Id>
+  bool neighbours_in_order(const Csr<Id>& csr) {
+    std::atomic<bool> good{true};
+    in_strides(csr.num_edges, kEdgeStride, [&](size_t from, size_t to) {
+      parallel_for(to - from, kEdgeSlice, threads_, [&](size_t begin, size_t end, int) {
+        if (!slice_in_order(csr, from + begin, from + end)) good = false;
+      });
+    });
+    return good;
+  }
+
+  template <class Id>
+  bool slice_in_order(const Csr<Id>& csr, size_t begin, size_t end) const {
+    const Id* const at = csr.indices;
+    Id most = 0;
+    for (size_t i = begin; i < end; ++i) most = std::max(most, at[i]);
+    if (most >= csr.num_nodes) return false;
+    if (!csr.sorted) return true;
+    const size_t first = std::max<size_t>(begin, 1);
+    const auto falls = [&](size_t i) { return unique_ ? at[i] <= at[i - 1] : at[i] < at[i - 1]; };
+    size_t all = 0, at_starts = 0;
+    for (size_t i = first; i < end; ++i) all += falls(i) ? 1 : 0;
+    const uint64_t* const last = csr.indptr + csr.num_nodes;
+    const uint64_t* row = std::lower_bound(csr.indptr, last, first);  // the first row that starts in the slice
+    for (uint64_t before = 0; row != last && *row < end; ++row) {
+      if (*row != before) at_starts += falls(*row) ? 1 : 0;  // empty rows share their start with the next
+      before = *row;
+    }
+    return all == at_starts;
+  }
+
+  // work(from, to) over [0, n) in pieces, with a report, and so a chance to stop, after each.
+  template <class Work>
+  void in_strides(size_t n, size_t stride, const Work& work) {
+    tell("structure", 0);
+    for (size_t from = 0; from < n; from += stride) {
+      const size_t to = std::min(n, from + stride);
+      work(from, to);
+      tell("structure",
+           static_cast<uint64_t>(static_cast<double>(to) / static_cast<double>(n) * static_cast<double>(total_)));
+    }
   }
 
   template <class Id>
@@ -151,10 +223,9 @@ class Verifier {
   }
 
   template <class Id>
-  bool check_row(const Csr<Id>& csr, const std::string& side, uint64_t node, FirstFault& faults) {
+  bool check_row(const Csr<Id>& csr, const std::string& side, uint64_t node, std::vector<bool>& seen,
+                 FirstFault& faults) {
     const std::string& path = file_.path();
-    const uint32_t properties = file_.container().properties;
-    const bool unique = (properties & kDeduplicated) != 0, loopless = (properties & kNoSelfLoops) != 0;
     const auto row = csr.row(node);
     for (uint64_t i = row.begin; i < row.end; ++i) {
       const uint64_t id = csr.indices[i];
@@ -167,16 +238,16 @@ class Verifier {
                            csr.indices[i - 1], ": row ", node, " is not sorted"));
         return false;
       }
-      if (unique && i > row.begin && id == csr.indices[i - 1]) {
+      if (unique_ && i > row.begin && id == csr.indices[i - 1]) {
         faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " stands twice in row ", node));
         return false;
       }
-      if (loopless && id == node) {
+      if (loopless_ && id == node) {
         faults.add(i, text(path, ": ", side, "indices[", i, "] is a self-loop of node ", node));
         return false;
       }
     }
-    return check_weights(csr, side, row, faults) && check_times(csr, side, row, faults);
+    return check_weights(csr, side, row, faults) && check_times(csr, side, row, seen, faults);
   }
 
   template <class Id>
@@ -198,9 +269,10 @@ class Verifier {
   }
 
   template <class Id>
-  bool check_times(const Csr<Id>& csr, const std::string& side, typename Csr<Id>::Row row, FirstFault& faults) {
+  bool check_times(const Csr<Id>& csr, const std::string& side, typename Csr<Id>::Row row, std::vector<bool>& seen,
+                   FirstFault& faults) {
     if (!csr.has_times()) return true;
-    std::vector<bool> seen(row.degree());
+    seen.assign(row.degree(), false);
     int64_t before = 0;
     for (uint64_t i = row.begin; i < row.end; ++i) {
       const uint64_t at = csr.by_time(i);
@@ -224,6 +296,7 @@ class Verifier {
   const int threads_;
   Progress* progress_;
   const uint64_t total_;
+  const bool unique_, loopless_;
 };
 
 }  // namespace

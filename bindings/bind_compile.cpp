@@ -1,0 +1,162 @@
+// bind_compile: the graph builder and the feature writer, fed with arrays, text and files.
+#include "base/error.h"
+#include "base/threads.h"
+#include "bindings.h"
+#include "compile/edge_text.h"
+#include "compile/graph_builder.h"
+
+namespace gz::bindings {
+namespace {
+
+using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
+using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+IdColumn id_column(const AnyVector& ids) {
+  using Type = IdColumn::Type;
+  IdColumn column{ids.data(), static_cast<ptrdiff_t>(ids.stride(0)), Type::kInt64};
+  if (ids.dtype() == nb::dtype<int64_t>()) return column;
+  if (ids.dtype() == nb::dtype<uint64_t>()) return column.type = Type::kUInt64, column;
+  if (ids.dtype() == nb::dtype<int32_t>()) return column.type = Type::kInt32, column;
+  if (ids.dtype() == nb::dtype<uint32_t>()) return column.type = Type::kUInt32, column;
+  fail<ArgumentError>("ids must be int32, int64, uint32 or uint64");
+}
+
+// A builder with the progress it reports to.
+class PyGraphBuilder {
+ public:
+  PyGraphBuilder(const GraphOptions& options, nb::object progress)
+      : progress_(std::move(progress)), builder(options, &progress_) {}
+
+ private:
+  PyProgress progress_;
+
+ public:
+  GraphBuilder builder;
+};
+
+Direction direction_of(const std::string& name) {
+  for (const Direction d : {Direction::kOut, Direction::kIn, Direction::kBoth}) {
+    if (name == direction_name(d)) return d;
+  }
+  fail<ArgumentError>("direction is '", name, "', expected 'out', 'in' or 'both'");
+}
+
+nb::dict as_dict(const GraphReport& r) {
+  nb::dict d;
+  d["nodes"] = r.nodes;
+  d["edges"] = r.edges;
+  d["source_edges"] = r.source_edges;
+  d["bytes"] = r.bytes;
+  d["spilled_bytes"] = r.spilled_bytes;
+  d["peak_bytes"] = r.peak_bytes;
+  d["duplicates_dropped"] = r.duplicates_dropped;
+  d["self_loops_dropped"] = r.self_loops_dropped;
+  d["reading"] = r.reading_seconds;
+  d["sorting"] = r.sorting_seconds;
+  d["publishing"] = r.publishing_seconds;
+  return d;
+}
+
+nb::tuple as_tuple(const EdgeTextReport& r) { return nb::make_tuple(r.lines, r.skipped, r.examples); }
+
+void bind_graph_builder(nb::module_& m) {
+  nb::class_<EdgeTextOptions>(m, "EdgeTextOptions")
+      .def(
+          "__init__",
+          [](EdgeTextOptions* self, std::string name, const std::string& delimiter, int src, int dst, int weight,
+             int time, uint64_t begin, uint64_t lines_before, bool skip_errors) {
+            if (delimiter.size() != 1) fail<ArgumentError>("delimiter must be one byte");
+            new (self) EdgeTextOptions{std::move(name), delimiter[0], src,        dst, weight, time,
+                                       begin,           lines_before, skip_errors};
+          },
+          nb::arg("name"), nb::arg("delimiter"), nb::arg("src"), nb::arg("dst"), nb::arg("weight"), nb::arg("time"),
+          nb::arg("begin"), nb::arg("lines_before"), nb::arg("skip_errors"));
+  nb::class_<EdgeTextStream>(m, "EdgeTextStream")
+      .def("feed",
+           [](EdgeTextStream& s, const nb::bytes& block, uint64_t units) {
+             const std::string_view text(block.c_str(), block.size());
+             nb::gil_scoped_release release;
+             s.feed(text, units);
+           })
+      .def("finish", [](EdgeTextStream& s) {
+        EdgeTextReport report;
+        {
+          nb::gil_scoped_release release;
+          report = s.finish();
+        }
+        return as_tuple(report);
+      });
+  nb::class_<PyGraphBuilder>(m, "GraphBuilder")
+      .def(
+          "__init__",
+          [](PyGraphBuilder* self, bool directed, const std::string& direction, bool weights, bool times, bool edge_ids,
+             std::optional<uint64_t> num_nodes, bool dedup, bool self_loops, uint64_t id_base, uint64_t memory,
+             int threads, std::string spill_folder, nb::object progress) {
+            GraphOptions options;
+            options.directed = directed;
+            options.direction = direction_of(direction);
+            options.weights = weights;
+            options.times = times;
+            options.edge_ids = edge_ids;
+            options.num_nodes = num_nodes;
+            options.dedup = dedup;
+            options.self_loops = self_loops;
+            options.id_base = id_base;
+            options.memory = memory;
+            options.threads = resolve_threads(threads);
+            options.spill_folder = std::move(spill_folder);
+            new (self) PyGraphBuilder(options, std::move(progress));
+          },
+          nb::kw_only(), nb::arg("directed"), nb::arg("direction"), nb::arg("weights"), nb::arg("times"),
+          nb::arg("edge_ids"), nb::arg("num_nodes").none(), nb::arg("dedup"), nb::arg("self_loops"), nb::arg("id_base"),
+          nb::arg("memory"), nb::arg("threads"), nb::arg("spill_folder"), nb::arg("progress").none())
+      .def("expect", [](PyGraphBuilder& self, uint64_t total) { self.builder.expect(total); })
+      .def_prop_ro("edges_seen", [](const PyGraphBuilder& self) { return self.builder.edges_seen(); })
+      .def(
+          "add",
+          [](PyGraphBuilder& self, const AnyVector& src, const AnyVector& dst, const std::optional<Floats>& weights,
+             const std::optional<Ids>& times, uint64_t units) {
+            const size_t n = src.size();
+            if (dst.size() != n || (weights && weights->size() != n) || (times && times->size() != n)) {
+              fail<InputError>("a block of edges has ", n, " sources, ", dst.size(), " targets",
+                               weights ? text(", ", weights->size(), " weights") : "",
+                               times ? text(", ", times->size(), " times") : "", ": expected as many of each");
+            }
+            EdgeBlock block;
+            block.count = n;
+            block.src = id_column(src);
+            block.dst = id_column(dst);
+            block.weights = weights ? weights->data() : nullptr;
+            block.times = times ? times->data() : nullptr;
+            nb::gil_scoped_release release;
+            self.builder.add(block, units);
+          },
+          nb::arg("src"), nb::arg("dst"), nb::arg("weights").none(), nb::arg("times").none(), nb::arg("units"))
+      .def("read_text",
+           [](PyGraphBuilder& self, const std::string& path, const EdgeTextOptions& options) {
+             EdgeTextReport report;
+             {
+               nb::gil_scoped_release release;
+               report = read_edge_file(self.builder, path, options);
+             }
+             return as_tuple(report);
+           })
+      .def(
+          "text_stream",
+          [](PyGraphBuilder& self, const EdgeTextOptions& options) { return EdgeTextStream(self.builder, options); },
+          nb::keep_alive<0, 1>())
+      .def("finish", [](PyGraphBuilder& self, const std::string& path) {
+        GraphReport report;
+        {
+          nb::gil_scoped_release release;
+          report = self.builder.finish(path);
+        }
+        return as_dict(report);
+      });
+}
+
+}  // namespace
+
+void bind_compile(nb::module_& m) { bind_graph_builder(m); }
+
+}  // namespace gz::bindings

@@ -1,0 +1,162 @@
+// container_writer: writeback is started as bytes pass, so that the sync at the end finds little left to do.
+#include "compile/container_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kWriteback = uint64_t{8} << 20;  // bytes between two nudges of the disk
+constexpr size_t kMove = size_t{4} << 20;
+constexpr size_t kReread = size_t{32} << 20;
+
+}  // namespace
+
+ContainerWriter::ContainerWriter(std::string target, Container container)
+    : target_(std::move(target)), container_(std::move(container)) {
+  lay_out(container_);
+  check_schema(container_, target_);
+  streams_.resize(container_.arrays.size());
+  remove_abandoned_temporaries(target_);
+  check_room();
+  temporary_ = temporary_name(target_);
+  file_ = File::create(temporary_);
+  try {
+    if (!file_.try_lock()) fail_storage(temporary_, "cannot lock", EAGAIN);
+    file_.reserve(container_.file_bytes);
+  } catch (...) {
+    remove_if_exists(temporary_);
+    throw;
+  }
+}
+
+ContainerWriter::~ContainerWriter() {
+  if (!finished_) remove_if_exists(temporary_);
+}
+
+void ContainerWriter::check_room() const {
+  const std::string folder = folder_of(target_);
+  const uint64_t room = free_bytes(folder);
+  if (container_.file_bytes > room) {
+    throw StorageError(text(target_, ": the file needs ", container_.file_bytes, " bytes (", container_.num_nodes,
+                            " nodes, ", container_.num_edges, " edges), ", folder, " has ", room, " free"),
+                       ENOSPC, target_);
+  }
+}
+
+size_t ContainerWriter::index_of(std::string_view name) const {
+  for (size_t i = 0; i < container_.arrays.size(); ++i) {
+    if (container_.arrays[i].name == name) return i;
+  }
+  fail<ArgumentError>(target_, ": no array '", name, "' was declared");
+}
+
+void ContainerWriter::append(size_t index, std::span<const std::byte> bytes) {
+  write(index, streams_.at(index).appended, bytes);
+}
+
+void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte> bytes) {
+  Stream& stream = streams_.at(index);
+  const ArrayInfo& array = container_.arrays[index];
+  if (at > array.bytes || bytes.size() > array.bytes - at) {
+    fail<ArgumentError>(target_, ": ", bytes.size(), " bytes at byte ", at, " of array '", array.name,
+                        "' are past its end at ", array.bytes);
+  }
+  put(stream, array, at, bytes);
+}
+
+void ContainerWriter::put(Stream& stream, const ArrayInfo& array, uint64_t at, std::span<const std::byte> bytes) {
+  file_.write_at(bytes, array.offset + at);
+  stream.written += bytes.size();
+  if (stream.scattered || at != stream.appended) {
+    stream.scattered = true;
+    return;
+  }
+  stream.digest.add(bytes);
+  stream.appended += bytes.size();
+  if (stream.appended - stream.synced_from >= kWriteback) {
+    file_.start_writeback(array.offset + stream.synced_from, stream.appended - stream.synced_from);
+    stream.synced_from = stream.appended;
+  }
+}
+
+void ContainerWriter::move(uint64_t from, uint64_t to, uint64_t bytes) {
+  Buffer buffer(std::min<uint64_t>(kMove, std::max<uint64_t>(bytes, 1)), Purpose::kCompile);
+  for (uint64_t done = 0; done < bytes;) {
+    const auto part = buffer.span_of<std::byte>().first(std::min<uint64_t>(kMove, bytes - done));
+    file_.read_at(part, from + done);
+    file_.write_at(part, to + done);  // `to` is before `from`: what is overwritten was read
+    done += part.size();
+  }
+}
+
+void ContainerWriter::shrink(std::span<const Rows> arrays, uint64_t num_nodes, uint64_t num_edges) {
+  const std::vector<ArrayInfo> before = container_.arrays;
+  for (const Rows& change : arrays) {
+    ArrayInfo& array = container_.arrays.at(change.index);
+    const uint64_t bytes = change.rows * array.row_bytes();
+    if (change.rows > array.rows() || streams_[change.index].written > bytes) {
+      fail<ArgumentError>(target_, ": array '", array.name, "' cannot shrink to ", change.rows, " rows");
+    }
+    array.shape[0] = change.rows;
+  }
+  container_.num_nodes = num_nodes;
+  container_.num_edges = num_edges;
+  lay_out(container_);
+  check_schema(container_, target_);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const ArrayInfo& now = container_.arrays[i];
+    const uint64_t used = streams_[i].scattered ? now.bytes : streams_[i].appended;
+    if (used > 0 && now.offset != before[i].offset) move(before[i].offset, now.offset, used);
+    streams_[i].synced_from = std::min(streams_[i].synced_from, used);
+  }
+  file_.resize(container_.file_bytes);
+}
+
+uint64_t ContainerWriter::digest_of(const ArrayInfo& array, int threads, Progress* progress) const {
+  Buffer buffer(std::min<uint64_t>(kReread, std::max<uint64_t>(array.bytes, 1)), Purpose::kCompile);
+  std::vector<uint32_t> crcs(kReread / kBlockBytes);
+  Digest sum;
+  for (uint64_t at = 0; at < array.bytes; at += kReread) {
+    const auto part = buffer.span_of<std::byte>().first(std::min<uint64_t>(kReread, array.bytes - at));
+    file_.read_at(part, array.offset + at);
+    const size_t blocks = (part.size() + kBlockBytes - 1) / kBlockBytes;
+    parallel_for(blocks, 1, threads, [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i) {
+        crcs[i] = crc32c(part.subspan(i * kBlockBytes, std::min(kBlockBytes, part.size() - i * kBlockBytes)));
+      }
+    });
+    for (size_t i = 0; i < blocks; ++i) sum.add(crcs[i]);
+    if (progress != nullptr) progress->report("checksums", at + part.size(), array.bytes);
+  }
+  return sum.value();
+}
+
+uint64_t ContainerWriter::finish(int threads, Progress* progress) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    ArrayInfo& array = container_.arrays[i];
+    Stream& stream = streams_[i];
+    if (!stream.scattered && stream.appended != array.bytes) {
+      fail<ArgumentError>(target_, ": array '", array.name, "' has ", stream.appended, " of ", array.bytes, " bytes");
+    }
+    array.digest = stream.scattered ? digest_of(array, threads, progress) : stream.digest.finish();
+    // What was there before shrink() moved things may still stand in the padding, which is zero (FORMAT 2).
+    const std::vector<std::byte> zeros(round_up(array.bytes, kPageBytes) - array.bytes);
+    file_.write_at(zeros, array.offset + array.bytes);
+  }
+  file_.write_at(serialize_header(container_), 0);
+  if (progress != nullptr) progress->report("publishing", 0, container_.file_bytes);
+  file_.sync();
+  publish(temporary_, target_);
+  finished_ = true;
+  return container_.file_bytes;
+}
+
+}  // namespace gz

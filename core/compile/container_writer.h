@@ -1,0 +1,77 @@
+// container_writer: the one way a .gl or .gd file comes to be: temporary, arrays, header, sync, rename (FORMAT 7).
+//
+// Promise: until finish() returns, the target is what it was; a writer that goes without finish() leaves nothing
+// behind, and a process that dies leaves a temporary that the next writer of the same target removes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/checksum.h"
+#include "base/progress.h"
+#include "format/container.h"
+#include "storage/file.h"
+
+namespace gz {
+
+// Arrays are written in any order among themselves. Different arrays may be written by different threads at once; one
+// array by one thread at a time.
+class ContainerWriter {
+ public:
+  // Lays `container` out, checks that its folder has room, takes the room. Throws StorageError (ENOSPC) otherwise.
+  ContainerWriter(std::string target, Container container);
+  ContainerWriter(const ContainerWriter&) = delete;
+  ContainerWriter& operator=(const ContainerWriter&) = delete;
+  ~ContainerWriter();
+
+  const std::string& target() const { return target_; }
+  const Container& container() const { return container_; }
+  size_t index_of(std::string_view name) const;  // throws ArgumentError
+
+  // The next bytes of array `index`.
+  void append(size_t index, std::span<const std::byte> bytes);
+  template <class T>
+  void append(size_t index, std::span<const T> values) {
+    append(index, std::as_bytes(values));
+  }
+
+  // Bytes of array `index` from byte `at` of it. In order this is append(); out of order, the array is read once more
+  // in finish() for its digest.
+  void write(size_t index, uint64_t at, std::span<const std::byte> bytes);
+
+  // For sizes that are known late (deduplication, row streams): arrays were declared with the most rows they may have,
+  // and now have `rows`. What stands behind a shrunken array moves forward. Not while others write.
+  struct Rows {
+    size_t index;
+    uint64_t rows;
+  };
+  void shrink(std::span<const Rows> arrays, uint64_t num_nodes, uint64_t num_edges);
+
+  // Header, sync, rename, sync of the folder. Every array must be complete. Returns the bytes of the file.
+  uint64_t finish(int threads = 1, Progress* progress = nullptr);
+
+ private:
+  struct Stream {
+    StreamDigest digest;
+    uint64_t appended = 0;     // bytes written in order from the start
+    uint64_t written = 0;      // bytes written in all
+    uint64_t synced_from = 0;  // writeback was started up to here
+    bool scattered = false;    // written out of order: the digest needs a second look
+  };
+
+  void check_room() const;
+  void put(Stream& stream, const ArrayInfo& array, uint64_t at, std::span<const std::byte> bytes);
+  void move(uint64_t from, uint64_t to, uint64_t bytes);
+  uint64_t digest_of(const ArrayInfo& array, int threads, Progress* progress) const;
+
+  std::string target_, temporary_;
+  Container container_;
+  std::vector<Stream> streams_;
+  File file_;
+  bool finished_ = false;
+};
+
+}  // namespace gz

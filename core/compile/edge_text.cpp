@@ -1,0 +1,288 @@
+// edge_text: a fast way for lines that are just "digits, digits", and a careful way for all others.
+#include "compile/edge_text.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kShortestEdge = 4;  // "0 1\n"
+
+uint64_t load8(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+// The number that 1 to 7 digits at `at` spell, and how many they are; 0 digits or 8 and more are left to the careful
+// way. Eight bytes at a time without a loop: the branches of a digit loop would miss once a number
+// (benchmarks/compile.py).
+struct Digits {
+  uint64_t value;
+  unsigned count;
+};
+Digits read_digits(const char* at) {
+  const uint64_t word = load8(at) ^ 0x3030303030303030ull;  // digits become 0 to 9
+  const uint64_t other = ((word + 0x0606060606060606ull) | word) & 0xf0f0f0f0f0f0f0f0ull;
+  const unsigned count = static_cast<unsigned>(std::countr_zero(other)) / 8;  // 8 when all are digits
+  if (count - 1 > 6) return {0, 0};
+  uint64_t digits = word << (64 - 8 * count);  // as if led by zeros
+  digits = (digits * 10 + (digits >> 8)) & 0x00ff00ff00ff00ffull;
+  digits = (digits * 100 + (digits >> 16)) & 0x0000ffff0000ffffull;
+  digits = (digits * 10000 + (digits >> 32)) & 0xffffffffull;
+  return {digits, count};
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+std::string_view trimmed(std::string_view field) {
+  while (!field.empty() && is_blank(field.front())) field.remove_prefix(1);
+  while (!field.empty() && is_blank(field.back())) field.remove_suffix(1);
+  return field;
+}
+
+std::string_view unquoted(std::string_view field) {
+  field = trimmed(field);
+  if (field.size() >= 2 && field.front() == '"' && field.back() == '"') {
+    field = trimmed(field.substr(1, field.size() - 2));
+  }
+  return field;
+}
+
+class Parser {
+ public:
+  Parser(const EdgeTextOptions& options, const GraphOptions& graph, uint64_t id_limit, ChunkWriter& out,
+         ChunkLines& lines)
+      : options_(options),
+        base_(graph.id_base),
+        limit_(id_limit),
+        declared_(graph.num_nodes),
+        out_(out),
+        lines_(lines) {
+    columns_ = 1 + std::max({options.src, options.dst, options.weight, options.time});
+    plain_ =
+        options.src == 0 && options.dst == 1 && (options.weight == -1 || options.weight == 2) && options.time == -1;
+  }
+
+  bool run(std::string_view text) {
+    const char *at = text.data(), *end = at + text.size();
+    while (at < end) {
+      if (out_.full()) out_.flush();
+      ++lines_.lines;
+      if (plain_) {
+        const char* next = options_.weight == 2 ? fast_line<true>(at, end) : fast_line<false>(at, end);
+        if (next != nullptr) {
+          at = next;
+          continue;
+        }
+      }
+      const void* newline = std::memchr(at, '\n', static_cast<size_t>(end - at));
+      const char* stop = newline != nullptr ? static_cast<const char*>(newline) : end;
+      std::string fault = careful_line({at, static_cast<size_t>(stop - at)});
+      if (!fault.empty()) {
+        lines_.add(lines_.lines, std::move(fault));
+        if (!options_.skip_errors) return false;
+      }
+      at = stop + 1;
+    }
+    return true;
+  }
+
+ private:
+  // The start of the next line, or null when this one needs care. Reads at most 8 bytes past a digit: padding covers.
+  template <bool kWeighted>
+  const char* fast_line(const char* at, const char* end) {
+    const Digits src = read_digits(at);
+    if (src.count == 0) return nullptr;
+    at += src.count;
+    if (!separates(*at)) return nullptr;
+    const Digits dst = read_digits(++at);
+    if (dst.count == 0) return nullptr;
+    at += dst.count;
+    const uint64_t u = src.value - base_, v = dst.value - base_;  // below the base wraps past the limit
+    if (u >= limit_ || v >= limit_) return nullptr;
+    if constexpr (kWeighted) {
+      if (at >= end || !separates(*at)) return nullptr;
+      double weight = 0;
+      const auto [stop, error] = std::from_chars(at + 1, end, weight);
+      if (error != std::errc() || !(weight >= 0) || !std::isfinite(static_cast<float>(weight))) return nullptr;
+      at = stop;
+      out_.weights[out_.count] = static_cast<float>(weight);
+    }
+    if (at > end) return nullptr;
+    if (at < end) {
+      if (*at == '\r') ++at;
+      if (at >= end || *at != '\n') return nullptr;
+    }
+    out_.src[out_.count] = u;
+    out_.dst[out_.count++] = v;
+    return at + 1;
+  }
+
+  bool separates(char c) const { return c == options_.delimiter || (options_.delimiter == ' ' && c == '\t'); }
+
+  // Empty when the line was an edge, blank or a comment; otherwise what is wrong with it.
+  std::string careful_line(std::string_view line) {
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    const std::string_view content = trimmed(line);
+    if (content.empty() || content.front() == '#' || content.front() == '%') return {};
+    // A tab at the edge of a line is an empty column where tabs divide, and nothing elsewhere.
+    const int found = split(options_.delimiter == '\t' ? line : content);
+    if (found < columns_) {
+      return text("found ", found, found == 1 ? " column, " : " columns, ", "expected ", columns_, " divided by ",
+                  options_.delimiter == ' ' ? "blanks" : shown({&options_.delimiter, 1}), " in ", shown(content));
+    }
+    uint64_t src = 0, dst = 0;
+    std::string fault = parse_id(options_.src, src);
+    if (fault.empty()) fault = parse_id(options_.dst, dst);
+    if (fault.empty() && options_.weight >= 0) fault = parse_weight();
+    if (fault.empty() && options_.time >= 0) fault = parse_time();
+    if (!fault.empty()) return fault;
+    out_.src[out_.count] = src;
+    out_.dst[out_.count++] = dst;
+    return {};
+  }
+
+  // Fields up to the last column that is wanted; returns how many there were.
+  int split(std::string_view line) {
+    fields_.clear();
+    const char delimiter = options_.delimiter;
+    size_t at = 0;
+    while (static_cast<int>(fields_.size()) < columns_) {
+      if (delimiter == ' ') {
+        while (at < line.size() && is_blank(line[at])) ++at;
+        if (at == line.size()) break;
+      }
+      size_t look = at;  // a delimiter inside quotes divides nothing
+      while (look < line.size() && is_blank(line[look]) && line[look] != delimiter) ++look;
+      if (look < line.size() && line[look] == '"') {
+        const size_t close = line.find('"', look + 1);
+        if (close != std::string_view::npos) look = close + 1;
+      }
+      while (look < line.size() && !separates(line[look])) ++look;
+      fields_.push_back(unquoted(line.substr(at, look - at)));
+      if (look == line.size()) break;
+      at = look + 1;
+    }
+    return static_cast<int>(fields_.size());
+  }
+
+  std::string parse_id(int column, uint64_t& id) const {
+    const std::string_view field = fields_[static_cast<size_t>(column)];
+    uint64_t value = 0;
+    const char* end = field.data() + field.size();
+    const auto [stop, error] = std::from_chars(field.data(), end, value);
+    if (stop == end && !field.empty() && error == std::errc::result_out_of_range) {
+      return text("found ", shown(field), ", expected a node id below 2^62");
+    }
+    if (stop != end || error != std::errc()) {
+      return text("found ", shown(field), ", expected an integer node id",
+                  field.empty() || field.front() != '-' ? "" : ", 0 or more");
+    }
+    if (value < base_) return text("found id ", value, ", expected at least id_base = ", base_);
+    id = value - base_;
+    if (id >= limit_ && declared_) return text("found id ", value, ", expected below num_nodes = ", *declared_);
+    if (id >= limit_) return text("found ", shown(field), ", expected a node id below 2^62");
+    return {};
+  }
+
+  std::string parse_weight() {
+    const std::string_view field = fields_[static_cast<size_t>(options_.weight)];
+    double weight = 0;
+    const char* end = field.data() + field.size();
+    const auto [stop, error] = std::from_chars(field.data(), end, weight);
+    const bool good = stop == end && error == std::errc() && weight >= 0 && std::isfinite(static_cast<float>(weight));
+    if (!good || field.empty()) return text("found ", shown(field), ", expected a weight: a finite number, 0 or more");
+    out_.weights[out_.count] = static_cast<float>(weight);
+    return {};
+  }
+
+  std::string parse_time() {
+    const std::string_view field = fields_[static_cast<size_t>(options_.time)];
+    int64_t time = 0;
+    const char* end = field.data() + field.size();
+    const auto [stop, error] = std::from_chars(field.data(), end, time);
+    if (stop != end || error != std::errc() || field.empty() || time == INT64_MAX) {
+      return text("found ", shown(field), ", expected a time: an integer of 64 bits");
+    }
+    out_.times[out_.count] = time;
+    return {};
+  }
+
+  const EdgeTextOptions& options_;
+  const uint64_t base_, limit_;
+  const std::optional<uint64_t> declared_;
+  ChunkWriter& out_;
+  ChunkLines& lines_;
+  int columns_ = 2;
+  bool plain_ = false;
+  std::vector<std::string_view> fields_;
+};
+
+EdgeTextReport report_of(const LineAccount& account) {
+  return {account.lines(), account.skipped(), account.examples()};
+}
+
+}  // namespace
+
+bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, uint64_t id_limit,
+                 ChunkWriter& out, ChunkLines& lines) {
+  return Parser(options, graph, id_limit, out, lines).run(text);
+}
+
+EdgeTextReport read_edge_file(GraphBuilder& builder, const std::string& path, const EdgeTextOptions& options) {
+  const File file = File::open(path);
+  const uint64_t size = file.size(), chunk_bytes = builder.text_chunk_bytes();
+  const uint64_t bytes = size > options.begin ? size - options.begin : 0;
+  const size_t chunks = static_cast<size_t>((bytes + chunk_bytes - 1) / chunk_bytes);
+  std::vector<ChunkLines> lines(chunks);
+  builder.ingest({chunks, static_cast<size_t>(chunk_bytes) / kShortestEdge + 1, chunk_bytes}, [&](size_t chunk,
+                                                                                                  ChunkWriter& writer) {
+    const uint64_t begin = options.begin + chunk * chunk_bytes;
+    const auto text = writer.reader.read(file, options.begin, begin, std::min(begin + chunk_bytes, size));
+    return parse_edges(text, options, builder.options(), builder.id_limit(), writer, lines[chunk]);
+  });
+  LineAccount account(options.name, options.lines_before, options.skip_errors);
+  for (const ChunkLines& chunk : lines) account.add(chunk);
+  return report_of(account);
+}
+
+EdgeTextStream::EdgeTextStream(GraphBuilder& builder, EdgeTextOptions options)
+    : builder_(builder),
+      options_(std::move(options)),
+      account_(options_.name, options_.lines_before, options_.skip_errors),
+      to_skip_(options_.begin) {}
+
+void EdgeTextStream::parse(std::string_view whole_lines, uint64_t units) {
+  const auto parts = cut_lines(whole_lines, builder_.text_chunk_bytes());
+  std::vector<ChunkLines> lines(parts.size());
+  size_t longest = 0;
+  for (const auto& part : parts) longest = std::max(longest, part.size());
+  if (parts.empty()) return;
+  builder_.ingest(
+      {parts.size(), longest / kShortestEdge + 1, units / parts.size()}, [&](size_t chunk, ChunkWriter& writer) {
+        return parse_edges(parts[chunk], options_, builder_.options(), builder_.id_limit(), writer, lines[chunk]);
+      });
+  for (const ChunkLines& chunk : lines) account_.add(chunk);
+}
+
+void EdgeTextStream::feed(std::string_view block, uint64_t units) {
+  const size_t skip = static_cast<size_t>(std::min<uint64_t>(to_skip_, block.size()));
+  to_skip_ -= skip;
+  block.remove_prefix(skip);
+  parse(carry_.push(block, false), units);
+}
+
+EdgeTextReport EdgeTextStream::finish() {
+  parse(carry_.push({}, true), 0);
+  return report_of(account_);
+}
+
+}  // namespace gz

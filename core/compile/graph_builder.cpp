@@ -1,0 +1,387 @@
+// graph_builder: chunks are claimed in order and cut into buckets in parallel; the stores are drained into the file.
+#include "compile/graph_builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/threads.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kMostNodes = uint64_t{1} << 62;
+constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class T>
+void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out) {
+  const T* data = static_cast<const T*>(column.data) + static_cast<ptrdiff_t>(from) * column.stride;
+  // A negative id wraps to a huge one here, and is refused by the range check.
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = static_cast<uint64_t>(static_cast<int64_t>(data[static_cast<ptrdiff_t>(i) * column.stride])) - base;
+  }
+}
+
+void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out) {
+  switch (column.type) {
+    case IdColumn::Type::kInt64:
+      return copy_ids<int64_t>(column, from, count, base, out);
+    case IdColumn::Type::kUInt64:
+      return copy_ids<uint64_t>(column, from, count, base, out);
+    case IdColumn::Type::kInt32:
+      return copy_ids<int32_t>(column, from, count, base, out);
+    case IdColumn::Type::kUInt32:
+      return copy_ids<uint32_t>(column, from, count, base, out);
+  }
+}
+
+}  // namespace
+
+GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
+    : options_(std::move(options)), progress_(progress) {
+  if (options_.direction == Direction::kNone) fail<ArgumentError>("direction is none, expected out, in or both");
+  if (options_.num_nodes && *options_.num_nodes > kMostNodes) {
+    fail<ArgumentError>("num_nodes is ", *options_.num_nodes, ", expected at most 2^62");
+  }
+  const auto threads = static_cast<uint64_t>(options_.threads);
+  if (options_.memory < kLeastMemory * threads) {
+    fail<BudgetError>("memory is ", options_.memory, " bytes, compiling with ", threads, " threads needs at least ",
+                      kLeastMemory * threads);
+  }
+  if (options_.spill_folder.empty()) options_.spill_folder.assign(1, '.');
+  shape_ = {options_.weights, options_.times, options_.edge_ids};
+  const uint64_t share = options_.memory / threads;
+  piece_edges_ = std::bit_floor(std::clamp<uint64_t>(share / 1024, 512, 65536));
+  text_chunk_ = std::bit_floor(std::clamp<uint64_t>(share / 64, 16 << 10, 1 << 20));
+
+  RunStore::Options store;
+  store.shape = shape_;
+  store.bucket_bits = share >= (64 << 20) ? 10 : share >= (8 << 20) ? 8 : 6;
+  store.piece_records = stored_most(piece_edges_);
+  store.spill_folder = options_.spill_folder;
+  if (options_.num_nodes && *options_.num_nodes > 0) {
+    const auto bits = static_cast<uint32_t>(std::bit_width(*options_.num_nodes - 1));
+    store.split.shift = bits > store.bucket_bits ? bits - store.bucket_bits : 0;
+  }
+  // An undirected graph is its own reverse: one store serves both directions.
+  const size_t sides = options_.directed && options_.direction == Direction::kBoth ? 2 : 1;
+  store.memory = options_.memory * 5 / 8 / sides;
+  store.force_wide = options_.force_wide_ids;
+  for (size_t i = 0; i < sides; ++i) stores_.push_back(std::make_unique<RunStore>(store));
+  for (uint64_t i = 0; i < threads; ++i) writers_.push_back(std::make_unique<ChunkWriter>());
+  pending_ = std::make_unique<ChunkWriter>();
+  reset_bytes_held_peak();
+}
+
+GraphBuilder::~GraphBuilder() = default;
+
+uint64_t GraphBuilder::id_limit() const { return options_.num_nodes.value_or(kMostNodes); }
+
+bool GraphBuilder::reserve(uint64_t edges) {
+  const uint64_t records = stored_most(edges);
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    if (stores_[i]->reserve(stores_[i]->bytes_of(records))) continue;
+    while (i-- > 0) stores_[i]->release(stores_[i]->bytes_of(records));
+    return false;
+  }
+  return true;
+}
+
+void GraphBuilder::release(uint64_t edges) {
+  for (const auto& store : stores_) store->release(store->bytes_of(stored_most(edges)));
+}
+
+void GraphBuilder::ingest(const Chunks& chunks, const std::function<bool(size_t, ChunkWriter&)>& fill) {
+  const auto start = std::chrono::steady_clock::now();
+  const size_t first = chunk_edges_.size();
+  chunk_edges_.resize(first + chunks.count);
+  const uint64_t units_before = units_done_;
+  std::mutex mutex;
+  size_t next = 0;    // guarded by mutex
+  bool stop = false;  // guarded by mutex
+  std::atomic<size_t> done{0};
+  const auto claim = [&](size_t& chunk) {
+    std::lock_guard lock(mutex);
+    if (stop || next == chunks.count || !reserve(chunks.most_edges)) return false;
+    chunk = next++;
+    return true;
+  };
+  while (!stop && next < chunks.count) {
+    parallel_for(writers_.size(), 1, options_.threads, [&](size_t, size_t, int worker) {
+      ChunkWriter& writer = *writers_[static_cast<size_t>(worker)];
+      size_t chunk = 0;
+      while (claim(chunk)) {
+        prepare(writer);
+        writer.chunk = first + chunk;
+        writer.passed = writer.flushes = writer.count = 0;
+        if (!fill(chunk, writer)) {
+          std::lock_guard lock(mutex);
+          stop = true;
+        }
+        writer.flush();
+        chunk_edges_[first + chunk] = writer.passed;
+        release(chunks.most_edges);
+        ++done;
+        if (worker == 0 && progress_ != nullptr) {
+          progress_->report("reading", units_before + done * chunks.units_each, expected_total_);
+        }
+      }
+    });
+    units_done_ = units_before + done * chunks.units_each;
+    if (stop || next == chunks.count) break;
+    for (const auto& store : stores_) {
+      const double share =
+          expected_total_ == 0 ? 0 : static_cast<double>(units_done_) / static_cast<double>(expected_total_);
+      const double so_far = static_cast<double>(store->count() * (store->bytes_of(1) - 8));
+      store->make_room(share > 0 ? static_cast<uint64_t>(so_far / share) : 0);
+    }
+  }
+  for (size_t i = first; i < chunk_edges_.size(); ++i) edges_seen_ += chunk_edges_[i];
+  reading_seconds_ += seconds_since(start);
+}
+
+struct ChunkWriter::Expanded {
+  std::vector<uint64_t> rows, neighbours, numbers;
+  std::vector<float> weights;
+  std::vector<int64_t> times;
+};
+
+ChunkWriter::ChunkWriter() = default;
+ChunkWriter::~ChunkWriter() = default;
+
+void ChunkWriter::flush() {
+  if (count > 0) builder->take(*this);
+  passed += count;
+  count = 0;
+}
+
+void GraphBuilder::prepare(ChunkWriter& writer) const {
+  if (writer.capacity > 0) return;
+  writer.builder = const_cast<GraphBuilder*>(this);
+  writer.capacity = piece_edges_;
+  writer.buffer = Buffer(piece_edges_ * 28, Purpose::kCompile);
+  writer.src = writer.buffer.as<uint64_t>();
+  writer.dst = writer.src + piece_edges_;
+  writer.times = reinterpret_cast<int64_t*>(writer.dst + piece_edges_);
+  writer.weights = reinterpret_cast<float*>(writer.times + piece_edges_);
+  writer.expanded = std::make_unique<ChunkWriter::Expanded>();
+}
+
+// A flushed batch as records: self-loops dropped, both directions of undirected edges, numbers.
+Piece GraphBuilder::expand(ChunkWriter& writer) {
+  ChunkWriter::Expanded& e = *writer.expanded;
+  const size_t n = writer.count;
+  const uint64_t number = (writer.chunk << kLocalBits) + writer.passed;
+  if (shape_.numbers) {
+    e.numbers.resize(stored_most(n));
+    for (size_t i = 0; i < n; ++i) e.numbers[i] = number + i;
+  }
+  if (options_.directed && options_.self_loops) {
+    return {n, writer.src, writer.dst, writer.weights, writer.times, e.numbers.data()};
+  }
+  e.rows.resize(stored_most(n));
+  e.neighbours.resize(stored_most(n));
+  if (shape_.weights) e.weights.resize(stored_most(n));
+  if (shape_.times) e.times.resize(stored_most(n));
+  size_t to = 0;
+  uint64_t dropped = 0, largest_dropped = 0;
+  const auto put = [&](size_t i, uint64_t row, uint64_t neighbour) {
+    e.rows[to] = row;
+    e.neighbours[to] = neighbour;
+    if (shape_.weights) e.weights[to] = writer.weights[i];
+    if (shape_.times) e.times[to] = writer.times[i];
+    if (shape_.numbers) e.numbers[to] = number + i;
+    ++to;
+  };
+  for (size_t i = 0; i < n; ++i) {
+    const bool loop = writer.src[i] == writer.dst[i];
+    if (loop && !options_.self_loops) {
+      ++dropped;
+      largest_dropped = std::max(largest_dropped, writer.src[i] + 1);
+      continue;
+    }
+    put(i, writer.src[i], writer.dst[i]);
+    if (!options_.directed && !loop) put(i, writer.dst[i], writer.src[i]);
+  }
+  self_loops_dropped_ += dropped;
+  uint64_t largest = largest_dropped_.load();  // a node stays, even when its only edge goes
+  while (largest_dropped > largest && !largest_dropped_.compare_exchange_weak(largest, largest_dropped)) {
+  }
+  return {to, e.rows.data(), e.neighbours.data(), e.weights.data(), e.times.data(), e.numbers.data()};
+}
+
+void GraphBuilder::take(ChunkWriter& writer) {
+  Piece piece = expand(writer);
+  const uint64_t order = (writer.chunk << kLocalBits) + writer.flushes++;
+  const bool in_first = options_.direction == Direction::kIn;
+  if (in_first) std::swap(piece.rows, piece.neighbours);
+  stores_[0]->add(piece, order, writer.scratch);
+  if (stores_.size() == 1) return;
+  std::swap(piece.rows, piece.neighbours);
+  stores_[1]->add(piece, order, writer.scratch);
+}
+
+// Ids and weights of a block of arrays; text is checked by its parser, which knows the line.
+void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) const {
+  const uint64_t limit = id_limit();
+  for (size_t i = 0; i < writer.count; ++i) {
+    if (writer.src[i] < limit && writer.dst[i] < limit) continue;
+    const bool src = writer.src[i] >= limit;
+    const auto found = static_cast<int64_t>((src ? writer.src[i] : writer.dst[i]) + options_.id_base);
+    fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected a node id from ",
+                     options_.id_base, options_.num_nodes ? " to " : " on",
+                     options_.num_nodes ? text(limit + options_.id_base - 1, " (num_nodes = ", limit, ")") : "");
+  }
+  for (size_t i = 0; shape_.weights && i < writer.count; ++i) {
+    if (writer.weights[i] >= 0 && std::isfinite(writer.weights[i])) continue;
+    fail<InputError>("edge ", first_edge + i, ": found weight ", writer.weights[i],
+                     ", expected a finite number, 0 or more");
+  }
+  for (size_t i = 0; shape_.times && i < writer.count; ++i) {
+    if (writer.times[i] == INT64_MAX) fail<InputError>("edge ", first_edge + i, ": time is 2^63 - 1, expected less");
+  }
+}
+
+void GraphBuilder::add(const EdgeBlock& block, uint64_t units) {
+  if ((block.weights != nullptr) != shape_.weights || (block.times != nullptr) != shape_.times) {
+    fail<InputError>("a block of edges came ", block.weights != nullptr ? "with" : "without", " weights and ",
+                     block.times != nullptr ? "with" : "without", " times, expected ", shape_.weights ? "" : "no ",
+                     "weights and ", shape_.times ? "" : "no ", "times");
+  }
+  const auto copy = [&](ChunkWriter& writer, size_t from, size_t count) {
+    const size_t at = writer.count;
+    copy_ids(block.src, from, count, options_.id_base, writer.src + at);
+    copy_ids(block.dst, from, count, options_.id_base, writer.dst + at);
+    if (shape_.weights) std::copy_n(block.weights + from, count, writer.weights + at);
+    if (shape_.times) std::copy_n(block.times + from, count, writer.times + at);
+    writer.count += count;
+  };
+  prepare(*pending_);
+  if (pending_->count + block.count <= pending_->capacity) {
+    copy(*pending_, 0, block.count);
+    pending_units_ += units;
+    if (pending_->full()) flush_pending();
+    return;
+  }
+  flush_pending();
+  const uint64_t first_edge = edges_seen_;
+  const size_t chunks = (block.count + piece_edges_ - 1) / piece_edges_;
+  const uint64_t units_after = units_done_ + units;
+  ingest({chunks, piece_edges_, units / chunks}, [&](size_t chunk, ChunkWriter& writer) {
+    const size_t from = chunk * piece_edges_;
+    copy(writer, from, std::min(piece_edges_, block.count - from));
+    check(writer, first_edge + from);
+    return true;
+  });
+  units_done_ = units_after;
+}
+
+void GraphBuilder::flush_pending() {
+  if (pending_->count == 0) return;
+  const uint64_t units = std::exchange(pending_units_, 0);
+  check(*pending_, edges_seen_);
+  ingest({1, piece_edges_, units}, [&](size_t, ChunkWriter& writer) {
+    writer.count = std::exchange(pending_->count, 0);
+    std::copy_n(pending_->src, writer.count, writer.src);
+    std::copy_n(pending_->dst, writer.count, writer.dst);
+    std::copy_n(pending_->weights, writer.count, writer.weights);
+    std::copy_n(pending_->times, writer.count, writer.times);
+    return true;
+  });
+}
+
+DrainOptions GraphBuilder::drain_options() const {
+  uint64_t resident = 0;
+  bool spilled = false;
+  for (const auto& store : stores_) {
+    resident += store->resident_bytes();
+    spilled = spilled || store->any_spilled();
+  }
+  const uint64_t left = options_.memory - std::min(resident, options_.memory * 3 / 4);
+  DrainOptions options;
+  options.threads = options_.threads;
+  // Sorting needs room for the bucket at hand; buckets that come back from disk need room for two groups of them.
+  options.scratch_bytes = left * (spilled ? 3 : 6) / 8 / static_cast<uint64_t>(options_.threads);
+  options.load_bytes = left * (spilled ? 2 : 1) / 8;
+  options.progress = progress_;
+  return options;
+}
+
+void GraphBuilder::write(const std::string& path, GraphReport& report) {
+  Container container;
+  container.kind = Kind::kTopology;
+  container.num_nodes = report.nodes;
+  container.num_edges = stores_[0]->count();
+  container.direction = options_.direction;
+  container.properties = kSortedRows | (options_.directed ? 0 : kUndirected) | (options_.dedup ? kDeduplicated : 0) |
+                         (options_.self_loops ? 0 : kNoSelfLoops);
+  CsrLayout layout;
+  layout.wide_ids = report.nodes > (uint64_t{1} << 32);
+  layout.weights = shape_.weights;
+  layout.times = shape_.times;
+  layout.edge_ids = shape_.numbers;
+  layout.wide_edges = container.num_edges > (uint64_t{1} << 32);
+  layout.wide_edge_ids = report.source_edges > (uint64_t{1} << 32);
+  layout.dedup = options_.dedup;
+  layout.undirected = !options_.directed;
+  std::vector<std::string> sides;
+  if (has_out(options_.direction)) sides.push_back("out.");
+  if (has_in(options_.direction)) sides.push_back("in.");
+  for (const std::string& side : sides) declare_csr(container, side, layout);
+
+  ContainerWriter writer(path, std::move(container));
+  const DrainOptions options = drain_options();
+  KeyRange all;
+  all.row_end = report.nodes;
+  all.neighbour_end = report.nodes;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const RunStore& store = *stores_[std::min(i, stores_.size() - 1)];
+    CsrWriter csr(writer, sides[i], layout, chunk_edges_, options_.spill_folder, options);
+    drain(store, all, csr, options);
+    report.edges = csr.edges();
+    report.duplicates_dropped = csr.duplicates();
+    if (csr.edges() == writer.container().num_edges) continue;
+    std::vector<ContainerWriter::Rows> shorter;  // duplicates went: the other direction loses as many
+    for (size_t a = 0; a < writer.container().arrays.size(); ++a) {
+      const ArrayInfo& array = writer.container().arrays[a];
+      if (!array.name.ends_with("indptr")) shorter.push_back({a, csr.edges()});
+    }
+    writer.shrink(shorter, report.nodes, csr.edges());
+  }
+  const auto start = std::chrono::steady_clock::now();
+  report.bytes = writer.finish(options_.threads, progress_);
+  report.publishing_seconds = seconds_since(start);
+}
+
+GraphReport GraphBuilder::finish(const std::string& path) {
+  flush_pending();
+  const auto start = std::chrono::steady_clock::now();
+  GraphReport report;
+  uint64_t largest = 0;
+  for (const auto& store : stores_) {
+    store->seal(true);
+    report.spilled_bytes += store->spilled_bytes();
+    if (store->count() > 0) largest = std::max({largest, store->largest_row() + 1, store->largest_neighbour() + 1});
+  }
+  writers_.clear();
+  pending_.reset();
+  report.nodes = options_.num_nodes.value_or(std::max(largest, largest_dropped_.load()));
+  report.source_edges = edges_seen_;
+  report.self_loops_dropped = self_loops_dropped_;
+  uint64_t base = 0;
+  for (uint64_t& edges : chunk_edges_) base += std::exchange(edges, base);
+  write(path, report);
+  report.reading_seconds = reading_seconds_;
+  report.sorting_seconds = seconds_since(start) - report.publishing_seconds;
+  report.peak_bytes = bytes_held_peak();
+  return report;
+}
+
+}  // namespace gz

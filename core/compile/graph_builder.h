@@ -1,0 +1,148 @@
+// graph_builder: a stream of edges -> a .gl file, within a memory budget.
+//
+//   GraphBuilder builder({.weights = true, .memory = 1 << 30}, &progress);
+//   builder.add(block);  ...  builder.add(block);
+//   GraphReport report = builder.finish("graph.gl");
+//
+// The file does not depend on the budget, the thread count or how the stream was cut into blocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "compile/csr_writer.h"
+#include "compile/run_store.h"
+#include "compile/text_chunks.h"
+#include "format/container.h"
+
+namespace gz {
+
+struct GraphOptions {
+  bool directed = true;  // false: every edge is stored in both directions, a self-loop once
+  Direction direction = Direction::kOut;
+  bool weights = false, times = false, edge_ids = false;
+  std::optional<uint64_t> num_nodes;  // declared: ids are checked against it
+  bool dedup = false;                 // of equal edges the first of the source stays
+  bool self_loops = true;
+  uint64_t id_base = 0;  // what the source calls node 0
+  uint64_t memory = uint64_t{1} << 30;
+  int threads = 1;
+  std::string spill_folder;     // empty: beside the output
+  bool force_wide_ids = false;  // for tests: keys of 64 bits whatever the ids
+};
+
+struct GraphReport {
+  uint64_t nodes = 0, edges = 0;  // stored, in each direction
+  uint64_t source_edges = 0;
+  uint64_t bytes = 0, spilled_bytes = 0, peak_bytes = 0;
+  uint64_t duplicates_dropped = 0, self_loops_dropped = 0;
+  double reading_seconds = 0, sorting_seconds = 0, publishing_seconds = 0;
+};
+
+// One column of a block of edges: `stride` elements apart, converted on the way.
+struct IdColumn {
+  enum class Type { kInt64, kUInt64, kInt32, kUInt32 };
+  const void* data = nullptr;
+  ptrdiff_t stride = 1;
+  Type type = Type::kInt64;
+};
+
+struct EdgeBlock {
+  size_t count = 0;
+  IdColumn src, dst;
+  const float* weights = nullptr;
+  const int64_t* times = nullptr;
+};
+
+// Where the edges of one chunk go: fill the columns from `count` on, and flush() when full() and at the end.
+class ChunkWriter {
+ public:
+  size_t count = 0, capacity = 0;
+  uint64_t *src = nullptr, *dst = nullptr;  // already without id_base
+  float* weights = nullptr;
+  int64_t* times = nullptr;
+
+  ChunkReader reader;  // for chunks that are text in a file
+
+  bool full() const { return count == capacity; }
+  void flush();
+
+ private:
+  friend class GraphBuilder;
+  class GraphBuilder* builder = nullptr;
+  uint64_t chunk = 0;   // number of the chunk in the whole stream
+  uint64_t passed = 0;  // edges of the chunk that were flushed
+  uint64_t flushes = 0;
+  struct Expanded;  // room for both directions of each edge
+  std::unique_ptr<Expanded> expanded;
+  Buffer buffer;
+  RunStore::Scratch scratch;
+
+ public:
+  ChunkWriter();
+  ~ChunkWriter();
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder(GraphOptions options, Progress* progress);
+  ~GraphBuilder();
+
+  const GraphOptions& options() const { return options_; }
+  uint64_t id_limit() const;  // ids, after id_base is taken off, are below this
+  size_t text_chunk_bytes() const { return text_chunk_; }
+  uint64_t edges_seen() const { return edges_seen_ + pending_->count; }
+
+  // How much input there will be, in any unit; `done` in ingest() and add() counts in the same one. 0: not known.
+  void expect(uint64_t total) { expected_total_ = total; }
+
+  // Runs fill(chunk, writer) for every chunk in [0, chunks), in parallel, spilling in between where memory is short.
+  // Edges are numbered in the order of chunks. A fill that returns false stops chunks after its own.
+  struct Chunks {
+    size_t count = 0;
+    size_t most_edges = 0;    // that one of them may hold
+    uint64_t units_each = 0;  // of expect()
+  };
+  void ingest(const Chunks& chunks, const std::function<bool(size_t chunk, ChunkWriter& writer)>& fill);
+
+  // A block of arrays; `units` is what it adds to what expect() announced.
+  void add(const EdgeBlock& block, uint64_t units);
+
+  GraphReport finish(const std::string& path);
+
+ private:
+  friend class ChunkWriter;
+
+  void prepare(ChunkWriter& writer) const;
+  void take(ChunkWriter& writer);
+  Piece expand(ChunkWriter& writer);
+  void flush_pending();
+  bool reserve(uint64_t edges);
+  void release(uint64_t edges);
+  uint64_t stored_most(uint64_t edges) const { return options_.directed ? edges : 2 * edges; }
+  void check(const ChunkWriter& writer, uint64_t first_edge) const;
+  DrainOptions drain_options() const;
+  void write(const std::string& path, GraphReport& report);
+
+  GraphOptions options_;
+  Progress* progress_;
+  RecordShape shape_;
+  size_t piece_edges_ = 0, text_chunk_ = 0;
+  std::vector<std::unique_ptr<RunStore>> stores_;      // out, in, or both
+  std::vector<std::unique_ptr<ChunkWriter>> writers_;  // one a worker
+  std::unique_ptr<ChunkWriter> pending_;               // small blocks, until they are worth a run
+  uint64_t pending_units_ = 0;
+  std::vector<uint64_t> chunk_edges_;  // edges of each chunk; then the first number of each
+  uint64_t edges_seen_ = 0;
+  std::atomic<uint64_t> self_loops_dropped_{0}, largest_dropped_{0};
+  uint64_t expected_total_ = 0, units_done_ = 0;
+  double reading_seconds_ = 0;
+};
+
+}  // namespace gz

@@ -1,0 +1,18 @@
+// radix: the stable sort of 64-bit keys that fits in cache, with or without the places the keys came from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gz {
+
+// Sorts keys[0, n), of which only the lowest `bits` bits may be set. `places`, where not null, is filled with the index
+// each key had; equal keys stay in order. The spares are as long as their partners. What was sorted is at the returned
+// pointers: the input's or the spare's.
+struct Sorted {
+  uint64_t* keys;
+  uint32_t* places;
+};
+Sorted radix_sort(uint64_t* keys, uint64_t* spare_keys, uint32_t* places, uint32_t* spare_places, size_t n, int bits);
+
+}  // namespace gz

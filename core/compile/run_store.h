@@ -1,0 +1,158 @@
+// run_store: records cut into buckets, in RAM until its share of the budget is used, then in a spill file.
+//
+// A run is one piece of input, sorted by bucket and otherwise in source order. Runs that leave RAM are merged, bucket
+// after bucket, into one long run of the spill file, so that reading some buckets back is a few long reads however many
+// pieces there were. Buckets are ranges of ids; a run remembers the shift it was cut with, so ids that outgrow the
+// range later only mean a larger shift for later runs: nothing moves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "compile/records.h"
+#include "storage/file.h"
+
+namespace gz {
+
+struct Run {
+  uint64_t order = 0;  // runs in ascending order are in source order
+  uint32_t shift = 0;
+  bool wide = false;                                     // a key is two 64-bit ids instead of two 32-bit ones
+  uint64_t count = 0;                                    // records
+  std::shared_ptr<const std::vector<uint64_t>> offsets;  // of each bucket, in records; one more than buckets
+  std::byte* memory = nullptr;                           // null: in the spill file
+  uint64_t at = 0;                                       // there: its first byte
+  uint64_t first = 0, loaded = 0;                        // in memory: the records that are there
+
+  size_t key_bytes() const { return wide ? 16 : 8; }
+  // The first record of bucket `bucket` as the store sees it, cut with `store_shift` >= shift.
+  uint64_t begin_of(uint64_t bucket, uint32_t store_shift) const;
+};
+
+// Records [begin, begin + count) of a run.
+struct Slice {
+  const Run* run = nullptr;
+  uint64_t begin = 0, count = 0;
+};
+
+struct WideKey {
+  uint64_t row, neighbour;
+};
+
+// Calls f(i, row, neighbour) for the keys of a run that start at `keys`.
+template <class F>
+void for_each_key(const std::byte* keys, bool wide, uint64_t count, F&& f) {
+  if (wide) {
+    const auto* pairs = reinterpret_cast<const WideKey*>(keys);
+    for (uint64_t i = 0; i < count; ++i) f(i, pairs[i].row, pairs[i].neighbour);
+  } else {
+    const auto* pairs = reinterpret_cast<const uint64_t*>(keys);
+    for (uint64_t i = 0; i < count; ++i) f(i, pairs[i] >> 32, pairs[i] & 0xffffffffu);
+  }
+}
+
+// Columns to gather into; null where the shape has none.
+struct Gathered {
+  float* weights = nullptr;
+  int64_t* times = nullptr;
+  uint64_t* numbers = nullptr;
+};
+
+class RunStore {
+ public:
+  struct Options {
+    Split split;  // a shift to start with
+    RecordShape shape;
+    uint32_t bucket_bits = 10;
+    uint64_t memory = 0;       // bytes of runs in RAM
+    size_t piece_records = 0;  // the most records a piece may have
+    std::string spill_folder;
+    bool force_wide = false;  // for tests: keys of 16 bytes whatever the ids
+  };
+  explicit RunStore(Options options);
+  ~RunStore();
+
+  // Adds a piece as one run. Thread-safe; `scratch` is the caller's own.
+  struct Scratch {
+    std::vector<uint64_t> cursors;
+    std::vector<uint32_t> places;
+  };
+  void add(const Piece& piece, uint64_t order, Scratch& scratch);
+
+  // Room for `bytes` more before make_room() is due; what was reserved is given back with release().
+  bool reserve(uint64_t bytes);
+  void release(uint64_t bytes);
+  uint64_t bytes_of(uint64_t records) const { return records * (16 + options_.shape.column_bytes()); }  // at most
+
+  // Frees half of the memory. `expected_bytes` is what all input will need, 0 if unknown: when it is known not to fit,
+  // spilling starts early and runs beside the parsing. Not while others add.
+  void make_room(uint64_t expected_bytes);
+
+  // No more pieces. `keep`: whether runs may stay in RAM.
+  void seal(bool keep);
+
+  const Options& options() const { return options_; }
+  uint64_t count() const { return count_; }
+  uint64_t largest_row() const { return largest_row_; }
+  uint64_t largest_neighbour() const { return largest_neighbour_; }
+  uint32_t shift() const { return shift_; }
+  uint32_t buckets() const { return uint32_t{1} << options_.bucket_bits; }
+  uint64_t spilled_bytes() const { return spill_end_; }
+  uint64_t resident_bytes() const;
+  bool any_spilled() const { return spill_end_ > 0; }
+  const std::vector<Run>& runs() const { return runs_; }  // sealed, in source order
+  uint64_t records_in(uint64_t begin_bucket, uint64_t end_bucket) const;
+
+  // Slices of buckets [begin, end), from `runs` (the store's own, or loaded ones).
+  std::vector<Slice> slices(const std::vector<Run>& runs, uint64_t begin_bucket, uint64_t end_bucket) const;
+
+  // The store's runs with buckets [begin, end) of those in the spill file read into `buffer`.
+  std::vector<Run> load(uint64_t begin_bucket, uint64_t end_bucket, Buffer& buffer) const;
+
+  // The keys of one slice, where they lie in RAM or read from the spill file into `staging`.
+  const std::byte* keys_of(const Slice& slice, std::vector<std::byte>& staging) const;
+  // Its columns, copied.
+  void gather(const Slice& slice, const Gathered& to) const;
+
+ private:
+  struct Front {  // one half of the memory
+    std::vector<Buffer> slabs;
+    size_t used = 0;     // of the last slab
+    uint64_t bytes = 0;  // of all runs
+    std::vector<Run> runs;
+  };
+
+  std::byte* take(size_t bytes);  // mutex_ held
+  void copy(const Slice& slice, size_t before, std::span<std::byte> to) const;
+  void spill(Front& front);
+  void wait();
+  void start_spill(Front front);
+
+  Options options_;
+  uint64_t half_ = 0;
+  size_t slab_bytes_ = 0;
+  std::mutex mutex_;
+  Front active_;                                      // guarded by mutex_ while pieces are added
+  std::vector<Buffer> idle_;                          // guarded by mutex_: slabs to use again
+  uint64_t reserved_ = 0;                             // guarded by mutex_
+  uint64_t count_ = 0;                                // guarded by mutex_
+  uint64_t largest_row_ = 0, largest_neighbour_ = 0;  // guarded by mutex_
+  uint32_t shift_ = 0;                                // guarded by mutex_
+  std::deque<Front> full_;                            // waiting for their turn, oldest first
+  std::future<void> spilling_;                        // owns the front it writes
+  bool eager_ = false;
+  File spill_file_;
+  uint64_t spill_end_ = 0;    // guarded by spilling_
+  std::vector<Run> spilled_;  // guarded by spilling_
+  std::vector<Run> runs_;     // after seal()
+};
+
+}  // namespace gz
