@@ -136,7 +136,7 @@ class RowChooser {
         timed_ ? sums_by_time(row, skip, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
     if (!(total_weight(sums, csr_.file->path()) > 0)) return 0;
     const auto count = static_cast<size_t>(fanout_);
-    if (take_all) return all_weighted(sums, out);
+    if (take_all) return all_weighted(sums, sums.size(), out);
     if (!options_.replace) return draw_weighted_distinct(random, sums, count, out, scratch.weighted);
     for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(draw_weighted(random, sums));
     return count;

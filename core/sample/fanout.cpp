@@ -33,7 +33,7 @@ uint64_t draw_by_weight(const Csr<Id>& csr, typename Csr<Id>::Row row, const Fan
   const auto count = static_cast<size_t>(o.count);
   size_t distinct = 0;
   if (row.degree() >= count) distinct = draw_weighted_distinct(random, sums, count, out, scratch.weighted);
-  if (distinct < count) distinct = all_weighted(sums, out);
+  if (distinct < count) distinct = all_weighted(sums, count, out);
   if (o.pad) return distinct;
   for (size_t i = distinct; i < count; ++i) out[i] = static_cast<int64_t>(draw_weighted(random, sums));
   return count;

@@ -110,10 +110,10 @@ size_t draw_weighted_distinct(Random& random, std::span<const double> cumulative
   return draw_up_to(random, Gaps(cumulative, scratch.chosen), count, out);
 }
 
-size_t all_weighted(std::span<const double> cumulative, int64_t* out) {
+size_t all_weighted(std::span<const double> cumulative, size_t most, int64_t* out) {
   size_t found = 0;
   double previous = 0;
-  for (size_t i = 0; i < cumulative.size(); ++i) {
+  for (size_t i = 0; i < cumulative.size() && found < most; ++i) {
     if (cumulative[i] > previous) out[found++] = static_cast<int64_t>(i);
     previous = cumulative[i];
   }

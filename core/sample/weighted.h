@@ -22,7 +22,8 @@ struct WeightedScratch {
 size_t draw_weighted_distinct(Random& random, std::span<const double> cumulative, size_t count, int64_t* out,
                               WeightedScratch& scratch);
 
-// The positions that have weight, in order: what a draw of all of them gives. Returns how many, at most sums.size().
-size_t all_weighted(std::span<const double> cumulative, int64_t* out);
+// The positions that have weight, in order: what a draw of all of them gives. Returns how many, at most `most`: running
+// sums of a damaged file may rise more often than draws from them found out.
+size_t all_weighted(std::span<const double> cumulative, size_t most, int64_t* out);
 
 }  // namespace gz
