@@ -1,9 +1,17 @@
 // bind_compile: the graph builder and the feature writer, fed with arrays, text and files.
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
+#include "compile/container_writer.h"
 #include "compile/edge_text.h"
 #include "compile/graph_builder.h"
+#include "compile/row_text.h"
 
 namespace gz::bindings {
 namespace {
@@ -155,8 +163,156 @@ void bind_graph_builder(nb::module_& m) {
       });
 }
 
+using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+std::span<const std::byte> bytes_of(const AnyArray& array) {
+  return {static_cast<const std::byte*>(array.data()), array.nbytes()};
+}
+
+// A feature file in the making. discard() gives it up at once: an exception may keep the Python object alive for long.
+class PyFeatureWriter {
+ public:
+  using Declared = std::tuple<std::string, std::string, std::vector<uint64_t>>;  // name, dtype, shape
+
+  PyFeatureWriter(const std::string& path, uint64_t num_nodes, const std::vector<Declared>& arrays, nb::object progress)
+      : progress_(std::move(progress)) {
+    Container container;
+    container.kind = Kind::kFeatures;
+    container.num_nodes = num_nodes;
+    for (const auto& [name, dtype, shape] : arrays) {
+      const auto code = dtype_from_name(dtype);
+      if (!code) fail<ArgumentError>("dtype is '", dtype, "', which no array can have");
+      ArrayInfo array;
+      array.name = name;
+      array.dtype = *code;
+      array.shape = shape;
+      container.arrays.push_back(std::move(array));
+    }
+    writer_ = std::make_unique<ContainerWriter>(path, std::move(container));
+  }
+
+  ContainerWriter& open() {
+    if (!writer_) fail<ArgumentError>("the file was finished or discarded");
+    return *writer_;
+  }
+  PyProgress* progress() { return &progress_; }
+  void discard() { writer_.reset(); }
+
+ private:
+  PyProgress progress_;
+  std::unique_ptr<ContainerWriter> writer_;
+};
+
+void bind_feature_writer(nb::module_& m) {
+  nb::class_<PyFeatureWriter>(m, "FeatureWriter")
+      .def(nb::init<const std::string&, uint64_t, const std::vector<PyFeatureWriter::Declared>&, nb::object>(),
+           nb::arg("path"), nb::arg("num_nodes"), nb::arg("arrays"), nb::arg("progress").none() = nb::none())
+      .def("append",
+           [](PyFeatureWriter& w, size_t index, const AnyArray& rows) {
+             nb::gil_scoped_release release;
+             w.open().append(index, bytes_of(rows));
+           })
+      .def("write",
+           [](PyFeatureWriter& w, size_t index, uint64_t first_row, const AnyArray& rows) {
+             nb::gil_scoped_release release;
+             ContainerWriter& writer = w.open();
+             const auto at = checked_mul(first_row, writer.container().arrays.at(index).row_bytes());
+             if (!at) fail<ArgumentError>("row ", first_row, " cannot be");
+             writer.write(index, *at, bytes_of(rows));
+           })
+      .def("append_file",
+           [](PyFeatureWriter& w, size_t index, const std::string& path, uint64_t offset, uint64_t bytes) {
+             nb::gil_scoped_release release;
+             w.open().append_file(index, File::open(path), offset, bytes, w.progress());
+           })
+      .def("grow_last",
+           [](PyFeatureWriter& w, uint64_t rows) {
+             nb::gil_scoped_release release;
+             w.open().grow_last(rows);
+           })
+      .def("shrink_last",
+           [](PyFeatureWriter& w, uint64_t rows) {
+             nb::gil_scoped_release release;
+             ContainerWriter& writer = w.open();
+             const ContainerWriter::Rows last{writer.container().arrays.size() - 1, rows};
+             writer.shrink({&last, 1}, rows, 0);
+           })
+      .def("report", [](PyFeatureWriter& w, const std::string& phase, uint64_t done,
+                        uint64_t total) { w.progress()->report(phase.c_str(), done, total); })
+      .def(
+          "finish",
+          [](PyFeatureWriter& w, int threads) {
+            nb::gil_scoped_release release;
+            const uint64_t bytes = w.open().finish(resolve_threads(threads), w.progress());
+            w.discard();
+            return bytes;
+          },
+          nb::arg("threads") = 0)
+      .def("discard", &PyFeatureWriter::discard);
+  nb::class_<RowTextOptions>(m, "RowTextOptions")
+      .def(
+          "__init__",
+          [](RowTextOptions* self, std::string name, const std::string& delimiter, uint64_t begin,
+             uint64_t lines_before, uint64_t id_base, std::optional<uint64_t> id_limit, std::optional<uint64_t> find,
+             bool skip_errors, int threads, uint64_t memory) {
+            if (delimiter.size() != 1) fail<ArgumentError>("delimiter must be one byte");
+            new (self) RowTextOptions();
+            self->name = std::move(name);
+            self->delimiter = delimiter[0];
+            self->begin = begin;
+            self->lines_before = lines_before;
+            self->id_base = id_base;
+            self->id_limit = id_limit.value_or(self->id_limit);
+            self->find = find;
+            self->skip_errors = skip_errors;
+            self->threads = resolve_threads(threads);
+            const uint64_t share = memory / static_cast<uint64_t>(self->threads) / 16;
+            self->chunk_bytes = static_cast<size_t>(std::clamp<uint64_t>(share, 16 << 10, 1 << 20));
+          },
+          nb::kw_only(), nb::arg("name"), nb::arg("delimiter"), nb::arg("begin"), nb::arg("lines_before"),
+          nb::arg("id_base"), nb::arg("id_limit").none(), nb::arg("find").none(), nb::arg("skip_errors"),
+          nb::arg("threads"), nb::arg("memory"));
+  nb::class_<RowText>(m, "RowText")
+      .def(nb::init<RowTextOptions>())
+      .def(
+          "__init__",
+          [](RowText* self, const RowTextOptions& options, PyFeatureWriter& writer, size_t index) {
+            new (self) RowText(options, writer.open(), index, writer.progress());
+          },
+          nb::keep_alive<1, 3>())
+      .def("read_file",
+           [](RowText& t, const std::string& path) {
+             nb::gil_scoped_release release;
+             t.read_file(path);
+           })
+      .def("feed",
+           [](RowText& t, const nb::bytes& block) {
+             const std::string_view text(block.c_str(), block.size());
+             nb::gil_scoped_release release;
+             t.feed(text);
+           })
+      .def("finish", [](RowText& t) {
+        RowTextReport r;
+        {
+          nb::gil_scoped_release release;
+          r = t.finish();
+        }
+        nb::dict d;
+        d["lines"] = r.lines;
+        d["rows"] = r.rows;
+        d["skipped"] = r.skipped;
+        d["num_nodes"] = r.num_nodes;
+        d["duplicate"] = r.duplicate;
+        d["examples"] = r.examples;
+        return d;
+      });
+}
+
 }  // namespace
 
-void bind_compile(nb::module_& m) { bind_graph_builder(m); }
+void bind_compile(nb::module_& m) {
+  bind_graph_builder(m);
+  bind_feature_writer(m);
+}
 
 }  // namespace gz::bindings

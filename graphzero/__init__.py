@@ -6,8 +6,10 @@ SSD within a RAM budget that you set.
 
 from __future__ import annotations
 
+from ._dtypes import DataType
 from .batch import Batch
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
+from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
@@ -20,6 +22,8 @@ __version__ = "1.0.0"
 __all__ = [
     "Batch",
     "BudgetError",
+    "DataType",
+    "FeatureReport",
     "FeatureStore",
     "FormatError",
     "Generator",
@@ -33,7 +37,9 @@ __all__ = [
     "StorageError",
     "Subgraph",
     "__version__",
+    "compile_features",
     "compile_graph",
+    "convert_csv_to_gd",
     "convert_csv_to_gl",
     "walk_pairs",
 ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from . import _core
 from ._progress import Callback, Reporting
-from ._sizes import format_size, parse_size
+from ._reports import GraphReport
+from ._sizes import parse_size
 from ._textfile import Dialect, is_compressed, sniff, text_blocks
 from .sources import Block, EdgeSource, as_block, as_source
 
@@ -20,42 +21,6 @@ __all__ = ["GraphReport", "compile_graph", "convert_csv_to_gl"]
 _WEIGHT_NAMES = ("weight", "weights", "w", "edge_weight")
 _TIME_NAMES = ("time", "times", "timestamp", "timestamps", "t", "ts", "edge_time", "date", "year")
 Path = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class GraphReport:
-    """What `compile_graph` did."""
-
-    path: str
-    nodes: int
-    edges: int  # stored, in each direction of the file
-    source_edges: int  # read
-    bytes: int  # of the file
-    seconds: dict[str, float]  # "reading", "sorting", "publishing" (sync and rename) and their sum, "total"
-    peak_memory: int  # the most that the engine's buffers held; Python and the page cache are not in it
-    spilled_bytes: int
-    lines_skipped: int = 0
-    duplicates_dropped: int = 0
-    self_loops_dropped: int = 0
-    skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
-
-    def __str__(self) -> str:
-        """Return a short account for people."""
-        total = self.seconds["total"]
-        lines = [
-            f"{self.path}: {self.nodes:,} nodes, {self.edges:,} edges, {format_size(self.bytes)}",
-            f"  {total:.2f} s ({self.source_edges / max(total, 1e-9):,.0f} edges/s): "
-            + ", ".join(f"{phase} {s:.2f} s" for phase, s in self.seconds.items() if phase != "total"),
-            f"  peak memory {format_size(self.peak_memory)}, spilled {format_size(self.spilled_bytes)}",
-        ]
-        for count, what in (
-            (self.lines_skipped, "lines skipped"),
-            (self.duplicates_dropped, "duplicate edges dropped"),
-            (self.self_loops_dropped, "self-loops dropped"),
-        ):
-            if count:
-                lines.append(f"  {count:,} {what}")
-        return "\n".join(lines + [f"    {example}" for example in self.skipped_examples])
 
 
 def compile_graph(

@@ -2,7 +2,9 @@
 #include "compile/container_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <future>
 #include <utility>
 
 #include "base/checked.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr uint64_t kWriteback = uint64_t{8} << 20;  // bytes between two nudges of the disk
 constexpr size_t kMove = size_t{4} << 20;
+constexpr size_t kCopy = size_t{4} << 20;
 constexpr size_t kReread = size_t{32} << 20;
 
 }  // namespace
@@ -23,9 +26,9 @@ ContainerWriter::ContainerWriter(std::string target, Container container)
     : target_(std::move(target)), container_(std::move(container)) {
   lay_out(container_);
   check_schema(container_, target_);
-  streams_.resize(container_.arrays.size());
+  for (size_t i = 0; i < container_.arrays.size(); ++i) streams_.emplace_back();
   remove_abandoned_temporaries(target_);
-  check_room();
+  check_room(container_.file_bytes);
   temporary_ = temporary_name(target_);
   file_ = File::create(temporary_);
   try {
@@ -41,10 +44,10 @@ ContainerWriter::~ContainerWriter() {
   if (!finished_) remove_if_exists(temporary_);
 }
 
-void ContainerWriter::check_room() const {
+void ContainerWriter::check_room(uint64_t bytes) const {
   const std::string folder = folder_of(target_);
   const uint64_t room = free_bytes(folder);
-  if (container_.file_bytes > room) {
+  if (bytes > room) {
     throw StorageError(text(target_, ": the file needs ", container_.file_bytes, " bytes (", container_.num_nodes,
                             " nodes, ", container_.num_edges, " edges), ", folder, " has ", room, " free"),
                        ENOSPC, target_);
@@ -62,29 +65,64 @@ void ContainerWriter::append(size_t index, std::span<const std::byte> bytes) {
   write(index, streams_.at(index).appended, bytes);
 }
 
-void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte> bytes) {
-  Stream& stream = streams_.at(index);
-  const ArrayInfo& array = container_.arrays[index];
-  if (at > array.bytes || bytes.size() > array.bytes - at) {
-    fail<ArgumentError>(target_, ": ", bytes.size(), " bytes at byte ", at, " of array '", array.name,
+const ArrayInfo& ContainerWriter::check_bounds(size_t index, uint64_t at, size_t bytes) const {
+  const ArrayInfo& array = container_.arrays.at(index);
+  if (at > array.bytes || bytes > array.bytes - at) {
+    fail<ArgumentError>(target_, ": ", bytes, " bytes at byte ", at, " of array '", array.name,
                         "' are past its end at ", array.bytes);
   }
-  put(stream, array, at, bytes);
+  return array;
 }
 
-void ContainerWriter::put(Stream& stream, const ArrayInfo& array, uint64_t at, std::span<const std::byte> bytes) {
+void ContainerWriter::write_scattered(size_t index, uint64_t at, std::span<const std::byte> bytes) {
+  const ArrayInfo& array = check_bounds(index, at, bytes.size());
   file_.write_at(bytes, array.offset + at);
-  stream.written += bytes.size();
+  streams_[index].scattered = true;
+}
+
+void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte> bytes) {
+  Stream& stream = streams_.at(index);
   if (stream.scattered || at != stream.appended) {
-    stream.scattered = true;
+    write_scattered(index, at, bytes);
     return;
   }
+  const ArrayInfo& array = check_bounds(index, at, bytes.size());
+  file_.write_at(bytes, array.offset + at);
   stream.digest.add(bytes);
   stream.appended += bytes.size();
   if (stream.appended - stream.synced_from >= kWriteback) {
     file_.start_writeback(array.offset + stream.synced_from, stream.appended - stream.synced_from);
     stream.synced_from = stream.appended;
   }
+}
+
+void ContainerWriter::append_file(size_t index, const File& from, uint64_t offset, uint64_t bytes, Progress* progress) {
+  std::array<Buffer, 2> buffers{Buffer(kCopy, Purpose::kCompile), Buffer(kCopy, Purpose::kCompile)};
+  const auto read = [&](uint64_t at, const Buffer& into) {
+    const auto part = into.span_of<std::byte>().first(std::min<uint64_t>(kCopy, bytes - at));
+    from.read_at(part, offset + at);
+    return part;
+  };
+  std::future<std::span<std::byte>> coming;
+  for (uint64_t at = 0; at < bytes; at += kCopy) {
+    const auto part = coming.valid() ? coming.get() : read(at, buffers[0]);
+    if (at + kCopy < bytes) {
+      const Buffer& next = buffers[(at / kCopy + 1) % 2];
+      coming = std::async(std::launch::async, [&, at] { return read(at + kCopy, next); });
+    }
+    append(index, part);
+    if (progress != nullptr) progress->report("copying", at + part.size(), bytes);
+  }
+}
+
+void ContainerWriter::grow_last(uint64_t rows) {
+  const uint64_t before = container_.file_bytes;
+  container_.arrays.back().shape[0] = rows;
+  container_.num_nodes = rows;
+  lay_out(container_);
+  check_schema(container_, target_);
+  check_room(container_.file_bytes - std::min(before, container_.file_bytes));
+  file_.reserve(container_.file_bytes);
 }
 
 void ContainerWriter::move(uint64_t from, uint64_t to, uint64_t bytes) {
@@ -102,7 +140,7 @@ void ContainerWriter::shrink(std::span<const Rows> arrays, uint64_t num_nodes, u
   for (const Rows& change : arrays) {
     ArrayInfo& array = container_.arrays.at(change.index);
     const uint64_t bytes = change.rows * array.row_bytes();
-    if (change.rows > array.rows() || streams_[change.index].written > bytes) {
+    if (change.rows > array.rows() || streams_[change.index].appended > bytes) {
       fail<ArgumentError>(target_, ": array '", array.name, "' cannot shrink to ", change.rows, " rows");
     }
     array.shape[0] = change.rows;

@@ -4,8 +4,10 @@
 // behind, and a process that dies leaves a temporary that the next writer of the same target removes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +44,15 @@ class ContainerWriter {
   // in finish() for its digest.
   void write(size_t index, uint64_t at, std::span<const std::byte> bytes);
 
+  // The same from any number of threads at once, to parts of the array that do not overlap. What is never written is 0.
+  void write_scattered(size_t index, uint64_t at, std::span<const std::byte> bytes);
+
+  // The next bytes of array `index`, from a file: one thread reads while another sums and writes.
+  void append_file(size_t index, const File& from, uint64_t offset, uint64_t bytes, Progress* progress);
+
+  // Makes room for more rows of the last array, whose length nobody knew; num_nodes becomes `rows`.
+  void grow_last(uint64_t rows);
+
   // For sizes that are known late (deduplication, row streams): arrays were declared with the most rows they may have,
   // and now have `rows`. What stands behind a shrunken array moves forward. Not while others write.
   struct Rows {
@@ -56,20 +67,19 @@ class ContainerWriter {
  private:
   struct Stream {
     StreamDigest digest;
-    uint64_t appended = 0;     // bytes written in order from the start
-    uint64_t written = 0;      // bytes written in all
-    uint64_t synced_from = 0;  // writeback was started up to here
-    bool scattered = false;    // written out of order: the digest needs a second look
+    uint64_t appended = 0;               // bytes written in order from the start
+    uint64_t synced_from = 0;            // writeback was started up to here
+    std::atomic<bool> scattered{false};  // written out of order: the digest needs a second look
   };
 
-  void check_room() const;
-  void put(Stream& stream, const ArrayInfo& array, uint64_t at, std::span<const std::byte> bytes);
+  void check_room(uint64_t bytes) const;
+  const ArrayInfo& check_bounds(size_t index, uint64_t at, size_t bytes) const;
   void move(uint64_t from, uint64_t to, uint64_t bytes);
   uint64_t digest_of(const ArrayInfo& array, int threads, Progress* progress) const;
 
   std::string target_, temporary_;
   Container container_;
-  std::vector<Stream> streams_;
+  std::deque<Stream> streams_;  // atomics do not move
   File file_;
   bool finished_ = false;
 };

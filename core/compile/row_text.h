@@ -1,0 +1,79 @@
+// row_text: lines of "id,f1,f2,..." -> rows of a feature array, each at its id.
+//
+// Two passes: the first learns the largest id, the second parses the values and writes every row where it belongs. Ids
+// that have no line are rows of zeros. An id that has two is told in the report: which of them was written is chance.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/progress.h"
+#include "compile/container_writer.h"
+#include "compile/text_chunks.h"
+
+namespace gz {
+
+struct RowTextOptions {
+  std::string name;      // for messages
+  char delimiter = ',';  // ' ': any run of spaces and tabs
+  uint64_t begin = 0;    // as in EdgeTextOptions
+  uint64_t lines_before = 0;
+  uint64_t columns = 1;  // values a line, the id not counted
+  uint64_t id_base = 0;
+  uint64_t id_limit = uint64_t{1} << 62;
+  std::optional<uint64_t> find;  // in the first pass: report the lines of this id as if they were bad ones
+  bool skip_errors = false;
+  int threads = 1;
+  size_t chunk_bytes = size_t{1} << 20;
+};
+
+struct RowTextReport {
+  uint64_t lines = 0, skipped = 0;
+  uint64_t rows = 0;                  // written
+  uint64_t num_nodes = 0;             // the largest id + 1
+  std::optional<uint64_t> duplicate;  // the smallest id with two rows, as the text has it
+  std::vector<std::string> examples;
+};
+
+// One pass over a text. Without a writer it only learns ids; with one it writes rows of `dtype` into array `index`.
+class RowText {
+ public:
+  explicit RowText(RowTextOptions options, Progress* progress = nullptr);
+  RowText(RowTextOptions options, ContainerWriter& writer, size_t index, Progress* progress = nullptr);
+  ~RowText();
+
+  void read_file(const std::string& path);  // either the whole file,
+  void feed(std::string_view block);        // or blocks of it
+  RowTextReport finish();                   // throws InputError for the first bad line
+
+ private:
+  struct Worker;
+  void parse(std::string_view text, ChunkLines& lines, Worker& worker);
+  std::string parse_line(std::string_view line, Worker& worker);
+  std::string parse_value(std::string_view field, std::byte* to) const;
+  void write_rows(Worker& worker);
+  void take(size_t chunks, const std::function<std::string_view(size_t, ChunkReader&)>& text_of, uint64_t units);
+
+  RowTextOptions options_;
+  Progress* progress_;
+  ContainerWriter* writer_ = nullptr;
+  size_t index_ = 0;
+  DType dtype_ = DType::kFloat32;
+  size_t row_bytes_ = 0;
+  std::unique_ptr<std::atomic<uint64_t>[]> seen_;  // one bit a row
+  std::atomic<uint64_t> duplicate_{UINT64_MAX};
+  std::vector<std::unique_ptr<Worker>> workers_;
+  LineCarry carry_;
+  LineAccount account_;
+  uint64_t to_skip_ = 0, units_done_ = 0, units_total_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace gz
