@@ -4,7 +4,8 @@ BIN    := .venv/bin
 STAMP  := .venv/.ready
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build sanitize soak format clean
+.PHONY: demo test setup build lint core-test python-test fuzz-build sanitize soak docs package-check windows-core format \
+  clean
 
 demo: build
 	$(BIN)/graphzero demo
@@ -52,6 +53,29 @@ sanitize: fuzz-build
 # The long versions of the fault tests: every system call, 10,000 cycles, 100,000 bit flips. An hour on two cores.
 soak: build fuzz-build
 	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults -x -v
+
+docs: build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c constraints.txt
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
+
+# The sdist, a wheel made from it with nothing but what it declares, and that wheel in an environment of its own.
+package-check: $(STAMP)
+	rm -rf build/dist build/package-venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir build/dist .
+	$(PYTHON) -m venv build/package-venv
+	build/package-venv/bin/python -m pip install --quiet --disable-pip-version-check build/dist/*.whl
+	cd build && package-venv/bin/python ../tests/wheel_smoke.py
+
+# The core and its tests for Windows, where mingw is installed; run where Wine is.
+MINGW ?= x86_64-w64-mingw32-g++-posix
+WINE  ?= $(firstword $(wildcard /usr/lib/wine/wine64 /usr/bin/wine64 /usr/bin/wine))
+windows-core: $(STAMP)
+	@$(BIN)/cmake -S . -B build/windows -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Windows \
+	  -DCMAKE_CXX_COMPILER=$(MINGW) -DCMAKE_EXE_LINKER_FLAGS=-static -DGRAPHZERO_PYTHON=OFF -DGRAPHZERO_TESTS=ON >/dev/null
+	@$(BIN)/cmake --build build/windows
+	$(if $(WINE),WINEDEBUG=-all $(WINE) build/windows/core_tests.exe,@echo "no Wine here: built, not run")
 
 format: $(STAMP)
 	$(BIN)/clang-format -i $(CXX_FILES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ._dtypes import DataType
 from .batch import Batch
+from .checks import VerifyReport, verify
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
@@ -36,10 +37,12 @@ __all__ = [
     "Pairs",
     "StorageError",
     "Subgraph",
+    "VerifyReport",
     "__version__",
     "compile_features",
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "verify",
     "walk_pairs",
 ]

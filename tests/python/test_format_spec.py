@@ -121,6 +121,31 @@ def test_scales_and_bfloat16(tmp_path):
     assert fs["half"].get_tensor().tolist() == half.tolist()
 
 
+def test_the_spec_reader_reads_what_the_compiler_writes(tmp_path):
+    rng = np.random.default_rng(4)
+    edges = rng.integers(0, 50, (2, 400))
+    weights, times = rng.random(400, dtype=np.float32), rng.integers(0, 9, 400)
+    path = tmp_path / "g.gl"
+    gz.compile_graph((*edges, weights, times), path, direction="both", edge_ids=True, num_nodes=60)
+    data = path.read_bytes()
+    header = spec.read_header(data)
+    assert (header.kind, header.num_nodes, header.num_edges, header.direction) == (spec.TOPOLOGY, 60, 400, 3)
+    assert header.properties & 1
+    arrays = {a.name: np.frombuffer(data, a.dtype, a.shape[0], a.offset) for a in header.arrays}
+    assert all(spec.digest(arrays[a.name].tobytes()) == a.digest for a in header.arrays)
+    for side, (rows, neighbours) in {"out.": edges, "in.": edges[::-1]}.items():
+        indptr, indices, ids = (arrays[side + name] for name in ("indptr", "indices", "edge_ids"))
+        for u in range(60):
+            row = slice(int(indptr[u]), int(indptr[u + 1]))
+            assert indices[row].tolist() == sorted(neighbours[rows == u].tolist())
+            assert (rows[ids[row]] == u).all()
+            np.testing.assert_array_equal(neighbours[ids[row]], indices[row])
+            np.testing.assert_array_equal(weights[ids[row]], arrays[side + "weights"][row])
+            np.testing.assert_array_equal(times[ids[row]], arrays[side + "times"][row])
+            by_time = arrays[side + "times"][row][arrays[side + "by_time"][row]]
+            assert (np.diff(by_time) >= 0).all()
+
+
 def test_the_spec_reader_reads_what_it_writes():
     data = spec.features(x=np.ones((3, 2), np.float32))
     header = spec.read_header(data)

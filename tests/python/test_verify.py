@@ -46,6 +46,17 @@ def raw_topology(indptr, indices, *, nodes=None, properties=1, **more) -> bytes:
     return spec.build(spec.Header(spec.TOPOLOGY, nodes, len(indices), 1, properties), arrays)
 
 
+def test_the_report(tmp_path):
+    (tmp_path / "x.gd").write_bytes(spec.features(x=np.ones((5, 2), np.float32)))
+    phases = []
+    report = gz.verify(tmp_path / "x.gd", num_threads=1, progress=lambda *told: phases.append(told))
+    assert (report.path, report.bytes, report.arrays) == (str(tmp_path / "x.gd"), 40, 1)
+    assert report.checksummed
+    assert phases[0][0] == "checksums"
+    with pytest.raises(ValueError, match="num_threads is -1"):
+        gz.verify(tmp_path / "x.gd", num_threads=-1)
+
+
 def test_good_files_pass(tmp_path):
     more = {"weights": WEIGHTS, "cumulative": CUMULATIVE, "times": TIMES, "by_time": BY_TIME}
     report = verify(spec.topology(ROWS, properties=1 | 4, direction=3, **more), tmp_path / "g.gl")
