@@ -1,0 +1,175 @@
+"""The files of a dataset folder, from whatever the user has; the manifest comes last, and nothing stays on failure."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import _manifest
+from ._ids import IdArray, as_ids
+from .compile import compile_graph
+from .compile_rows import compile_features
+from .features import FeatureStore
+from .graph import Graph
+
+
+class DatasetWriter:
+    """Puts files into the folder, and takes them away again when something fails before the manifest is there."""
+
+    def __init__(self, folder: str, overwrite: bool) -> None:
+        """Prepare for `folder`; nothing is touched until the writer is entered."""
+        self.folder = folder
+        self._overwrite = overwrite
+        self._made: list[str] = []
+        self._made_folder = False
+
+    def __enter__(self) -> DatasetWriter:
+        """Make the folder. FileExistsError when there is a dataset and `overwrite` is False."""
+        manifest = os.path.join(self.folder, _manifest.MANIFEST)
+        if os.path.exists(manifest):
+            if not self._overwrite:
+                raise FileExistsError(
+                    errno.EEXIST, "there is a dataset already (overwrite=True replaces it)", self.folder
+                )
+            os.unlink(manifest)  # first: a half-replaced dataset must not look whole
+            _manifest.sync_folder(self.folder)
+        self._made_folder = not os.path.exists(self.folder)
+        os.makedirs(self.folder, exist_ok=True)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Take the files away again when an exception is on its way."""
+        if kind is None:
+            return
+        for path in self._made:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        if self._made_folder:
+            for path in (*(os.path.join(self.folder, part) for part in ("features", "splits")), self.folder):
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
+
+    def target(self, file: str) -> str:
+        """Return the full path of a file that is about to be made."""
+        path = os.path.join(self.folder, *file.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self._made.append(path)
+        return path
+
+    def graph(self, source: Any, options: dict[str, Any]) -> int:
+        """Put the topology in its place and return its number of nodes."""
+        path = _compiled(source, Graph, ".gl")
+        if path is None:
+            compile_graph(source, self.target("graph.gl"), **_announced(options, "graph.gl"))
+        else:
+            self.link(path, "graph.gl")
+        with Graph(os.path.join(self.folder, "graph.gl")) as graph:
+            return graph.num_nodes
+
+    def features(self, name: str, source: Any, count: int, options: dict[str, Any]) -> _manifest.ArrayRef:
+        """Put one matrix of features in its place."""
+        return self._array(f"features/{name}.gd", name, source, count, options)
+
+    def _array(
+        self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any]
+    ) -> _manifest.ArrayRef:
+        path = _compiled(source, FeatureStore, ".gd")
+        if path is None:
+            compile_features(source, self.target(file), name=array, **_announced(options, file))
+        else:
+            array = source.name if isinstance(source, FeatureStore) else FeatureStore(path).name
+            self.link(path, file)
+        with FeatureStore(os.path.join(self.folder, *file.split("/")), array) as store:
+            if rows is not None and store.num_nodes != rows:
+                raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per node of the graph")
+        return _manifest.ArrayRef(file, array)
+
+    def labels(self, source: Any, classes: int | None, count: int, options: dict[str, Any]) -> _manifest.Labels:
+        """Put the labels in their place."""
+        if not isinstance(source, Iterator):
+            source = as_labels(source)
+            classes = classes if classes is not None else max(int(source.max(initial=-1)) + 1, 1)
+        if classes is None:
+            raise ValueError("num_classes is None: labels that come in blocks need it")
+        ref = self._array("labels.gd", "y", source, count, options)
+        return _manifest.Labels(ref.file, ref.array, classes)
+
+    def split(self, name: str, ids: Any, count: int, options: dict[str, Any]) -> _manifest.ArrayRef:
+        """Put the ids of one split in their place."""
+        if not isinstance(ids, Iterator):
+            ids = as_split(ids, name, count)
+        return self._array(f"splits/{name}.gd", "ids", ids, None, options)
+
+    def link(self, path: str, file: str) -> None:
+        """Give the file at `path` a second name in the folder, or copy it where that is not possible."""
+        target = self.target(file)
+        source = os.path.realpath(path)
+        if os.path.realpath(target) == source:
+            self._made.remove(target)  # it is in its place already, and not ours to take away
+            return
+        temporary = f"{target}.{os.getpid()}.tmp"
+        self._made.append(temporary)
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+            with open(temporary, "rb+") as f:
+                os.fsync(f.fileno())
+        os.replace(temporary, target)
+        _manifest.sync_folder(os.path.dirname(target))
+
+
+def as_labels(labels: Any) -> IdArray:
+    """Return labels as int64, -1 for none: whole floats are taken and NaN means none, as OGB has them.
+
+    >>> as_labels([1.0, float("nan"), 0.0]).tolist()
+    [1, -1, 0]
+    """
+    array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array.reshape(-1)
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), -1, array)
+        if not (array == np.floor(array)).all():
+            raise ValueError(f"labels[{int(np.argmax(array != np.floor(array)))}] is no whole number")
+        array = array.astype(np.int64)
+    out = as_ids(array, "labels")
+    if out.size and out.min() < -1:
+        raise ValueError(f"labels[{int(np.argmin(out))}] is {out.min()}, expected a class or -1 for none")
+    return out
+
+
+def as_split(ids: Any, name: str, count: int) -> IdArray:
+    """Return the node ids of a split, ascending; a boolean mask over all nodes will do."""
+    array = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
+    if array.dtype == np.bool_:
+        if array.shape != (count,):
+            raise ValueError(f"splits[{name!r}] is a mask of shape {array.shape}, expected ({count},)")
+        return np.flatnonzero(array)
+    out = np.sort(as_ids(ids, f"splits[{name!r}]"))
+    if out.size and not 0 <= out[0] <= out[-1] < count:
+        bad = out[0] if out[0] < 0 else out[-1]
+        raise IndexError(f"splits[{name!r}] holds node id {bad}, out of range for {count} nodes")
+    return out
+
+
+def _announced(options: dict[str, Any], file: str) -> dict[str, Any]:
+    """Return `options` with a progress callback that names the file before the phase."""
+    progress = options["progress"]
+    if not callable(progress):
+        return options
+    return {**options, "progress": lambda phase, done, total: progress(f"{file}: {phase}", done, total)}
+
+
+def _compiled(source: Any, kind: type[Graph] | type[FeatureStore], suffix: str) -> str | None:
+    if isinstance(source, (Graph, FeatureStore)) and isinstance(source, kind):
+        return source.path
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(suffix):
+        return os.fspath(source)
+    return None

@@ -1,0 +1,351 @@
+"""The manifest of a dataset folder, `dataset.json`: read into checked types, written atomically (docs/dataset.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, NoReturn, TypeVar
+
+from .errors import FormatError, StorageError
+
+MANIFEST = "dataset.json"
+FORMAT = "graphzero-dataset"
+VERSION = (1, 0)
+MOST_BYTES = 1 << 20  # a manifest names files, it does not hold data
+
+_T = TypeVar("_T")
+_EDGE_NAMES = ("source", "relation", "target")
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """One named array of a `.gd` file, the path relative to the folder."""
+
+    file: str
+    array: str
+
+
+@dataclass(frozen=True)
+class Labels(ArrayRef):
+    """The labels of a node type: whole numbers from 0 to classes - 1, or -1 for none."""
+
+    classes: int
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """What a dataset knows about one kind of node."""
+
+    count: int
+    features: dict[str, ArrayRef] = field(default_factory=dict)
+    labels: Labels | None = None
+    splits: dict[str, ArrayRef] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EdgeType:
+    """One kind of edge: a `.gl` file from one node type to another."""
+
+    source: str
+    relation: str
+    target: str
+    file: str
+    features: dict[str, ArrayRef] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A whole manifest; `default_node` and `default_edge` are what `ds.labels` and `ds.graph` mean."""
+
+    name: str
+    nodes: dict[str, NodeType]
+    edges: dict[str, EdgeType]
+    default_node: str
+    default_edge: str
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def files(self) -> list[str]:
+        """Return every file the manifest names, each once, in its order."""
+        named: list[str] = [edge.file for edge in self.edges.values()]
+        for edge in self.edges.values():
+            named += [ref.file for ref in edge.features.values()]
+        for node in self.nodes.values():
+            named += [ref.file for ref in node.features.values()]
+            named += [node.labels.file] if node.labels else []
+            named += [ref.file for ref in node.splits.values()]
+        return list(dict.fromkeys(named))
+
+
+NAME_RULE = "at most 100 letters, digits, '_', '-' or '.', starting with a letter, a digit or '_'"
+
+
+def is_name(name: str) -> bool:
+    """Return whether `name` may name a feature, a split or a type; such a name is also safe as part of a path."""
+    return len(name) <= 100 and re.fullmatch(r"\w[\w.-]*", name) is not None
+
+
+def check_name(name: object) -> None:
+    """Raise ValueError unless `name` may name a feature, a split or a type."""
+    if not isinstance(name, str) or not is_name(name):
+        raise ValueError(f"{str(name)[:40]!r} cannot be a name, expected {NAME_RULE}")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Walks parsed JSON and tells the first fault by the path of its field."""
+
+    def __init__(self, path: str, folder: str) -> None:
+        self.path = path
+        self.folder = os.path.realpath(folder)
+        self.lenient = False  # the file's minor version is newer than ours: keys that we do not know are not faults
+
+    def fail(self, where: str, found: str, expected: str) -> NoReturn:
+        raise FormatError(f"{self.path}: {where}: found {found}, expected {expected}")
+
+    def object(self, value: Any, where: str, required: Iterable[str], optional: Iterable[str]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fail(where, _shown(value), "an object")
+        for key in required:
+            if key not in value:
+                self.fail(_join(where, key), "nothing", "a value: the field is required")
+        known = {*required, *optional}
+        for key in value:
+            if key not in known and not self.lenient:
+                self.fail(_join(where, key), "a field that is not known", f"one of {', '.join(sorted(known))}")
+        return value
+
+    def table(self, value: Any, where: str, read: Callable[[Any, str], _T]) -> dict[str, _T]:
+        if not isinstance(value, dict):
+            self.fail(where, _shown(value), "an object of names")
+        for key in value:
+            if not is_name(key):
+                self.fail(where, f"the name {key[:40]!r}", NAME_RULE)
+        return {key: read(item, _join(where, key)) for key, item in value.items()}
+
+    def text(self, value: Any, where: str) -> str:
+        if not isinstance(value, str) or not value:
+            self.fail(where, _shown(value), "text")
+        return value
+
+    def whole(self, value: Any, where: str, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+            self.fail(where, _shown(value), f"a whole number of at least {least}")
+        return value
+
+    def file(self, value: Any, where: str, suffix: str) -> str:
+        name = self.text(value, where)
+        parts = PurePosixPath(name).parts
+        outside = name.startswith("/") or ".." in parts or "\\" in name or ":" in name or not name.isprintable()
+        if outside or str(PurePosixPath(name)) != name:
+            self.fail(where, _shown(name), "a plain relative path inside the folder, such as 'x.gd'")
+        if not name.endswith(suffix):
+            self.fail(where, _shown(name), f"a {suffix} file")
+        full = os.path.join(self.folder, *parts)
+        if os.path.commonpath([os.path.realpath(full), self.folder]) != self.folder:
+            self.fail(where, f"{name!r}, a link that leaves the folder", "a file inside the folder")
+        if not os.path.isfile(full):
+            self.fail(where, f"no file {name!r}", "a file inside the folder: was the dataset copied whole?")
+        return name
+
+    def array(self, value: Any, where: str) -> ArrayRef:
+        entry = self.object(value, where, ("file", "array"), ())
+        return ArrayRef(
+            self.file(entry["file"], _join(where, "file"), ".gd"), self.text(entry["array"], _join(where, "array"))
+        )
+
+    def labels(self, value: Any, where: str) -> Labels:
+        entry = self.object(value, where, ("file", "array", "classes"), ())
+        return Labels(
+            self.file(entry["file"], _join(where, "file"), ".gd"),
+            self.text(entry["array"], _join(where, "array")),
+            self.whole(entry["classes"], _join(where, "classes"), 1),
+        )
+
+    def node(self, value: Any, where: str) -> NodeType:
+        entry = self.object(value, where, ("count",), ("features", "labels", "splits"))
+        labels = entry.get("labels")
+        return NodeType(
+            self.whole(entry["count"], _join(where, "count"), 0),
+            self.table(entry.get("features", {}), _join(where, "features"), self.array),
+            None if labels is None else self.labels(labels, _join(where, "labels")),
+            self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
+        )
+
+    def edge(self, value: Any, where: str) -> EdgeType:
+        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features",))
+        source, relation, target = (self.text(entry[key], _join(where, key)) for key in _EDGE_NAMES)
+        key = f"{source}__{relation}__{target}"
+        if where != _join("edges", key):
+            self.fail(where, f"{key!r} in its fields", "source__relation__target as its name")
+        return EdgeType(
+            source,
+            relation,
+            target,
+            self.file(entry["file"], _join(where, "file"), ".gl"),
+            self.table(entry.get("features", {}), _join(where, "features"), self.array),
+        )
+
+    def manifest(self, value: Any) -> Manifest:
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            found = _shown(value.get("format")) if isinstance(value, dict) else _shown(value)
+            self.fail("format", found, repr(FORMAT))
+        self.lenient = self.version(value.get("version")) > VERSION
+        self.object(value, "", ("format", "version", "name", "nodes", "edges"), ("default", "about"))
+        nodes = self.table(value["nodes"], "nodes", self.node)
+        edges = self.table(value["edges"], "edges", self.edge)
+        for key, edge in edges.items():
+            for side in ("source", "target"):
+                if getattr(edge, side) not in nodes:
+                    self.fail(f"edges.{key}.{side}", repr(getattr(edge, side)), _one_of(nodes))
+        default = self.object(value.get("default", {}), "default", (), ("node", "edge"))
+        about = value.get("about", {})
+        if not isinstance(about, dict):
+            self.fail("about", _shown(about), "an object")
+        return Manifest(
+            self.text(value["name"], "name"),
+            nodes,
+            edges,
+            self.default(default.get("node"), "node", nodes),
+            self.default(default.get("edge"), "edge", edges),
+            about,
+        )
+
+    def version(self, value: Any) -> tuple[int, int]:
+        parts = value.split(".") if isinstance(value, str) else []
+        if len(parts) != 2 or not all(p.isascii() and p.isdecimal() and len(p) < 6 for p in parts):
+            self.fail("version", _shown(value), "text such as '1.0'")
+        major, minor = int(parts[0]), int(parts[1])
+        if major != VERSION[0]:
+            ours = ".".join(map(str, VERSION))
+            self.fail("version", repr(value), f"'{VERSION[0]}.x': this GraphZero reads {ours}, a newer one is needed")
+        return major, minor
+
+    def default(self, value: Any, kind: str, table: dict[str, Any]) -> str:
+        if not table:
+            self.fail(f"{kind}s", "no type", "at least one")
+        if value is None:
+            return next(iter(table))
+        if value not in table:
+            self.fail(f"default.{kind}", _shown(value), _one_of(table))
+        return str(value)
+
+
+def read_manifest(folder: str) -> Manifest:
+    """Read and check `folder`/dataset.json. FormatError tells the first fault, StorageError that there is none."""
+    path = os.path.join(folder, MANIFEST)
+    try:
+        with open(path, "rb") as f:
+            raw = f.read(MOST_BYTES + 1)
+    except OSError as e:
+        why = "no dataset here" if isinstance(e, FileNotFoundError) else e.strerror
+        raise StorageError(e.errno, f"{path}: cannot open: {why}", path) from None
+    reader = _Reader(path, folder)
+    if len(raw) > MOST_BYTES:
+        reader.fail("size", f"more than {MOST_BYTES} bytes", "at most that")
+    try:
+        value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{path}: not valid JSON: {e}") from None
+    return reader.manifest(value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the field {twice!r} stands twice")
+    return value
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    text = json.dumps(value) if isinstance(value, (str, int, float, bool)) else f"a {type(value).__name__}"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return "one of " + ", ".join(map(repr, names))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_manifest(folder: str, manifest: Manifest) -> None:
+    """Publish `manifest` in `folder`: complete or not at all, whatever happens meanwhile."""
+    text = json.dumps(_as_json(manifest), indent=2, allow_nan=False) + "\n"
+    target = os.path.join(folder, MANIFEST)
+    temporary = os.path.join(folder, f".{MANIFEST}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _as_json(manifest: Manifest) -> dict[str, Any]:
+    def arrays(table: dict[str, ArrayRef]) -> dict[str, Any]:
+        return {name: {"file": ref.file, "array": ref.array} for name, ref in table.items()}
+
+    def node(entry: NodeType) -> dict[str, Any]:
+        out: dict[str, Any] = {"count": entry.count, "features": arrays(entry.features)}
+        if entry.labels is not None:
+            out["labels"] = {
+                "file": entry.labels.file,
+                "array": entry.labels.array,
+                "classes": entry.labels.classes,
+            }
+        return {**out, "splits": arrays(entry.splits)}
+
+    def edge(entry: EdgeType) -> dict[str, Any]:
+        return {
+            "source": entry.source,
+            "relation": entry.relation,
+            "target": entry.target,
+            "file": entry.file,
+            "features": arrays(entry.features),
+        }
+
+    return {
+        "format": FORMAT,
+        "version": ".".join(map(str, VERSION)),
+        "name": manifest.name,
+        "nodes": {name: node(entry) for name, entry in manifest.nodes.items()},
+        "edges": {name: edge(entry) for name, entry in manifest.edges.items()},
+        "default": {"node": manifest.default_node, "edge": manifest.default_edge},
+        "about": manifest.about,
+    }
