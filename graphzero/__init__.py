@@ -11,11 +11,13 @@ from .batch import Batch
 from .checks import VerifyReport, verify
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
+from .dataset import Dataset
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
 from .loader import LoaderStats, NeighborLoader
 from .sampling import Generator, Subgraph
+from .synth import synthesize
 from .walks import Pairs, walk_pairs
 
 __version__ = "1.0.0"
@@ -24,6 +26,7 @@ __all__ = [
     "Batch",
     "BudgetError",
     "DataType",
+    "Dataset",
     "FeatureReport",
     "FeatureStore",
     "FormatError",
@@ -43,6 +46,7 @@ __all__ = [
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "synthesize",
     "verify",
     "walk_pairs",
 ]
