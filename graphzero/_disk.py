@@ -1,0 +1,105 @@
+"""How fast a folder's disk is: its kind, and measured reads in sequence and at random, one and many at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._machine import read_number, read_text
+from ._sizes import format_size
+
+PAGE = 4096
+_CHUNK = 1 << 20
+_PIECE = 256 << 10  # of a sequential read
+_MOST_THREADS = 64  # that stand in for a ring
+_RAM_SYSTEMS = ("tmpfs", "ramfs", "devtmpfs")
+_REMOTE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "lustre", "afs")
+
+
+def kind(folder: str) -> dict[str, Any]:
+    """Return what is known about the disk under `folder` without touching it."""
+    device = os.stat(folder).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}" if hasattr(os, "major") else ""
+    block = os.path.realpath(f"/sys/dev/block/{number}")
+    if os.path.exists(os.path.join(block, "partition")):
+        block = os.path.dirname(block)
+    system = _file_system(number)
+    rotational = read_number(os.path.join(block, "queue/rotational"))
+    return {
+        "file_system": system,
+        "device": os.path.basename(block) if os.path.isdir(block) else None,
+        "rotational": None if rotational is None else bool(rotational),
+        "in_ram": system in _RAM_SYSTEMS,
+        "remote": system in _REMOTE_SYSTEMS or (system or "").startswith("fuse"),
+        "readahead_bytes": _kilobytes(read_number(f"/sys/class/bdi/{number}/read_ahead_kb")),
+        "free_bytes": shutil.disk_usage(folder).free,
+    }
+
+
+def _file_system(number: str) -> str | None:
+    for line in (read_text("/proc/self/mountinfo") or "").splitlines():
+        words = line.split()
+        if words[2] == number:
+            return words[words.index("-") + 1]
+    return None
+
+
+def _kilobytes(value: int | None) -> int | None:
+    return None if value is None else value * 1024
+
+
+@contextlib.contextmanager
+def scratch_file(folder: str, most_bytes: int, seconds: float) -> Iterator[tuple[str, int, float]]:
+    """Yield (path, size, bytes written a second) of a file of random bytes that is gone afterwards.
+
+    On Linux it has no name of its own, so that even a kill leaves nothing. Writing stops at `most_bytes`, at a tenth of
+    the free space, or after `seconds`.
+    """
+    free = shutil.disk_usage(folder).free
+    room = min(most_bytes, free // 10) // _CHUNK * _CHUNK
+    if room < 4 * _CHUNK:
+        raise OSError(errno.ENOSPC, f"too little room to measure the disk ({format_size(free)} free)", folder)
+    random = np.random.default_rng()
+    nameless = sys.platform.startswith("linux")
+    make = tempfile.TemporaryFile if nameless else tempfile.NamedTemporaryFile
+    with make(dir=folder, prefix=".graphzero-doctor-", buffering=0) as f:
+        begin, size = time.perf_counter(), 0
+        while size < room and (size == 0 or time.perf_counter() - begin < seconds):
+            for _ in range(min(16, (room - size) // _CHUNK)):
+                size += f.write(random.bytes(_CHUNK))
+            os.fsync(f.fileno())  # as it goes: or all of it would wait for one long sync at the end
+        path = f"/proc/self/fd/{f.fileno()}" if nameless else f.name
+        yield path, size, size / (time.perf_counter() - begin)
+
+
+def measure(path: str, ring: bool, seconds: float) -> dict[str, Any]:
+    """Return bytes a second in sequence and 4 KiB reads a second at random, past the page cache where that is possible.
+
+    The engine's own readers are measured: rings where they are allowed, threads that call pread where they are not.
+    """
+
+    def rate(depth: int, read_bytes: int, sequential: bool) -> float:
+        deep = ring and depth > 1
+        seed = secrets.randbits(62)
+        done = _core.measure_reads(
+            path, deep, min(depth, _MOST_THREADS if not deep else depth), read_bytes, sequential, seconds, seed
+        )
+        found["o_direct"] = done["direct"]
+        return float(done["reads"] / done["seconds"])
+
+    found: dict[str, Any] = {}
+    found["sequential"] = _PIECE * rate(8, _PIECE, sequential=True)
+    found["random_1"] = rate(1, PAGE, sequential=False)
+    found["random_256"] = rate(256, PAGE, sequential=False)
+    return found
