@@ -1,0 +1,88 @@
+"""`graphzero info`: what a file or a dataset is, from its header alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphzero import _core
+from graphzero._manifest import MANIFEST
+from graphzero.dataset import Dataset
+
+from . import terminal
+
+
+def command(
+    path: Annotated[Path, typer.Argument(help="A .gl or .gd file, or a dataset folder.", show_default=False)],
+    json: terminal.Json = False,
+) -> None:
+    """Say what a file or a dataset holds. Instant: only headers are read."""
+    if is_dataset(path):
+        dataset = Dataset(path)
+        report = {**dataset.info, "files": [_core.file_info(file) for file in dataset.files]}
+        terminal.print_json(report) if json else _print_dataset(dataset, report["files"])
+        return
+    about = _core.file_info(os.fspath(path))
+    terminal.print_json(about) if json else _print_file(about)
+
+
+def is_dataset(path: Path) -> bool:
+    """Return whether `path` is a dataset rather than one file: a folder, or the manifest in it."""
+    return path.is_dir() or path.name == MANIFEST
+
+
+def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
+    facts: list[tuple[str, object]] = [("folder", dataset.path)]
+    for name, data in dataset.nodes.items():
+        classes = f", {data.num_classes} classes" if data.num_classes else ""
+        facts.append((f"nodes {name}" if len(dataset.nodes) > 1 else "nodes", f"{data.num_nodes:,}{classes}"))
+        facts += [
+            (f"feature {key}", f"{' x '.join(f'{n:,}' for n in store.shape)} {store.dtype_name}")
+            for key, store in data.features.items()
+        ]
+        facts += [(f"split {key}", f"{len(ids):,}") for key, ids in data.splits.items()]
+    for name, graph in dataset.graphs.items():
+        facts.append((f"edges {name}" if len(dataset.graphs) > 1 else "edges", _edges(graph.info)))
+    facts.append(("on disk", terminal.size(dataset.nbytes)))
+    made_by = dataset.info["about"].get("made_by")
+    facts += [("made by", made_by)] if made_by else []
+    terminal.print_facts(f"{dataset.name} (dataset)", facts)
+    terminal.print_table(
+        ("file", "kind", ">size"),
+        [(os.path.relpath(f["path"], dataset.path), f["kind"], terminal.size(f["file_bytes"])) for f in files],
+    )
+
+
+def _print_file(about: dict[str, Any]) -> None:
+    facts: list[tuple[str, object]] = [("nodes", f"{about['num_nodes']:,}")]
+    if about["kind"] == "topology":
+        facts.append(("edges", _edges(about)))
+        facts.append(("rows", ", ".join(_row_properties(about))))
+    facts.append(("on disk", terminal.size(about["file_bytes"])))
+    old = ", made by GraphZero 0.2 or older" if about["legacy"] else ""
+    facts.append(("format", f"{about['version']}{old}"))
+    terminal.print_facts(f"{os.path.basename(about['path'])} ({about['kind']})", facts)
+    terminal.print_table(
+        ("array", "dtype", ">shape", ">size"),
+        [
+            (a["name"], a["dtype"], " x ".join(f"{n:,}" for n in a["shape"]), terminal.size(a["bytes"]))
+            for a in about["arrays"]
+        ],
+    )
+
+
+def _edges(about: dict[str, Any]) -> str:
+    mean = about["num_edges"] / about["num_nodes"] if about["num_nodes"] else 0
+    return f"{about['num_edges']:,} ({about['direction']}, {mean:.1f} a node)"
+
+
+def _row_properties(about: dict[str, Any]) -> list[str]:
+    return [
+        "sorted" if about["sorted_rows"] else "not sorted",
+        "undirected (each edge both ways)" if about["undirected"] else "directed",
+        "duplicates dropped" if about["deduplicated"] else "duplicates kept",
+        "self-loops kept" if about["self_loops"] else "self-loops dropped",
+    ]
