@@ -10,6 +10,8 @@ import json
 import os
 import platform
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +46,11 @@ def best_of(repeat: int, work: Callable[[], Any]) -> float:
 def run_peer(python: str, code: str, *arguments: object) -> Any:
     """Run `code` under another interpreter and return the JSON of its last output line."""
     command = [python, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    options: dict[str, Any] = {}
+    if python != sys.executable:  # a peer must find its own packages, not this tree's
+        options["cwd"] = tempfile.gettempdir()
+        options["env"] = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     if done.returncode != 0:
         raise RuntimeError(f"{python} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])

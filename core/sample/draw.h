@@ -37,6 +37,17 @@ class PositionSet {
 template <class Position>
 void draw_distinct(Random& random, uint64_t n, size_t count, Position* out, PositionSet& seen) {
   constexpr size_t kLookBack = 64;  // up to here a linear look-back beats any set
+  if (n <= 64) {                    // most rows: one word says what was drawn
+    uint64_t taken = 0;
+    for (size_t j = 0; j < count; ++j) {
+      const uint64_t last = n - count + j;
+      uint64_t drawn = random.below(last + 1);
+      drawn ^= (drawn ^ last) & (0 - (taken >> drawn & 1));  // `last` for a repeat, without a branch to guess wrong
+      taken |= uint64_t{1} << drawn;
+      out[j] = static_cast<Position>(drawn);
+    }
+    return;
+  }
   if (count <= kLookBack) {
     for (size_t j = 0; j < count; ++j) {
       const uint64_t last = n - count + j;

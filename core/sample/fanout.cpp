@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "sample/draw.h"
+#include "sample/row_search.h"
 #include "sample/weighted.h"
 
 namespace gz {
@@ -18,7 +19,10 @@ constexpr uint64_t kStream = 0x756f6e6166;  // "fanou": apart from what else is 
 constexpr size_t kAhead = 32;               // rows whose lines are in flight together (benchmarks/walks)
 constexpr uint64_t kChunkIds = 1 << 15;     // below this a second thread costs more than it brings
 
+constexpr size_t kNarrow = 64;
+
 struct Scratch {
+  std::array<uint32_t, kNarrow> narrow;
   PositionSet seen;
   RowWeights weights;
   WeightedScratch weighted;
@@ -44,7 +48,13 @@ uint64_t draw_uniform(const Csr<Id>&, typename Csr<Id>::Row row, const FanoutOpt
                       Scratch& scratch) {
   const uint64_t degree = row.degree();
   if (degree >= o.count) {
-    draw_distinct(random, degree, static_cast<size_t>(o.count), out, scratch.seen);
+    const auto count = static_cast<size_t>(o.count);
+    if (count > kNarrow || degree >> 32 != 0) {
+      draw_distinct(random, degree, count, out, scratch.seen);
+    } else {  // half as wide, so that a look-back compares twice as many at a time
+      draw_distinct(random, degree, count, scratch.narrow.data(), scratch.seen);
+      std::copy_n(scratch.narrow.begin(), count, out);
+    }
     return o.count;
   }
   for (uint64_t i = 0; i < degree; ++i) out[i] = static_cast<int64_t>(i);
@@ -53,21 +63,27 @@ uint64_t draw_uniform(const Csr<Id>&, typename Csr<Id>::Row row, const FanoutOpt
   return o.count;
 }
 
-// Draws the positions of row `index` of the batch into its row of the result.
+// Draws the positions of row `index` of the batch into its row of the result; `key` is the call's.
 template <class Id>
-uint64_t draw_row(const Csr<Id>& csr, typename Csr<Id>::Row row, const FanoutOptions& o, size_t index, int64_t* out,
-                  Scratch& scratch) {
-  Random random(make_key(o.seed, kStream, index));
+uint64_t draw_row(const Csr<Id>& csr, typename Csr<Id>::Row row, const FanoutOptions& o, uint64_t key, size_t index,
+                  int64_t* out, Scratch& scratch) {
+  Random random(absorb(key, index));
   return o.weighted ? draw_by_weight(csr, row, o, random, out, scratch)
                     : draw_uniform(csr, row, o, random, out, scratch);
 }
 
 // Turns positions into ids and fills what was not drawn.
 template <class Id>
-void finish_row(const Csr<Id>& csr, uint64_t begin, uint64_t drawn, int64_t node, const FanoutOptions& o,
+void finish_row(const Csr<Id>& csr, uint64_t begin, uint64_t end, uint64_t drawn, int64_t node, const FanoutOptions& o,
                 int64_t* out) {
+  bool good = true;  // one look at all of them, not a branch for each
   for (uint64_t i = 0; i < drawn; ++i) {
-    out[i] = static_cast<int64_t>(csr.neighbour(begin + static_cast<uint64_t>(out[i])));
+    const uint64_t id = csr.indices[begin + static_cast<uint64_t>(out[i])];
+    good &= id < csr.num_nodes;
+    out[i] = static_cast<int64_t>(id);
+  }
+  if (!good) [[unlikely]] {
+    for (uint64_t i = begin; i < end; ++i) csr.neighbour(i);  // throws, naming the first
   }
   std::fill(out + drawn, out + o.count, o.pad.value_or(node));
 }
@@ -76,24 +92,31 @@ template <class Id>
 void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const FanoutOptions& o, int64_t* out,
                   size_t begin, size_t end) {
   struct Pending {
-    uint64_t begin, drawn;
+    uint64_t begin, end, drawn;
   };
   std::array<Pending, kAhead> pending;
   Scratch scratch;
+  constexpr uint64_t kLineIds = 64 / sizeof(Id), kShortRow = 4 * kLineIds;
   const size_t group = o.plain ? 1 : kAhead;
-  for (size_t i = begin; i < std::min(begin + kAhead, end); ++i) prefetch(csr.indptr + nodes[i]);
+  const uint64_t key = make_key(o.seed, kStream);
+  for (size_t i = begin; i < std::min(begin + kAhead, end); ++i) prefetch_row(csr, static_cast<uint64_t>(nodes[i]));
   for (size_t first = begin; first < end; first += group) {
     const size_t count = std::min(group, end - first);
     for (size_t i = 0; i < count; ++i) {
       const auto row = csr.row(static_cast<uint64_t>(nodes[first + i]));
       int64_t* positions = out + (first + i) * o.count;
-      pending[i] = {row.begin, draw_row(csr, row, o, first + i, positions, scratch)};
-      for (uint64_t k = 0; k < pending[i].drawn; ++k) prefetch(csr.indices + row.begin + positions[k]);
-      if (first + i + kAhead < end) prefetch(csr.indptr + nodes[first + i + kAhead]);
+      pending[i] = {row.begin, row.end, draw_row(csr, row, o, key, first + i, positions, scratch)};
+      if (row.degree() <= kShortRow) {
+        for (uint64_t k = row.begin; k < row.end; k += kLineIds) prefetch(csr.indices + k);
+        if (row.begin < row.end) prefetch(csr.indices + row.end - 1);
+      } else {
+        for (uint64_t k = 0; k < pending[i].drawn; ++k) prefetch(csr.indices + row.begin + positions[k]);
+      }
+      if (first + i + kAhead < end) prefetch_row(csr, static_cast<uint64_t>(nodes[first + i + kAhead]));
     }
     for (size_t i = 0; i < count; ++i) {
       const size_t at = first + i;
-      finish_row(csr, pending[i].begin, pending[i].drawn, nodes[at], o, out + at * o.count);
+      finish_row(csr, pending[i].begin, pending[i].end, pending[i].drawn, nodes[at], o, out + at * o.count);
     }
   }
 }
@@ -131,8 +154,8 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
     fitting.count = std::min(options.count, row.degree());
     fitting.pad = node;  // no draws beyond the distinct ones
     out.resize(static_cast<size_t>(fitting.count));
-    const uint64_t drawn = draw_row(csr, row, fitting, 0, out.data(), scratch);
-    finish_row(csr, row.begin, drawn, node, fitting, out.data());
+    const uint64_t drawn = draw_row(csr, row, fitting, make_key(options.seed, kStream), 0, out.data(), scratch);
+    finish_row(csr, row.begin, row.end, drawn, node, fitting, out.data());
     out.resize(static_cast<size_t>(drawn));
   });
   topology.file().check();

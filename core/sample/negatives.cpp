@@ -173,7 +173,7 @@ class Negatives {
         } else if (!o_.exclude_edges) {
           settle(*lane, true);
         } else {
-          prefetch(rows_.indptr + row_node(lane->pair));
+          prefetch_row(rows_, row_node(lane->pair));
           searching.push_back(lane);
         }
       }

@@ -65,7 +65,7 @@ class Lanes {
       batch_.row(lane.walk)[0] = static_cast<int64_t>(lane.start);
       lane.step = 1;
       if (batch_.options.length == 0) continue;
-      prefetch(csr_.indptr + lane.node);
+      prefetch_row(csr_, lane.node);
       return true;
     }
     lane.step = 0;  // nothing left to do
@@ -77,7 +77,7 @@ class Lanes {
     batch_.row(lane.walk)[lane.step] = static_cast<int64_t>(lane.node);
     lane.fresh = true;
     lane.refusals = 0;
-    prefetch(csr_.indptr + lane.node);
+    prefetch_row(csr_, lane.node);
     if (++lane.step > batch_.options.length) take_next(lane);
   }
 

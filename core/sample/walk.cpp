@@ -76,7 +76,7 @@ void walk_uniform(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size
     int64_t* out = batch.row(first);
     for (size_t i = 0; i < count; ++i) {
       lanes[i] = {batch.random(first + i), batch.start(first + i), 0};
-      prefetch(csr.indptr + lanes[i].node);
+      prefetch_row(csr, lanes[i].node);
       out[i * stride] = static_cast<int64_t>(lanes[i].node);
     }
     for (uint64_t step = 1; step <= length; ++step) {
@@ -102,7 +102,7 @@ void walk_uniform(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size
         if (lane.position != kStay) [[likely]] {
           lane.node = csr.neighbour(lane.position);
         }
-        prefetch(csr.indptr + lane.node);
+        prefetch_row(csr, lane.node);
         out[i * stride + step] = static_cast<int64_t>(lane.node);
       }
     }
