@@ -10,6 +10,7 @@ plain copy that users would write. Also checks that batches on the GPU equal tho
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -42,7 +43,7 @@ class Sage(torch.nn.Module):
 
     def __init__(self, sizes: list[int]) -> None:
         super().__init__()
-        pairs = list(zip(sizes, sizes[1:], strict=False))
+        pairs = list(itertools.pairwise(sizes))
         self.own = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairs)
         self.others = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in pairs)
 
