@@ -22,6 +22,7 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHuge = size_t{2} << 20;
 constexpr size_t kOwnMapping = size_t{64} << 10;
+constexpr uint64_t kMostIdle = uint64_t{256} << 20;  // held though nobody uses it, where no loader asks for more
 
 std::array<std::atomic<uint64_t>, kPurposes> g_held{};
 std::atomic<uint64_t> g_total{0}, g_peak{0};
@@ -96,7 +97,7 @@ struct Shelf {
   std::mutex mutex;
   std::vector<Buffer> idle;             // guarded by mutex
   uint64_t idle_bytes = 0;              // guarded by mutex
-  uint64_t most = uint64_t{512} << 20;  // guarded by mutex
+  uint64_t most = kMostIdle;  // guarded by mutex
 };
 
 std::atomic<Shelf*> g_shelf{nullptr};
@@ -153,10 +154,16 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
   return with_return(Buffer(bytes + bytes / 8, purpose));  // room for the next batch, which is a little larger
 }
 
-void BufferPool::set_most_idle_bytes(uint64_t bytes) {
+BufferPool::Allowance::Allowance(uint64_t bytes) : bytes_(bytes) {
   Shelf& s = shelf();
   std::lock_guard lock(s.mutex);
-  s.most = bytes;
+  s.most += bytes_;
+}
+
+BufferPool::Allowance::~Allowance() {
+  Shelf& s = shelf();
+  std::lock_guard lock(s.mutex);
+  s.most -= std::min(s.most, bytes_);  // a forked child's shelf never saw the allowance
   while (s.idle_bytes > s.most) {
     s.idle_bytes -= s.idle.back().size();
     s.idle.pop_back();

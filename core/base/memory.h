@@ -62,15 +62,26 @@ class Buffer {
   Purpose purpose_ = Purpose::kBatches;
 };
 
-// Result buffers come back here when Python drops the array, and are handed out again already faulted in. Holds at most
-// `most_idle_bytes` while nobody uses them. Thread-safe.
+// Result buffers come back here when Python drops the array, and are handed out again already faulted in. Thread-safe.
 class BufferPool {
  public:
   // A buffer of at least `bytes`, perhaps reused; contents are anything.
   static std::shared_ptr<Buffer> take(size_t bytes, Purpose purpose = Purpose::kBatches);
-  static void set_most_idle_bytes(uint64_t bytes);
   static uint64_t idle_bytes();
   static void clear();
+
+  // While one lives, the pool may hold this much more that nobody uses. A loader takes one for the batches it has in
+  // flight: a buffer that was in use and is idle now is no more memory than before, and a fresh one costs its faults.
+  class Allowance {
+   public:
+    explicit Allowance(uint64_t bytes);
+    ~Allowance();
+    Allowance(const Allowance&) = delete;
+    Allowance& operator=(const Allowance&) = delete;
+
+   private:
+    uint64_t bytes_;
+  };
 };
 
 }  // namespace gz

@@ -200,6 +200,7 @@ std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topolo
   const bool want_cache = options.cache != CacheMode::kOff && options.io != Io::kMmap && !plan->parts.empty();
   Probe probe = probe_batches(*plan, want_cache, progress);
   const uint64_t room = divide_budget(*plan, probe, want_cache);
+  plan->allowance.emplace(plan->batches_budget + 2 * plan->batch_bytes);
   if (want_cache) make_caches(*plan, probe, room, progress);
   return plan;
 }

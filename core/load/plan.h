@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/progress.h"
 #include "gather/gather.h"
 #include "gather/row_cache.h"
@@ -57,6 +58,7 @@ struct LoadPlan {
   uint64_t batch_bytes = 0;                       // what one batch was measured to take, with a margin
   uint64_t batches_budget = 0;                    // bytes that undelivered batches may take together
   std::vector<std::shared_ptr<RowCache>> caches;  // one a part, null where the part has none
+  std::optional<BufferPool::Allowance> allowance;  // for the batches in flight
 };
 
 // Checks the arguments, samples a few batches of epoch 0 to learn their size and their hot rows, divides the budget and
