@@ -95,8 +95,8 @@ namespace {
 
 struct Shelf {
   std::mutex mutex;
-  std::vector<Buffer> idle;             // guarded by mutex
-  uint64_t idle_bytes = 0;              // guarded by mutex
+  std::vector<Buffer> idle;   // guarded by mutex
+  uint64_t idle_bytes = 0;    // guarded by mutex
   uint64_t most = kMostIdle;  // guarded by mutex
 };
 

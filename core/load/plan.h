@@ -53,11 +53,11 @@ struct LoadPlan {
   std::vector<int64_t> times;  // one a seed for temporal sampling, else empty
   LoadOptions options;
   int threads = 1;
-  int depth = 1;                                  // finished or half-made batches that may exist at once
-  int window = 1;                                 // batches sampled ahead of the gather
-  uint64_t batch_bytes = 0;                       // what one batch was measured to take, with a margin
-  uint64_t batches_budget = 0;                    // bytes that undelivered batches may take together
-  std::vector<std::shared_ptr<RowCache>> caches;  // one a part, null where the part has none
+  int depth = 1;                                   // finished or half-made batches that may exist at once
+  int window = 1;                                  // batches sampled ahead of the gather
+  uint64_t batch_bytes = 0;                        // what one batch was measured to take, with a margin
+  uint64_t batches_budget = 0;                     // bytes that undelivered batches may take together
+  std::vector<std::shared_ptr<RowCache>> caches;   // one a part, null where the part has none
   std::optional<BufferPool::Allowance> allowance;  // for the batches in flight
 };
 
