@@ -38,13 +38,13 @@ class RowChooser {
         fanout_(all_ ? 0 : static_cast<uint64_t>(options.fanouts[hop])),
         key_(make_key(options.seed, hop)) {}
 
-  // Reads the row's bounds and, where edges have times, how many are no later than `time`.
-  HopRow measure(uint64_t node, int64_t time) const {
+  HopRow bounds(uint64_t node) const {
     const auto row = csr_.row(node);
-    HopRow hop_row{row.begin, row.degree(), row.degree()};
-    if (timed_) hop_row.population = no_later_than(hop_row, time);
-    return hop_row;
+    return {row.begin, row.degree(), row.degree()};
   }
+
+  // Leaves the row the edges that are no later than `time`.
+  void limit(HopRow& row, int64_t time) const { row.population = no_later_than(row, time); }
 
   // How many positions choose() gives: exactly where `exact()`, at most otherwise.
   uint64_t most(const HopRow& row) const {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "base/prefetch.h"
 #include "base/threads.h"
 #include "sample/choose.h"
+#include "sample/look_ahead.h"
 #include "sample/neighbours.h"
 #include "sample/relabel.h"
 
@@ -36,6 +38,7 @@ class Expansion {
                                         : std::countr_zero(std::bit_ceil(2 * static_cast<unsigned>(options.threads)))),
         scratch_(options.threads),
         tables_(size_t{1} << part_bits_) {
+    if (options.io == TopologyIo::kAuto) ahead_.emplace(csr, options, !times.empty());
     reserve_nodes(seeds.size());
     const auto key_of_seed = [&](size_t i) { return key_of(static_cast<uint64_t>(seeds[i]), static_cast<int64_t>(i)); };
     reserve_tables(seeds.size(), key_of_seed);
@@ -83,6 +86,7 @@ class Expansion {
     const size_t count = choose(chooser, rows);
     reserve_nodes(nodes_ + count);
     neighbours_ = take<Id>(neighbours_memory_, count);
+    if (ahead_) ahead_->edges({edge_ + edges_, count});
     if (threads(count) == 1) {
       fetch(0, count);
       label(count);
@@ -104,19 +108,31 @@ class Expansion {
   // -- rows: bounds, and where each chunk's edges go --
 
   uint64_t measure(const RowChooser<Csr>& chooser, size_t rows) {
+    const int threads = rows < 4 * kRows ? 1 : options_.threads;
     rows_ = take<HopRow>(rows_memory_, rows);
     starts_.assign((rows - 1) / kRows + 2, 0);
-    parallel_for(rows, kRows, rows < 4 * kRows ? 1 : options_.threads, [&](size_t begin, size_t end, int) {
+    const int64_t* nodes = node_ + frontier_;
+    if (ahead_) ahead_->bounds({nodes, rows});
+    parallel_for(rows, kRows, threads, [&](size_t begin, size_t end, int) {
       uint64_t sum = 0;
       for (size_t i = begin; i < end; ++i) {
-        if (i + 16 < end) prefetch(csr_.indptr + node_[frontier_ + i + 16]);
-        const auto label = frontier_ + i;
-        const int64_t time = times_.empty() ? 0 : times_[static_cast<size_t>(batch_[label])];
-        rows_[i] = chooser.measure(static_cast<uint64_t>(node_[label]), time);
+        if (i + 16 < end) prefetch(csr_.indptr + nodes[i + 16]);
+        rows_[i] = chooser.bounds(static_cast<uint64_t>(nodes[i]));
         sum += chooser.most(rows_[i]);
       }
       starts_[begin / kRows + 1] = sum;
     });
+    if (ahead_) ahead_->rows({rows_, rows});
+    if (!times_.empty()) {
+      parallel_for(rows, kRows, threads, [&](size_t begin, size_t end, int) {
+        uint64_t sum = 0;
+        for (size_t i = begin; i < end; ++i) {
+          chooser.limit(rows_[i], times_[static_cast<size_t>(batch_[frontier_ + i])]);
+          sum += chooser.most(rows_[i]);
+        }
+        starts_[begin / kRows + 1] = sum;
+      });
+    }
     for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
     return starts_.back();
   }
@@ -386,6 +402,7 @@ class Expansion {
   const SampleOptions& options_;
   const bool disjoint_;
   const int part_bits_;
+  std::optional<LookAhead<Csr>> ahead_;  // none: pages come by plain faults
 
   SampledSubgraph result_;
   int64_t *node_ = nullptr, *batch_ = nullptr, *edge_ = nullptr, *row_ = nullptr, *col_ = nullptr;  // into result_

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -44,7 +45,9 @@ class File {
   void write_at(std::span<const std::byte> buffer, uint64_t offset);
   void resize(uint64_t bytes);
   void reserve(uint64_t bytes);  // takes the room now, so that a full disk is told before the work
-  void start_writeback(uint64_t offset, uint64_t bytes);   // begins writing out, does not wait: a hint
+  void start_writeback(uint64_t offset, uint64_t bytes);  // begins writing out, does not wait: a hint
+  // Whether the page at `offset` is in RAM; nothing where the system cannot tell.
+  std::optional<bool> cached(uint64_t offset) const;
   void drop_cache(uint64_t offset, uint64_t bytes) const;  // these pages will not be read again soon: a hint
   void sync();                                             // on return the bytes are on the device
   bool try_lock();                                         // an advisory lock that dies with the process

@@ -30,6 +30,7 @@ class MountedFile {
   const File* direct() const;
 
   Warmth& warmth() const { return warmth_; }
+  std::atomic<int>& closely_watched() const { return closely_watched_; }  // see PagePrefetcher
 
   // The engine's own view: read-only and shared with the page cache.
   const Mapping& mapping() const { return *mapping_; }
@@ -54,6 +55,7 @@ class MountedFile {
   mutable std::shared_ptr<Mapping> user_mapping_;      // immutable once user_once_ ran
   mutable std::atomic<const Mapping*> user_{nullptr};  // the same, for check()
   mutable Warmth warmth_;
+  mutable std::atomic<int> closely_watched_{0};
   mutable std::once_flag direct_once_;
   mutable File direct_;  // immutable once direct_once_ ran
 };

@@ -1,0 +1,74 @@
+// look_ahead: which pages of a topology each step of a hop will read, told to the prefetcher before the step begins.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "sample/choose.h"
+#include "sample/neighbours.h"
+#include "storage/prefetch.h"
+
+namespace gz {
+
+template <class Csr>
+class LookAhead {
+ public:
+  LookAhead(const Csr& csr, const SampleOptions& options, bool timed)
+      : csr_(csr), options_(options), timed_(timed), prefetcher_(*csr.file, options.threads) {}
+
+  // The bounds of these nodes' rows.
+  void bounds(std::span<const int64_t> nodes) {
+    prefetcher_.request(nodes.size(), [&](size_t i) { return range(csr_.indptr + nodes[i], 2); });
+  }
+
+  // What choosing from a row reads, once its bounds are known. Uniform draws read nothing.
+  void rows(std::span<const HopRow> rows) {
+    if (timed_) {  // a binary search through both
+      if (csr_.by_time32 != nullptr) whole(rows, csr_.by_time32);
+      if (csr_.by_time64 != nullptr) whole(rows, csr_.by_time64);
+      whole(rows, csr_.times);
+    }
+    if (options_.weighted) {
+      if (csr_.cumulative != nullptr && !timed_) whole(rows, csr_.cumulative);
+      if (csr_.cumulative == nullptr || timed_) whole(rows, csr_.weights);
+    }
+    if (options_.choice == Choice::kLabor) whole(rows, csr_.indices);
+  }
+
+  // The edges at these positions.
+  void edges(std::span<const int64_t> positions) {
+    at(positions, csr_.indices);
+    if (!options_.edge_ids) return;
+    if (csr_.edge_ids32 != nullptr) at(positions, csr_.edge_ids32);
+    if (csr_.edge_ids64 != nullptr) at(positions, csr_.edge_ids64);
+  }
+
+ private:
+  template <class T>
+  ByteRange range(const T* begin, uint64_t count) const {
+    const uint64_t at = prefetcher_.offset_of(begin);
+    return {at, at + count * sizeof(T)};
+  }
+
+  template <class T>
+  void whole(std::span<const HopRow> rows, const T* array) {
+    // A search through a long row reads few of its pages: it is left to faults past this many elements.
+    constexpr uint64_t kMost = uint64_t{1} << 16;
+    prefetcher_.request(rows.size(), [&](size_t i) {
+      return range(array + rows[i].begin, std::clamp<uint64_t>(rows[i].degree, 1, kMost));
+    });
+  }
+
+  template <class T>
+  void at(std::span<const int64_t> positions, const T* array) {
+    prefetcher_.request(positions.size(), [&](size_t i) { return range(array + positions[i], 1); });
+  }
+
+  const Csr& csr_;
+  const SampleOptions& options_;
+  const bool timed_;
+  PagePrefetcher prefetcher_;
+};
+
+}  // namespace gz

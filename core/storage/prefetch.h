@@ -1,0 +1,74 @@
+// prefetch: asks for the pages that a kernel is about to read, all at once, so that a cold file is read at the depth of
+// its disk and not one page fault after the other.
+//
+// Pages come into the page cache, where the mapping finds them; nothing is copied. A file whose pages are in RAM pays
+// for a few probes a request and no more (benchmarks/sampling).
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "storage/mounted.h"
+
+namespace gz {
+
+// Bytes [begin, end) of a mapped file.
+struct ByteRange {
+  uint64_t begin, end;
+};
+
+class PagePrefetcher {
+ public:
+  PagePrefetcher(const MountedFile& file, int threads) : file_(file), threads_(threads) {}
+
+  // range(i), for i below `count`, says which bytes the i-th read will touch; pages that are not in RAM are requested.
+  // Returns at once: the reads go on while the kernel starts. True when anything had to be requested.
+  template <class RangeOf>
+  bool request(size_t count, const RangeOf& range) {
+    if (count == 0 || !any_cold(count, range)) return false;
+    ranges_.clear();
+    ranges_.reserve(count);
+    for (size_t i = 0; i < count; ++i) ranges_.push_back(range(i));
+    request_all();
+    return true;
+  }
+
+  // Where `address`, which lies in the mapping, is in the file.
+  uint64_t offset_of(const void* address) const {
+    return static_cast<uint64_t>(static_cast<const std::byte*>(address) - file_.mapping().bytes().data());
+  }
+
+ private:
+  // Probes a request. A file that was found cold is looked at closely for the next requests: the last few pages that
+  // are missing hide from few probes, and each of them would be a fault.
+  static constexpr size_t kProbes = 24, kCloseProbes = 512;
+  static constexpr int kWatched = 64;
+
+  // Looks at some of the reads, evenly spread. 24 probes see a file that is one tenth cold with 92 %.
+  template <class RangeOf>
+  bool any_cold(size_t count, const RangeOf& range) const {
+    std::atomic<int>& watched = file_.closely_watched();
+    const int left = watched.load(std::memory_order_relaxed);
+    const size_t probes = std::min(count, left > 0 ? kCloseProbes : kProbes);
+    for (size_t i = 0; i < probes; ++i) {
+      if (cold(range(i * count / probes).begin)) {
+        watched.store(kWatched, std::memory_order_relaxed);
+        return true;
+      }
+    }
+    if (left > 0) watched.store(left - 1, std::memory_order_relaxed);  // threads may lose a step: it is a guess anyway
+    return false;
+  }
+
+  bool cold(uint64_t offset) const;
+  void request_all();  // ranges_
+
+  const MountedFile& file_;
+  const int threads_;
+  std::vector<ByteRange> ranges_;
+};
+
+}  // namespace gz
