@@ -81,7 +81,7 @@ class DatasetWriter:
     ) -> _manifest.ArrayRef:
         path = _compiled(source, FeatureStore, ".gd")
         if path is None:
-            compile_features(source, self.target(file), name=array, **_announced(options, file))
+            compile_features(source, self.target(file), name=array, num_nodes=rows, **_announced(options, file))
         else:
             array = source.name if isinstance(source, FeatureStore) else FeatureStore(path).name
             self.link(path, file)

@@ -102,6 +102,8 @@ def limits() -> dict[str, int | None]:
         for name, which in (("memlock", resource.RLIMIT_MEMLOCK), ("open_files", resource.RLIMIT_NOFILE)):
             soft = resource.getrlimit(which)[0]
             found[name] = None if soft == resource.RLIM_INFINITY else soft
+    # What root may lock is not limited.
+    found["memlock"] = None if hasattr(os, "geteuid") and os.geteuid() == 0 else found["memlock"]
     found["max_map_count"] = read_number("/proc/sys/vm/max_map_count")
     return found
 

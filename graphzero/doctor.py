@@ -20,6 +20,7 @@ _LEAST_OPEN_FILES = 1024
 _LEAST_MAPS = 65530
 _LEAST_FILE = 64 << 20  # a smaller file may sit in the disk's own cache
 _MUCH_READAHEAD = 256 << 10
+_UNKNOWN = 1 << 62  # bytes of RAM, where the system does not say
 _FANOUTS = (15, 10, 5)
 _BATCH = 1024
 
@@ -81,6 +82,10 @@ def _expect(dataset: Dataset, report: dict[str, Any]) -> dict[str, Any]:
     train = dataset.splits["train"]
     row_bytes = x.feature_dim * (2 if x.dtype_name == "bfloat16" else x.dtype.itemsize)
     rows, batches = _rows_a_batch(dataset, train), -(-len(train) // _BATCH)
+    disk = report["disk"]
+    pages = rows * -(-row_bytes // _disk.PAGE)
+    # A batch that needs most pages is read in long runs: never slower than the whole file in sequence.
+    cold = min(pages / disk["random_256"], x.num_nodes * row_bytes / disk["sequential"])
     return {
         "name": dataset.name,
         "bytes": dataset.nbytes,
@@ -89,8 +94,9 @@ def _expect(dataset: Dataset, report: dict[str, Any]) -> dict[str, Any]:
         "fanouts": list(_FANOUTS),
         "batch_size": _BATCH,
         "rows_a_batch": rows,
-        "epoch_seconds_cold": batches * rows * -(-row_bytes // _disk.PAGE) / report["disk"]["random_256"],
-        "epoch_seconds_cold_mmap": batches * rows / report["disk"]["random_1"],
+        "fits_in_ram": dataset.nbytes < _room(report["memory"]) // 2,
+        "epoch_seconds_cold": batches * cold,
+        "epoch_seconds_faults": batches * pages / disk["random_1"],
     }
 
 
@@ -177,11 +183,15 @@ def _about_reads(report: dict[str, Any]) -> list[Finding]:
     return found
 
 
+def _room(memory: dict[str, int | None]) -> int:
+    return min(v for v in (memory["cgroup_limit"], memory["available"], memory["total"], _UNKNOWN) if v is not None)
+
+
 def _about_memory(report: dict[str, Any]) -> list[Finding]:
     memory = report["memory"]
     limit, total = memory["cgroup_limit"], memory["total"]
-    room = min(v for v in (limit, memory["available"], total, 1 << 62) if v is not None)
-    if room == 1 << 62:
+    room = _room(memory)
+    if room == _UNKNOWN:
         return []
     budget = format_size(room // 2)
     if limit is not None and (total is None or limit < total):

@@ -13,4 +13,4 @@ def main() -> None:
         if e.name not in ("typer", "rich"):
             raise
         sys.exit(f"graphzero: error: the command line needs {e.name}: pip install 'graphzero[cli]'")
-    app()
+    app(prog_name="graphzero")

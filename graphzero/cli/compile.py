@@ -29,14 +29,14 @@ def command(
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="SRC,DST", help="Names or numbers of the columns; 0,1.", rich_help_panel=_EDGES),
+        typer.Option(metavar="SRC,DST", help="Names or numbers of the columns (0,1).", rich_help_panel=_EDGES),
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(metavar=_COLUMN, help="Name or number; the third of three. 'no': none.", rich_help_panel=_EDGES),
+        typer.Option(metavar=_COLUMN, help="Name or number (the third of three); 'no': none.", rich_help_panel=_EDGES),
     ] = None,
     times: Annotated[
-        str | None, typer.Option(metavar=_COLUMN, help="Name or number; none.", rich_help_panel=_EDGES)
+        str | None, typer.Option(metavar=_COLUMN, help="Name or number (none).", rich_help_panel=_EDGES)
     ] = None,
     edge_ids: Annotated[
         bool | None, typer.Option("--edge-ids", help="Keep each edge's number in the source.", rich_help_panel=_EDGES)
@@ -50,9 +50,9 @@ def command(
     spill_dir: Annotated[
         Path | None, typer.Option(help="Where to put what exceeds the memory.", rich_help_panel=_EDGES)
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The array's name; x.", rich_help_panel=_ROWS)] = None,
+    name: Annotated[str | None, typer.Option(help="The array's name (x).", rich_help_panel=_ROWS)] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="float32, float16, int8, ...; the source's own.", rich_help_panel=_ROWS)
+        str | None, typer.Option(help="float32, float16, int8, ... (the source's own).", rich_help_panel=_ROWS)
     ] = None,
     delimiter: Annotated[
         str | None, typer.Option(help="Found out by itself where not given.", rich_help_panel=_TEXT)
@@ -64,7 +64,7 @@ def command(
     skip_bad_lines: Annotated[
         bool, typer.Option("--skip-bad-lines", help="Count bad lines, do not stop.", rich_help_panel=_TEXT)
     ] = False,
-    id_base: Annotated[int | None, typer.Option(help="The first node's id; 0.", rich_help_panel=_TEXT)] = None,
+    id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
     num_nodes: Annotated[int | None, typer.Option(help="How many nodes there are; ids are checked.")] = None,
     memory: terminal.Memory = "1GB",
     threads: terminal.Threads = None,

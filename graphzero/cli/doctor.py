@@ -69,11 +69,16 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _epoch(expected: dict[str, Any]) -> str:
+    tail = (
+        "It all fits in RAM: only the first pass reads."
+        if expected["fits_in_ram"]
+        else "The loader's cache saves what it holds."
+    )
     return (
         f"One epoch of {expected['name']} is {expected['batches']:,} batches of {expected['batch_size']} seeds and "
         f"about {terminal.short(expected['rows_a_batch'])} rows (fanouts {expected['fanouts']}). With nothing in RAM "
-        f"its reads take about {terminal.duration(expected['epoch_seconds_cold'])}; through page faults, one at a "
-        f"time, about {terminal.duration(expected['epoch_seconds_cold_mmap'])}. What the cache holds is saved."
+        f"its reads take about {terminal.duration(expected['epoch_seconds_cold'])}; one page fault at a time, about "
+        f"{terminal.duration(expected['epoch_seconds_faults'])}. {tail}"
     )
 
 

@@ -19,7 +19,7 @@ def command(
     out: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
     nodes: Annotated[int | None, typer.Option(help="Nodes.", rich_help_panel=_SHAPE)] = None,
     edges: Annotated[int | None, typer.Option(help="Edges.", rich_help_panel=_SHAPE)] = None,
-    dim: Annotated[int | None, typer.Option(help="Columns of the features; 128.", rich_help_panel=_SHAPE)] = None,
+    dim: Annotated[int | None, typer.Option(help="Columns of the features (128).", rich_help_panel=_SHAPE)] = None,
     preset: Annotated[
         str | None,
         typer.Option(help=f"Take the shape of {', '.join(PRESETS)}; options beside it win.", rich_help_panel=_SHAPE),
@@ -28,7 +28,7 @@ def command(
         float, typer.Option(help="Multiply the preset's nodes, edges and splits.", rich_help_panel=_SHAPE)
     ] = 1.0,
     power: Annotated[
-        float | None, typer.Option(help="Exponent of the degrees' power law; 2.7.", rich_help_panel=_SHAPE)
+        float | None, typer.Option(help="Exponent of the degrees' power law (2.7).", rich_help_panel=_SHAPE)
     ] = None,
     undirected: Annotated[
         bool | None,
@@ -36,17 +36,17 @@ def command(
     ] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Give edges weights.", rich_help_panel=_SHAPE)] = False,
     dedup: Annotated[bool, typer.Option("--dedup", help="Drop repeated edges.", rich_help_panel=_SHAPE)] = False,
-    classes: Annotated[int | None, typer.Option(help="Classes; 16.", rich_help_panel=_LEARNING)] = None,
+    classes: Annotated[int | None, typer.Option(help="Classes (16).", rich_help_panel=_LEARNING)] = None,
     communities: Annotated[
-        int | None, typer.Option(help="Communities; as many as classes.", rich_help_panel=_LEARNING)
+        int | None, typer.Option(help="Communities (as many as classes).", rich_help_panel=_LEARNING)
     ] = None,
     homophily: Annotated[
         float | None,
-        typer.Option(help="Share of edges that stay in their community; 0.7.", rich_help_panel=_LEARNING),
+        typer.Option(help="Share of edges that stay in their community (0.7).", rich_help_panel=_LEARNING),
     ] = None,
     signal: Annotated[
         float | None,
-        typer.Option(help="How far features tell the class, in units of the noise; 1.", rich_help_panel=_LEARNING),
+        typer.Option(help="How far features tell the class, in units of the noise (1).", rich_help_panel=_LEARNING),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.", rich_help_panel=_LEARNING)] = 0,
     dtype: Annotated[str, typer.Option(help="float32, float16, ...", rich_help_panel=_FILES)] = "float32",

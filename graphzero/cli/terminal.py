@@ -12,7 +12,16 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -98,33 +107,44 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-class _Rate(ProgressColumn):
+class _Share(ProgressColumn):
+    """The percentage, where the total is known."""
+
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{short(speed)}/s" if speed else "", style="green")
+        return Text(f"{task.percentage:3.0f}%" if task.total else "    ")
+
+
+class _Rate(ProgressColumn):
+    """How many a second: bytes or edges, as the phase counts."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{short(task.speed)}/s" if task.speed else "", style="green")
 
 
 @contextlib.contextmanager
-def progress_bars(quiet: bool = False) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yield a progress callback that draws a bar a phase, or None where standard error is no terminal."""
-    if quiet or not errors.is_terminal:
+def progress_bars() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield a progress callback that draws the bar of the phase at work, or None where stderr is no terminal."""
+    if not errors.is_terminal:
         yield None
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f}%"),
+        _Share(),
         _Rate(),
         TimeElapsedColumn(),
         TextColumn("eta"),
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=errors, expand=True, transient=True) as bars:
-        tasks: dict[str, Any] = {}
+        current: dict[str, TaskID] = {}
 
         def report(phase: str, done: int, total: int) -> None:
-            if phase not in tasks:
-                tasks[phase] = bars.add_task(phase, total=total or None)
-            bars.update(tasks[phase], completed=done, total=total or None)
+            if phase not in current:
+                for finished in current.values():
+                    bars.remove_task(finished)
+                current.clear()
+                current[phase] = bars.add_task(phase, total=total or None)
+            bars.update(current[phase], completed=done, total=total or None)
 
         yield report

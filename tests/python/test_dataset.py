@@ -146,8 +146,8 @@ def test_compiled_files_are_copied_where_links_are_not_possible(
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"features": X[:3]}, ValueError, "'x' has 3 rows, expected 4"),
-        ({"labels": [0, 1, 2]}, ValueError, "'y' has 3 rows, expected 4"),
+        ({"features": X[:3]}, ValueError, "x: 3 rows, expected 4"),
+        ({"labels": [0, 1, 2]}, ValueError, "y: 3 rows, expected 4"),
         ({"labels": [0, 1, 2, -2]}, ValueError, r"labels\[3\] is -2"),
         ({"labels": [0, 1.5, 2, 1]}, ValueError, r"labels\[1\] is no whole number"),
         ({"splits": {"train": [0, 4]}}, IndexError, "holds node id 4"),
