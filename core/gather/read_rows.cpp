@@ -38,7 +38,7 @@ struct Shared {
 struct Read {
   uint64_t offset = 0;
   uint32_t bytes = 0;    // whole pages
-  uint32_t arrived = 0;  // whole pages that earlier, short reads brought
+  uint32_t arrived = 0;  // bytes that earlier, short reads brought
   size_t first = 0, last = 0;
   std::byte* to = nullptr;
   int tries = 0;
@@ -191,10 +191,9 @@ class Worker {
     // The last page of a file from before page boundaries is a short one.
     const uint64_t wanted = std::min<uint64_t>(read.bytes, job_.file->container().file_bytes - read.offset);
     if (arrived < wanted) {
-      const auto pages = static_cast<uint32_t>(arrived & ~(kPageBytes - 1));
-      if (pages == read.arrived) fail_end(read, arrived);
-      read.arrived = pages;
-      queue(result.tag);
+      if (result.result == 0) fail_end(read, arrived);
+      read.arrived = static_cast<uint32_t>(arrived);
+      queue(result.tag, &job_.file->file());  // the rest may begin anywhere, which direct reads cannot
       return;
     }
     deliver(read);
