@@ -10,7 +10,6 @@ import pytest
 from corpus import malformed
 
 import graphzero as gz
-from graphzero import _core
 
 CORE = Path(__file__).resolve().parents[2] / "core" / "format"
 
@@ -58,7 +57,7 @@ def test_the_files_they_were_made_from_open_and_verify(tmp_path: Path) -> None:
     for name, data in sound.items():
         (tmp_path / name).write_bytes(data)
         gz.Graph(tmp_path / name) if name.endswith(".gl") else gz.FeatureStore(tmp_path / name)
-        _core.verify(str(tmp_path / name))
+        gz.verify(tmp_path / name)
 
 
 def checks_of(source: str) -> list[str]:
