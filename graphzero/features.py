@@ -12,6 +12,7 @@ from . import _core
 from ._ids import as_id, as_ids
 from ._rows import Destination, dtype_name
 from ._sizes import format_size
+from .cache import RowCache
 
 __all__ = ["FeatureStore"]
 
@@ -147,6 +148,12 @@ class FeatureStore:
         room = target.room(matrix, len(rows), wanted)
         found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, num_threads or 0, self._tally)
         return target.result(found, wanted or matrix.dtype)
+
+    def cached(
+        self, memory: int | str | float, *, pin: Any = None, pin_share: float = 0.75, name: str | None = None
+    ) -> RowCache:
+        """A cache of this store's rows that takes at most `memory`: `fs.cached("2GB", pin=graph).gather(ids)`."""
+        return RowCache(self, memory, name=name, pin=pin, pin_share=pin_share)
 
     def stats(self) -> dict[str, Any]:
         """What this store's gathers did so far: rows, how many came from the mapping, bytes useful and read, seconds.
