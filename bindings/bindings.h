@@ -30,6 +30,7 @@ void bind_walks(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_measure(nb::module_& m);
+void bind_memory(nb::module_& m);
 void bind_load(nb::module_& m);
 void bind_compile(nb::module_& m);
 

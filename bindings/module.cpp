@@ -9,6 +9,7 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_sample(m);
   gz::bindings::bind_gather(m);
   gz::bindings::bind_measure(m);
+  gz::bindings::bind_memory(m);
   gz::bindings::bind_load(m);
   gz::bindings::bind_compile(m);
 }

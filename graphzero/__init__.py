@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ._dtypes import DataType
 from .batch import Batch
+from .cache import RowCache
 from .checks import VerifyReport, verify
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
@@ -16,6 +17,7 @@ from .errors import BudgetError, FormatError, GraphZeroError, InputError, Storag
 from .features import FeatureStore
 from .graph import Graph
 from .loader import LoaderStats, NeighborLoader
+from .memory import MemoryReport, memory_report
 from .sampling import Generator, Subgraph
 from .synth import synthesize
 from .walks import Pairs, walk_pairs
@@ -36,8 +38,10 @@ __all__ = [
     "GraphZeroError",
     "InputError",
     "LoaderStats",
+    "MemoryReport",
     "NeighborLoader",
     "Pairs",
+    "RowCache",
     "StorageError",
     "Subgraph",
     "VerifyReport",
@@ -46,6 +50,7 @@ __all__ = [
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "memory_report",
     "synthesize",
     "verify",
     "walk_pairs",

@@ -8,6 +8,10 @@
 #include "base/error.h"
 #include "format/legacy.h"
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
 namespace gz {
 namespace {
 
@@ -27,6 +31,34 @@ Container read_container(const File& file) {
   return parse_header(header, size, path);
 }
 
+// What is open, for mounted_files(). A fork waits for the lock, so a child never finds it taken.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<const MountedFile>> files;  // guarded by mutex
+};
+
+Registry& registry() {
+  static auto* all = [] {
+    auto* fresh = new Registry;  // never destroyed: files may be opened while statics are
+#ifndef _WIN32
+    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                   [] { registry().mutex.unlock(); });
+#endif
+    return fresh;
+  }();
+  return *all;
+}
+
+void remember(const std::shared_ptr<const MountedFile>& file) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  if (all.files.size() == all.files.capacity()) {  // before it grows: those that were closed make room
+    std::erase_if(all.files, [](const auto& f) { return f.expired(); });
+    all.files.reserve(std::max<size_t>(16, all.files.size() * 2));
+  }
+  all.files.push_back(file);
+}
+
 const char* kind_name(Kind kind) { return kind == Kind::kTopology ? "a topology (.gl)" : "features (.gd)"; }
 
 }  // namespace
@@ -36,7 +68,18 @@ std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path) {
   mounted->file_ = File::open(path);
   mounted->container_ = read_container(mounted->file_);
   mounted->mapping_ = Mapping::map(mounted->file_, mounted->container_.file_bytes, Mapping::Access::kReadOnly);
+  remember(mounted);
   return mounted;
+}
+
+std::vector<std::shared_ptr<const MountedFile>> mounted_files() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  std::vector<std::shared_ptr<const MountedFile>> open;
+  for (const auto& file : all.files) {
+    if (auto live = file.lock()) open.push_back(std::move(live));
+  }
+  return open;
 }
 
 std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path, Kind kind) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "format/container.h"
 #include "storage/file.h"
@@ -59,5 +60,8 @@ class MountedFile {
   mutable std::once_flag direct_once_;
   mutable File direct_;  // immutable once direct_once_ ran
 };
+
+// All files of this process that are open now, in the order they were opened.
+std::vector<std::shared_ptr<const MountedFile>> mounted_files();
 
 }  // namespace gz
