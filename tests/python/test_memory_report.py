@@ -106,16 +106,3 @@ def test_a_nested_cgroup_limit_is_found() -> None:
     finally:
         inner.rmdir()
         outer.rmdir()
-
-
-def test_the_disk_probe_measures(tmp_path: Path) -> None:
-    seen: list[str] = []
-    probe = _core.probe_disk(str(tmp_path), 4 << 20, 0.05, lambda phase, done, total: seen.append(phase))
-    assert probe["sequential_bytes"] > 0
-    assert probe["random_reads_1"] > 0
-    assert probe["random_reads_256"] > 0
-    assert isinstance(probe["direct"], bool)
-    assert seen
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(gz.StorageError):
-        _core.probe_disk(str(tmp_path / "nowhere"), 1 << 20, 0.01)
