@@ -1,0 +1,233 @@
+// sample_test: draws and labels by themselves, and whole samples over ids of both widths.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+#include "check.h"
+#include "format/container.h"
+#include "sample/draw.h"
+#include "sample/expansion.h"
+#include "sample/neighbours.h"
+#include "sample/relabel.h"
+#include "sample/weighted.h"
+#include "storage/file.h"
+#include "storage/topology.h"
+
+using namespace gz;
+
+namespace {
+
+// A graph in memory, as rows of either id width over the same arrays. `file` is only there to be named in errors.
+struct Rows {
+  std::vector<uint64_t> indptr{0};
+  std::vector<uint64_t> wide;
+  std::vector<uint32_t> narrow;
+  std::shared_ptr<const MountedFile> file;
+
+  template <class Id>
+  Csr<Id> csr(uint64_t num_nodes) const {
+    Csr<Id> csr;
+    csr.file = file.get();
+    csr.num_nodes = num_nodes;
+    csr.num_edges = wide.size();
+    csr.indptr = indptr.data();
+    if constexpr (sizeof(Id) == 4) {
+      csr.indices = narrow.data();
+    } else {
+      csr.indices = wide.data();
+    }
+    return csr;
+  }
+};
+
+std::shared_ptr<const MountedFile> empty_topology() {
+  Container c;
+  c.direction = Direction::kOut;
+  c.arrays = {{"out.indptr", DType::kUInt64, {1}}, {"out.indices", DType::kUInt32, {0}}};
+  lay_out(c);
+  const std::string path = test::scratch("empty.gl");
+  File file = File::create(path);
+  file.write_at(serialize_header(c), 0);
+  file.resize(c.file_bytes);
+  return MountedFile::open(path, Kind::kTopology);
+}
+
+Rows random_rows(uint64_t nodes, uint64_t edges, uint64_t seed) {
+  Rows rows;
+  rows.file = empty_topology();
+  Random random(make_key(seed));
+  std::vector<uint64_t> degree(nodes);
+  for (uint64_t i = 0; i < edges; ++i) ++degree[random.below(1 + random.below(nodes))];
+  for (const uint64_t d : degree) rows.indptr.push_back(rows.indptr.back() + d);
+  for (uint64_t i = 0; i < edges; ++i) rows.wide.push_back(random.below(nodes));
+  rows.narrow.assign(rows.wide.begin(), rows.wide.end());
+  return rows;
+}
+
+std::vector<int64_t> values(const Int64Array& array) { return {array.span().begin(), array.span().end()}; }
+
+bool same(const SampledSubgraph& a, const SampledSubgraph& b) {
+  return values(a.node) == values(b.node) && values(a.edge_index) == values(b.edge_index) &&
+         values(a.edge) == values(b.edge) && values(a.batch) == values(b.batch) &&
+         a.num_sampled_nodes == b.num_sampled_nodes && a.num_sampled_edges == b.num_sampled_edges;
+}
+
+template <class Id>
+SampledSubgraph sample(const Csr<Id>& csr, const std::vector<int64_t>& seeds, SampleOptions options) {
+  options.io = TopologyIo::kMmap;  // the arrays are not in a mapped file
+  if constexpr (sizeof(Id) == 4) {
+    if (!options.disjoint) return Expansion<Csr<Id>, true>(csr, seeds, {}, options).run();
+  }
+  return Expansion<Csr<Id>, false>(csr, seeds, {}, options).run();
+}
+
+}  // namespace
+
+TEST(distinct_draws_are_distinct_below_n_and_complete) {
+  PositionSet seen;
+  for (const uint64_t n : {1u, 5u, 64u, 65u, 200u, 100000u}) {
+    for (const size_t count : {size_t{1}, size_t{5}, size_t{64}, size_t{65}, size_t{199}, size_t{200}}) {
+      if (count > n) continue;
+      std::vector<int64_t> out(count);
+      Random random(make_key(n, count));
+      draw_distinct(random, n, count, out.data(), seen);
+      const std::set<int64_t> set(out.begin(), out.end());
+      CHECK_EQ(set.size(), count);
+      CHECK(*set.begin() >= 0 && static_cast<uint64_t>(*set.rbegin()) < n);
+    }
+  }
+}
+
+TEST(distinct_draws_do_not_depend_on_the_width_of_positions) {
+  PositionSet seen;
+  uint32_t narrow[15];
+  uint64_t wide[15];
+  for (uint64_t key = 0; key < 50; ++key) {
+    Random a(make_key(key)), b(make_key(key));
+    draw_distinct(a, 40, 15, narrow, seen);
+    draw_distinct(b, 40, 15, wide, seen);
+    CHECK(std::equal(narrow, narrow + 15, wide));
+  }
+}
+
+TEST(distinct_draws_reach_past_32_bits) {
+  PositionSet seen;
+  std::vector<uint64_t> out(100);
+  Random random(make_key(1));
+  draw_distinct(random, uint64_t{1} << 40, out.size(), out.data(), seen);
+  CHECK(std::any_of(out.begin(), out.end(), [](uint64_t x) { return x > UINT32_MAX; }));
+}
+
+TEST(weighted_draws_never_take_zero_weights_or_repeat) {
+  WeightedScratch scratch;
+  for (const size_t n : {10u, 100u, 3000u}) {
+    std::vector<double> sums(n);
+    std::set<int64_t> heavy;
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (i % 3 == 1) heavy.insert(static_cast<int64_t>(i));
+      sums[i] = sum += i % 3 == 1 ? static_cast<double>(1 + i % 7) : 0.0;
+    }
+    for (const size_t count : {size_t{1}, size_t{5}, n / 3, n}) {  // gaps, the tree, and more than there are
+      std::vector<int64_t> out(count);
+      Random random(make_key(n, count));
+      const size_t drawn = draw_weighted_distinct(random, sums, count, out.data(), scratch);
+      CHECK_EQ(drawn, std::min(count, heavy.size()));
+      const std::set<int64_t> set(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(drawn));
+      CHECK_EQ(set.size(), drawn);
+      CHECK(std::includes(heavy.begin(), heavy.end(), set.begin(), set.end()));
+    }
+  }
+}
+
+TEST(a_weight_that_dwarfs_the_others_leaves_them_drawable) {
+  WeightedScratch scratch;
+  const std::vector<double> sums{1.0, 1.0 + 1e15, 2.0 + 1e15};
+  for (uint64_t key = 0; key < 100; ++key) {
+    std::vector<int64_t> out(3);
+    Random random(make_key(key));
+    CHECK_EQ(draw_weighted_distinct(random, sums, 3, out.data(), scratch), 3u);
+    std::sort(out.begin(), out.end());
+    CHECK(out == (std::vector<int64_t>{0, 1, 2}));
+  }
+}
+
+TEST(a_label_table_grows_and_keeps_what_it_has) {
+  LabelTable table;
+  const auto key_of = [](uint32_t tag, uint32_t) { return narrow_key(tag); };
+  const auto same = [](uint32_t) { return true; };
+  uint32_t label = 0;
+  for (uint32_t round = 0; round < 12; ++round) {
+    table.reserve(1u << round, 2, key_of);
+    for (uint32_t i = 0; i < 1u << round; ++i, ++label)
+      CHECK_EQ(table.enter(narrow_key(label * 7), label, same), label);
+    for (uint32_t i = 0; i < label; ++i) CHECK_EQ(table.enter(narrow_key(i * 7), 0, same), i);
+  }
+}
+
+TEST(hashed_keys_with_equal_tags_are_told_apart) {
+  LabelTable table;
+  table.reserve(100, 0, [](uint32_t, uint32_t) { return LabelKey{}; });
+  for (uint32_t node = 0; node < 50; ++node) {  // one tag and one home for all: only `same` can tell
+    const auto same = [&](uint32_t value) { return value == node; };
+    CHECK_EQ(table.enter({5, 9}, node, same), node);
+    CHECK_EQ(table.enter({5, 9}, 77, same), node);
+  }
+}
+
+TEST(wide_ids_sample_as_narrow_ones_do_on_any_number_of_threads) {
+  const uint64_t nodes = 20'000;
+  const Rows rows = random_rows(nodes, 600'000, 1);
+  std::vector<int64_t> seeds(4500);
+  Random random(make_key(2));
+  for (int64_t& seed : seeds) seed = static_cast<int64_t>(random.below(nodes));
+  for (const bool disjoint : {false, true}) {
+    for (const bool replace : {false, true}) {
+      SampleOptions options{.fanouts = {12, 2}, .replace = replace, .disjoint = disjoint, .seed = 3};
+      const SampledSubgraph one = sample(rows.csr<uint32_t>(nodes), seeds, options);
+      CHECK(one.num_sampled_edges[0] > 40'000);  // enough for threads to share it
+      for (const int threads : {1, 2, 8}) {
+        options.threads = threads;
+        CHECK(same(sample(rows.csr<uint32_t>(nodes), seeds, options), one));
+        CHECK(same(sample(rows.csr<uint64_t>(nodes), seeds, options), one));
+      }
+    }
+  }
+}
+
+TEST(ids_past_32_bits_keep_all_their_bits) {
+  // Rows 0 to 7 exist; their neighbours are in a graph of 2^40 nodes. One hop never looks up a neighbour's row.
+  const uint64_t nodes = uint64_t{1} << 40;
+  Rows rows;
+  rows.file = empty_topology();
+  for (uint64_t i = 0; i < 8; ++i) {
+    for (uint64_t k = 0; k < 10; ++k) rows.wide.push_back((k << 32) + 5 + i % 2);  // differ in the upper half alone
+    rows.indptr.push_back(rows.wide.size());
+  }
+  const std::vector<int64_t> seeds{0, 1, 2, 3, 4, 5, 6, 7};
+  const SampledSubgraph s = sample(rows.csr<uint64_t>(nodes), seeds, {.fanouts = {-1}});
+  CHECK_EQ(s.node.size, 8u + 20 - 2);  // nodes 5 and 6 are seeds
+  for (size_t e = 0; e < s.edge.size; ++e) {
+    CHECK_EQ(static_cast<uint64_t>(s.node.data()[s.row()[e]]), rows.wide[static_cast<size_t>(s.edge.data()[e])]);
+  }
+}
+
+TEST(a_hop_too_large_for_labels_is_refused_before_it_is_made) {
+  Rows rows;
+  rows.file = empty_topology();
+  rows.indptr = {0, 4};
+  rows.wide = {0, 0, 0, 0};
+  std::vector<int64_t> seeds(1000, 0);
+  SampleOptions options{.fanouts = {int64_t{1} << 30}, .replace = true};
+  CHECK_THROWS(ArgumentError, "sample fewer seeds", sample(rows.csr<uint64_t>(1), seeds, options));
+}
+
+TEST(check_ids_names_the_first_that_is_wrong) {
+  const std::vector<int64_t> ids{0, 3, 9, -1};
+  CHECK_THROWS(IndexError, "node id 9 at position 2", check_ids(ids, 9, "g.gl"));
+  CHECK_THROWS(IndexError, "node id -1 at position 3", check_ids(ids, 10, "g.gl"));
+  check_ids(ids.empty() ? ids : std::vector<int64_t>{0, 8}, 9, "g.gl");
+}
