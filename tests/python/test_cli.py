@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,22 @@ def test_synth_does_not_replace_a_dataset_unless_asked(toy: Path, tmp_path: Path
     options = ("--nodes", 100, "--edges", 10, "--dim", 2)
     assert run("synth", tmp_path / "s", *options).exit_code == 0
     assert run("synth", tmp_path / "s", *options, "--overwrite").exit_code == 0
+
+
+def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path) -> None:
+    words = ("synth", tmp_path / "s", "--nodes", 50_000_000, "--edges", 2_000_000_000)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphzero", *map(str, words)], env=env, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "s").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == "graphzero: interrupted\n"
+    assert process.returncode == 130
+    assert not (tmp_path / "s").exists()
 
 
 # -- compile ----------------------------------------------------------------------------------------------------------
