@@ -16,6 +16,7 @@ from .dataset import Dataset
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .inference import InferenceReport, inference
 from .loader import LoaderStats, NeighborLoader
 from .memory import MemoryReport, memory_report
 from .sampling import Generator, Subgraph
@@ -36,6 +37,7 @@ __all__ = [
     "Graph",
     "GraphReport",
     "GraphZeroError",
+    "InferenceReport",
     "InputError",
     "LoaderStats",
     "MemoryReport",
@@ -50,6 +52,7 @@ __all__ = [
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "inference",
     "memory_report",
     "synthesize",
     "verify",

@@ -1,0 +1,105 @@
+"""The two runs that `graphzero demo` compares, each in a process of its own so that its memory can be told apart.
+
+python -m graphzero.cli.demo_runs out-of-core|in-ram DATASET RESULT.json OPTIONS.json [REPORT.html]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphzero.batch import Batch
+from graphzero.dataset import Dataset
+from graphzero.loader import LoaderStats
+from graphzero.train import Trainer, TrainOptions
+
+from .train import progress
+
+
+class InRam(Trainer):
+    """What one would do with memory to spare: load all rows, sample a batch, index, train, one after the other."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Load everything."""
+        super().__init__(*args, **kwargs)
+        self.x = torch.from_numpy(np.array(self.features.get_tensor()))
+        for array in self.data.graph.csr():
+            int(array.sum())  # read the topology too, so that sampling finds it in memory
+
+    def _check_budget(self, validation: Any) -> None:
+        """There is no budget here."""
+
+    def loader(self, split: str) -> Any:
+        """The same batches, made in the training thread from tensors in RAM."""
+        return RamLoader(self, split)
+
+
+class RamLoader:
+    """Batches from tensors in RAM."""
+
+    def __init__(self, run: InRam, split: str) -> None:
+        """Stand for one split of the run's data."""
+        self.run = run
+        self.seeds = np.asarray(run.data.splits[split])
+        self.shuffle = split == "train"
+        self.epoch = 0
+        self.begin = time.perf_counter()
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return -(-len(self.seeds) // self.run.options.batch_size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make `epoch` the next one."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches of an epoch."""
+        run, size = self.run, self.run.options.batch_size
+        rng = np.random.default_rng((run.options.seed, self.epoch))
+        order = rng.permutation(self.seeds) if self.shuffle else self.seeds
+        for number in range(len(self)):
+            ids = order[number * size : (number + 1) * size]
+            seed = int(rng.integers(2**62))
+            part = run.data.graph.sample(ids, list(run.options.fanouts), seed=seed)
+            n_id = torch.from_numpy(part.node)
+            yield Batch(
+                x=run.x[n_id],
+                y=run.labels[n_id[: len(ids)]],
+                edge_index=torch.from_numpy(np.stack([part.row, part.col])),
+                n_id=n_id,
+                batch_size=len(ids),
+                num_sampled_nodes=list(part.num_sampled_nodes),
+                num_sampled_edges=list(part.num_sampled_edges),
+            )
+
+    def stats(self) -> LoaderStats:
+        """Nothing runs beside the training step here, so there is nothing to tell."""
+        return LoaderStats()
+
+
+def main() -> None:
+    """Run one of the two and write what came of it."""
+    kind, folder, out, options, *report = sys.argv[1:]
+    begin = time.perf_counter()
+    trainer = {"out-of-core": Trainer, "in-ram": InRam}[kind]
+    chosen = TrainOptions(**json.loads(Path(options).read_text()))
+    with progress() as observer:
+        run = trainer(Dataset(folder), chosen, observer=observer)
+        ready = time.perf_counter() - begin
+        result = run.fit()
+    if report:
+        result.write_report(report[0])
+    peak_resident = max(sample.anonymous + sample.file for sample in result.memory)
+    Path(out).write_text(json.dumps(result.to_dict() | {"ready_seconds": ready, "peak_resident": peak_resident}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""`graphzero train`: train GraphSAGE or GCN on a dataset, out of core, with checkpoints and a report."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from . import terminal
+
+if TYPE_CHECKING:
+    from graphzero.train import Observer, TrainResult
+
+_MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
+EXIT_INTERRUPTED = 130
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}, expected numbers with commas, such as 15,10", param_hint=option) from None
+
+
+def command(
+    dataset: Annotated[Path, typer.Argument(help="A dataset folder, as `graphzero synth` makes.", show_default=False)],
+    model: Annotated[str, typer.Option(help="sage or gcn.", rich_help_panel=_MODEL)] = "sage",
+    hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", rich_help_panel=_MODEL)] = 128,
+    layers: Annotated[
+        int | None, typer.Option(help="Layers; as many as fanouts name.", rich_help_panel=_MODEL, show_default=False)
+    ] = None,
+    dropout: Annotated[float, typer.Option(help="Share of hidden values dropped.", rich_help_panel=_MODEL)] = 0.5,
+    feature: Annotated[str, typer.Option(help="Which features to use.", rich_help_panel=_MODEL)] = "x",
+    fanouts: Annotated[
+        str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
+    ] = "15,10",
+    eval_fanouts: Annotated[
+        str | None, typer.Option(metavar="N,N", help="The same for evaluation.", rich_help_panel=_TRAINING)
+    ] = None,
+    batch_size: Annotated[int, typer.Option(help="Seeds a batch.", rich_help_panel=_TRAINING)] = 1024,
+    epochs: Annotated[int, typer.Option(help="Epochs at most.", rich_help_panel=_TRAINING)] = 10,
+    lr: Annotated[float, typer.Option(help="Learning rate of Adam.", rich_help_panel=_TRAINING)] = 0.003,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay of Adam.", rich_help_panel=_TRAINING)] = 0.0,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many epochs without a better one.", rich_help_panel=_TRAINING)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same run.", rich_help_panel=_TRAINING)] = 0,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="RAM that the loaders may take.", rich_help_panel=_RUNNING)
+    ] = "1GB",
+    prefetch: Annotated[int, typer.Option(help="Batches made ahead.", rich_help_panel=_RUNNING)] = 4,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the loader.", rich_help_panel=_RUNNING)] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.", rich_help_panel=_RUNNING)
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Save the run here.", rich_help_panel=_RUNNING)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint.", rich_help_panel=_RUNNING)
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write an HTML report with plots.", rich_help_panel=_OUTPUT)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)] = False,
+) -> None:
+    """Train a graph neural network on a dataset that need not fit in RAM.
+
+    Ctrl-C stops after the batch in hand and saves the run where --checkpoint says; --resume goes on from there as if
+    nothing had happened.
+    """
+    require_torch()
+    from graphzero.dataset import Dataset
+    from graphzero.train import Trainer, TrainOptions
+    from graphzero.train.report import require_plots
+
+    if report is not None:
+        require_plots()
+    if resume and checkpoint is None:
+        raise typer.BadParameter("needs --checkpoint PATH to go on from", param_hint="--resume")
+    hops = _numbers(fanouts, "--fanouts")
+    if layers is not None and layers != len(hops):
+        raise typer.BadParameter(f"{layers}, but --fanouts names {len(hops)} hops: one a layer", param_hint="--layers")
+    options = TrainOptions(
+        model=model,
+        hidden=hidden,
+        dropout=dropout,
+        feature=feature,
+        fanouts=hops,
+        eval_fanouts=None if eval_fanouts is None else _numbers(eval_fanouts, "--eval-fanouts"),
+        batch_size=batch_size,
+        epochs=epochs,
+        lr=lr,
+        weight_decay=weight_decay,
+        patience=patience,
+        seed=seed,
+        memory=memory,
+        prefetch=prefetch,
+        num_threads=threads,
+        device=device,
+    )
+    with progress(quiet=json) as observer:
+        result = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer).fit(resume=resume)
+    if report is not None and result.epochs:
+        result.write_report(report)
+    if json:
+        terminal.print_json(result.to_dict() | {"report": report})
+    else:
+        _print_result(result, report)
+    if result.stopped == "interrupted":
+        _say_how_to_resume(checkpoint)
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def require_torch() -> None:
+    """Raise ImportError, with the command that helps, when torch is missing."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError("training needs torch: pip install 'graphzero[torch]'") from error
+
+
+def _print_result(result: TrainResult, report: Path | None) -> None:
+    how = {"finished": "all epochs done", "patience": "no better epoch for a while", "interrupted": "interrupted"}
+    facts: list[tuple[str, object]] = []
+    if result.test_accuracy is not None:
+        facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
+    if result.epochs:
+        facts.append(("validation accuracy", f"{result.val_accuracy:.2%} in epoch {result.best_epoch + 1}"))
+        facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
+    facts += [
+        ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, all of the process"),
+        ("took", terminal.duration(result.seconds)),
+    ]
+    if result.checkpoint is not None:
+        facts.append(("checkpoint", result.checkpoint))
+    if report is not None and result.epochs:
+        facts.append(("report", report))
+    terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
+
+
+def _say_how_to_resume(checkpoint: Path | None) -> None:
+    if checkpoint is None:
+        terminal.errors.print("Nothing was saved: give --checkpoint PATH next time, and --resume goes on from there.")
+        return
+    again = shlex.join(["graphzero", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
+    terminal.errors.print(f"Saved to {checkpoint}. To go on:\n  {again}", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def progress(quiet: bool = False) -> Iterator[Observer]:
+    """Yield an observer that prints a line an epoch and, on a terminal, shows a bar for the batches."""
+    from graphzero.train import EpochRecord, Observer
+
+    if quiet:
+        yield Observer()
+        return
+
+    class Lines(Observer):
+        def epoch(self, record: EpochRecord, best: bool) -> None:
+            terminal.console.print(
+                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  train {record.train_accuracy:6.2%}  "
+                f"validation {record.val_accuracy:6.2%}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
+                f"{record.seeds_per_second:>8,.0f} seeds/s  waiting for: {record.bottleneck}",
+                soft_wrap=True,
+            )
+
+    if not terminal.errors.is_terminal:
+        yield Lines()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=terminal.errors, expand=True, transient=True) as bars:
+        task = bars.add_task("starting", total=None)
+
+        class Bars(Lines):
+            def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
+                text = f"epoch {epoch + 1}  loss {loss:.3f}  {seeds_per_second:,.0f} seeds/s"
+                bars.update(task, description=text, completed=done, total=total)
+
+            def evaluating(self, split: str, done: int, total: int) -> None:
+                bars.update(task, description=split, completed=done, total=total)
+
+        yield Bars()

@@ -1,0 +1,29 @@
+"""Training: models that are fast on sampled batches, and a trainer that stops and resumes exactly.
+
+Needs torch (`pip install graphzero[torch]`); importing `graphzero` alone does not.
+"""
+
+from __future__ import annotations
+
+from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from .models import GCN, GraphSAGE, SampledModel, make_model
+from .monitor import MemoryMonitor
+from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
+from .trainer import Trainer
+
+__all__ = [
+    "GCN",
+    "Checkpoint",
+    "EpochRecord",
+    "GraphSAGE",
+    "MemoryMonitor",
+    "Observer",
+    "SampledModel",
+    "TrainOptions",
+    "TrainResult",
+    "Trainer",
+    "TrainingData",
+    "load_checkpoint",
+    "make_model",
+    "save_checkpoint",
+]

@@ -1,0 +1,80 @@
+"""Checkpoints: named arrays and a JSON note in one `.npz`, written atomically and read without unpickling anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import FormatError
+
+__all__ = ["Checkpoint", "load_checkpoint", "save_checkpoint"]
+
+VERSION = 1
+_NOTE = "graphzero.json"
+
+
+@dataclass
+class Checkpoint:
+    """What a run needs to go on: tensors by name, and a note of plain JSON values."""
+
+    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    note: dict[str, Any] = field(default_factory=dict)
+
+    def under(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """The arrays whose names start with `prefix.`, without it."""
+        return {k[len(prefix) + 1 :]: v for k, v in self.arrays.items() if k.startswith(prefix + ".")}
+
+
+def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    """Write to a temporary beside `path`, flush, rename: a kill leaves the old checkpoint or the new one."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    note = json.dumps({"version": VERSION, **checkpoint.note}).encode()
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **{_NOTE: np.frombuffer(note, dtype=np.uint8)}, **checkpoint.arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync_directory(target.parent)
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint. Raises FormatError when the file is not one; nothing in it is ever executed."""
+    name = os.fspath(path)
+    try:
+        with np.load(name, allow_pickle=False) as file:
+            if _NOTE not in file.files:
+                raise FormatError(f"{name}: no {_NOTE} inside, expected a checkpoint that `graphzero train` wrote")
+            note = json.loads(bytes(file[_NOTE]))
+            arrays = {k: file[k] for k in file.files if k != _NOTE}
+    except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{name}: not a readable checkpoint ({error})") from error
+    if note.get("version") != VERSION:
+        raise FormatError(f"{name}: checkpoint version {note.get('version')!r}, expected {VERSION}")
+    return Checkpoint(arrays, note)
+
+
+def _sync_directory(folder: Path) -> None:
+    # rename alone is not durable; Windows has no directory handles to flush
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,156 @@
+"""GraphSAGE and GCN in plain torch, for sampled batches and for whole graphs, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .neighbourhood import Neighbourhood, layers_of
+
+__all__ = ["GCN", "Aggregation", "GraphSAGE", "SampledModel", "make_model"]
+
+Aggregation = Literal["mean", "sum", "gcn"]
+
+
+class SampledModel(nn.Module):
+    """A stack of layers, each of which hears from the neighbours and combines that with what the node was.
+
+    Subclasses say how to hear (`aggregation`) and how to combine (`combine`). The split lets one model run over
+    sampled batches, over a graph in RAM, and layer by layer over files (`gz.inference`).
+    """
+
+    aggregation: ClassVar[Aggregation] = "mean"
+
+    def __init__(self, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5) -> None:
+        """Make a stack from `in_dim` features to `out_dim` outputs, `hidden` wide in between."""
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers is {num_layers}, expected at least 1")
+        self.dims = [in_dim, *[hidden] * (num_layers - 1), out_dim]
+        self.dropout = dropout
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers, and so how many hops a batch must have."""
+        return len(self.dims) - 1
+
+    def combine(self, layer: int, own: Tensor, heard: Tensor) -> Tensor:
+        """Return the rows after `layer`, from the rows before it and what was heard from the neighbours."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        num_sampled_nodes: Sequence[int] | None = None,
+        num_sampled_edges: Sequence[int] | None = None,
+        degree: Tensor | None = None,
+    ) -> Tensor:
+        """Return one row a seed when the hop counts of a sampled batch are given, else one row a node.
+
+        `edge_index[0]` sends to `edge_index[1]`. `degree` is each node's degree in the whole graph; GCN uses it to
+        estimate without bias what the full neighbourhood would say.
+        """
+        if num_sampled_nodes is None or num_sampled_edges is None:
+            parts = [Neighbourhood.from_edges(edge_index, x.shape[0])] * self.num_layers
+        else:
+            if len(num_sampled_edges) != self.num_layers:
+                raise ValueError(f"the batch has {len(num_sampled_edges)} hops, the model {self.num_layers} layers")
+            whole = Neighbourhood.from_edges(edge_index, x.shape[0], sum(num_sampled_nodes[:-1]))
+            parts = layers_of(whole, num_sampled_nodes, num_sampled_edges)
+        if not x.is_floating_point():
+            x = x.float()
+        scale = gcn_scale(parts[0], degree, x.dtype) if self.aggregation == "gcn" else None
+        for layer, part in enumerate(parts):
+            x = x[: part.num_sources]
+            own = x[: part.num_targets]
+            x = self.combine(layer, own, _hear(self.aggregation, part, x, scale, degree))
+        return x
+
+    def between(self, layer: int, x: Tensor) -> Tensor:
+        """Apply ReLU and dropout, except after the last layer."""
+        if layer + 1 == self.num_layers:
+            return x
+        return functional.dropout(functional.relu(x, inplace=True), self.dropout, self.training)
+
+
+class GraphSAGE(SampledModel):
+    """GraphSAGE with mean aggregation: a node is a mix of itself and of its neighbours' average.
+
+    >>> model = GraphSAGE(8, 16, 3)
+    >>> model(torch.randn(4, 8), torch.tensor([[1, 2, 3], [0, 0, 1]])).shape
+    torch.Size([4, 3])
+    """
+
+    aggregation: ClassVar[Aggregation] = "mean"
+
+    def __init__(self, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5) -> None:
+        """Make the layers; the weights start as torch.nn.Linear's do."""
+        super().__init__(in_dim, hidden, out_dim, num_layers, dropout)
+        pairs = list(zip(self.dims, self.dims[1:], strict=False))
+        self.neighbours = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        self.own = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
+
+    def combine(self, layer: int, own: Tensor, heard: Tensor) -> Tensor:
+        """Add the two linear maps."""
+        out: Tensor = self.neighbours[layer](heard) + self.own[layer](own)
+        return self.between(layer, out)
+
+
+class GCN(SampledModel):
+    """The graph convolution of Kipf and Welling: symmetric normalisation by degree, with self-loops.
+
+    >>> model = GCN(8, 16, 3)
+    >>> model(torch.randn(4, 8), torch.tensor([[1, 2, 3], [0, 0, 1]])).shape
+    torch.Size([4, 3])
+    """
+
+    aggregation: ClassVar[Aggregation] = "gcn"
+
+    def __init__(self, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5) -> None:
+        """Make the layers; the weights start as the paper's do (Glorot)."""
+        super().__init__(in_dim, hidden, out_dim, num_layers, dropout)
+        self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in zip(self.dims, self.dims[1:], strict=False))
+        for linear in self.linear:
+            assert isinstance(linear, nn.Linear)
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def combine(self, layer: int, own: Tensor, heard: Tensor) -> Tensor:
+        """Apply the linear map: what was heard includes the node itself."""
+        out: Tensor = self.linear[layer](heard)
+        return self.between(layer, out)
+
+
+def make_model(
+    name: str, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5
+) -> SampledModel:
+    """Make a model by name: "sage" or "gcn"."""
+    kinds: dict[str, type[SampledModel]] = {"sage": GraphSAGE, "gcn": GCN}
+    if name not in kinds:
+        raise ValueError(f"model is {name!r}, expected one of {', '.join(map(repr, kinds))}")
+    return kinds[name](in_dim, hidden, out_dim, num_layers, dropout)
+
+
+def gcn_scale(part: Neighbourhood, degree: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """1 / sqrt(degree + 1) for every node of a batch; the degree within the batch when the graph's is not given."""
+    if degree is None:
+        degree = functional.pad(part.counts, (0, part.num_sources - part.num_targets))
+    return (degree.to(dtype) + 1).rsqrt().unsqueeze(1)
+
+
+def _hear(how: Aggregation, part: Neighbourhood, x: Tensor, scale: Tensor | None, degree: Tensor | None) -> Tensor:
+    if how == "mean":
+        return part.mean(x)
+    if how == "sum":
+        return part.sum(x)
+    assert scale is not None
+    near = scale[: part.num_targets]
+    total = part.sum(x * scale[: part.num_sources])
+    if degree is not None:  # a sample of k out of d neighbours stands for all d
+        total = total * (degree[: part.num_targets] / part.counts.clamp(min=1)).to(x.dtype).unsqueeze(1)
+    return near * total + near * near * x[: part.num_targets]

@@ -1,0 +1,191 @@
+"""What a training run is asked for, and what it leaves behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from .._sizes import parse_size
+from .monitor import MemorySample
+
+if TYPE_CHECKING:
+    from ..features import FeatureStore
+    from ..graph import Graph
+    from .models import SampledModel
+
+__all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
+
+Stopped = Literal["finished", "patience", "interrupted"]
+
+
+class TrainingData(Protocol):
+    """What training needs; `gz.Dataset` has it."""
+
+    @property
+    def graph(self) -> Graph:
+        """The topology."""
+
+    @property
+    def features(self) -> Mapping[str, FeatureStore]:
+        """Node features by name."""
+
+    @property
+    def labels(self) -> Any:
+        """A class for each node, negative where unknown."""
+
+    @property
+    def splits(self) -> Mapping[str, Any]:
+        """Node ids under "train", "valid" (or "val") and, if there is one, "test"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """The run in full: two runs with equal options and equal data give equal results.
+
+    `fanouts` has a number for each layer, nearest hop first; `eval_fanouts` the same for validation and test (the same
+    as `fanouts` when None, -1 for all neighbours). `memory` bounds what the loaders hold. `patience` stops the run
+    when the validation accuracy has not risen for so many epochs. `device` None is the GPU where there is one.
+
+    >>> TrainOptions(fanouts=[15, 10, 5]).layers
+    3
+    """
+
+    model: str = "sage"
+    hidden: int = 128
+    fanouts: Sequence[int] = (15, 10)
+    eval_fanouts: Sequence[int] | None = None
+    dropout: float = 0.5
+    batch_size: int = 1024
+    epochs: int = 10
+    lr: float = 0.003
+    weight_decay: float = 0.0
+    patience: int | None = None
+    memory: int | str = "1GB"
+    prefetch: int = 4
+    num_threads: int | None = None
+    device: str | None = None
+    feature: str = "x"
+    direction: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be trained, before anything is opened."""
+        for name, least in (("hidden", 1), ("batch_size", 1), ("epochs", 1), ("prefetch", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected at least {least}")
+        if not self.fanouts:
+            raise ValueError("fanouts is empty, expected a number for each layer, such as [15, 10]")
+        if self.eval_fanouts is not None and len(self.eval_fanouts) != len(self.fanouts):
+            raise ValueError(f"eval_fanouts has {len(self.eval_fanouts)} numbers, fanouts {len(self.fanouts)}")
+        for fanout in [*self.fanouts, *(self.eval_fanouts or ())]:
+            if fanout == 0 or fanout < -1:
+                raise ValueError(f"fanouts hold {fanout}, expected a positive number or -1 for all neighbours")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}, expected 0 <= dropout < 1")
+        if not self.lr > 0:
+            raise ValueError(f"lr is {self.lr}, expected more than 0")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
+        parse_size(self.memory)
+
+    @property
+    def layers(self) -> int:
+        """How many layers the model has: one a hop."""
+        return len(self.fanouts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options as JSON values."""
+        values = dataclasses.asdict(self)
+        return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
+
+    def defining(self) -> dict[str, Any]:
+        """The options that a resumed run must share with the first; the others may change between the two."""
+        free = {"epochs", "patience", "memory", "prefetch", "num_threads", "device"}
+        return {k: v for k, v in self.to_dict().items() if k not in free}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord:
+    """One epoch: how well, how fast, and where the time went."""
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    val_accuracy: float
+    batches: int
+    seeds: int
+    seconds: float
+    eval_seconds: float
+    stages: dict[str, float]
+    bytes_read: int
+    bytes_useful: int
+    hit_rate: float
+    bottleneck: str
+
+    @property
+    def seeds_per_second(self) -> float:
+        """Training nodes a second, evaluation not counted."""
+        return self.seeds / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(kw_only=True)
+class TrainResult:
+    """What came of a run. `model` has the weights of the best epoch."""
+
+    model: SampledModel = field(repr=False)
+    options: TrainOptions
+    epochs: list[EpochRecord]
+    best_epoch: int
+    val_accuracy: float
+    test_accuracy: float | None
+    stopped: Stopped
+    seconds: float
+    peak_anonymous: int
+    data: dict[str, Any]
+    checkpoint: str | None = None
+    memory: list[MemorySample] = field(default_factory=list, repr=False)
+    progress: list[tuple[float, int]] = field(default_factory=list, repr=False)
+
+    @property
+    def seeds_per_second(self) -> float:
+        """Training nodes a second over the whole run, evaluation not counted."""
+        seconds = sum(e.seconds for e in self.epochs)
+        return sum(e.seeds for e in self.epochs) / seconds if seconds > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values, without the weights and the samples over time."""
+        return {
+            "options": self.options.to_dict(),
+            "data": self.data,
+            "epochs": [{**dataclasses.asdict(e), "seeds_per_second": e.seeds_per_second} for e in self.epochs],
+            "best_epoch": self.best_epoch,
+            "val_accuracy": self.val_accuracy,
+            "test_accuracy": self.test_accuracy,
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+            "seeds_per_second": self.seeds_per_second,
+            "peak_anonymous": self.peak_anonymous,
+            "checkpoint": self.checkpoint,
+        }
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Write the run as one self-contained HTML page with plots (needs `graphzero[report]`)."""
+        from .report import write_report
+
+        write_report(self, path)
+
+
+class Observer:
+    """Told what happens, as it happens: subclass it to show progress or to log."""
+
+    def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
+        """Called when a training batch is done."""
+
+    def evaluating(self, split: str, done: int, total: int) -> None:
+        """Called when a batch of an evaluation is done."""
+
+    def epoch(self, record: EpochRecord, best: bool) -> None:
+        """Called when an epoch is done and evaluated."""

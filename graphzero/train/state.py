@@ -1,0 +1,170 @@
+"""A run in the middle: weights, optimiser, random numbers, counters; to a checkpoint and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import FormatError
+from ..loader import NeighborLoader
+from .checkpoint import Checkpoint
+from .models import SampledModel
+from .records import EpochRecord, TrainOptions
+
+__all__ = ["RunState", "Tally", "pack", "restore"]
+
+
+@dataclasses.dataclass
+class Tally:
+    """Sums over the epoch in hand."""
+
+    loss: float = 0.0
+    correct: int = 0
+    seeds: int = 0
+    batches: int = 0
+    wait_seconds: float = 0.0
+    compute_seconds: float = 0.0
+
+    def add(self, loss: float, correct: int, seeds: int) -> None:
+        """Count one batch."""
+        self.loss += loss * seeds
+        self.correct += correct
+        self.seeds += seeds
+        self.batches += 1
+
+    def add_time(self, waited: float, computed: float) -> None:
+        """Count the time of one batch: waiting for it, and training on it."""
+        self.wait_seconds += waited
+        self.compute_seconds += computed
+
+    @property
+    def seeds_per_second(self) -> float:
+        """Seeds trained a second so far this epoch."""
+        seconds = self.wait_seconds + self.compute_seconds
+        return self.seeds / seconds if seconds > 0 else 0.0
+
+    def record(self, epoch: int, val_accuracy: float, eval_seconds: float, loader: NeighborLoader) -> EpochRecord:
+        """Close the epoch: the sums, and what the loader says of its stages."""
+        stats = loader.stats()
+        return EpochRecord(
+            epoch=epoch,
+            loss=self.loss / max(self.seeds, 1),
+            train_accuracy=self.correct / max(self.seeds, 1),
+            val_accuracy=val_accuracy,
+            batches=self.batches,
+            seeds=self.seeds,
+            seconds=self.wait_seconds + self.compute_seconds,
+            eval_seconds=eval_seconds,
+            stages={
+                "sample": float(stats.sample_seconds),
+                "read": float(stats.read_seconds),
+                "copy": float(stats.copy_seconds),
+                "compute": self.compute_seconds,
+                "wait": self.wait_seconds,
+            },
+            bytes_read=int(stats.bytes_read),
+            bytes_useful=int(stats.bytes_useful),
+            hit_rate=float(stats.hit_rate),
+            bottleneck=str(stats.bottleneck),
+        )
+
+
+class RunState:
+    """All that changes while a run goes on."""
+
+    def __init__(self, model: SampledModel, optimizer: torch.optim.Optimizer) -> None:
+        """Begin at the first batch of the first epoch."""
+        self.model = model
+        self.optimizer = optimizer
+        self.epoch = 0
+        self.tally = Tally()
+        self.records: list[EpochRecord] = []
+        self.best_epoch = -1
+        self.best_accuracy = 0.0
+        self.best_weights: dict[str, Tensor] | None = None
+        self.progress: list[tuple[float, int]] = [(0.0, 0)]
+        self._seeds = 0
+        self._before = 0.0  # seconds of earlier runs
+        self._begin = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, with the parts before it was resumed."""
+        return self._before + time.perf_counter() - self._begin
+
+    def mark(self, seeds: int) -> None:
+        """Note the progress, at most four times a second."""
+        self._seeds += seeds
+        now = time.perf_counter() - self._begin
+        if now - self.progress[-1][0] >= 0.25:
+            self.progress.append((now, self._seeds))
+
+    def close_epoch(self, record: EpochRecord) -> None:
+        """Take in a finished epoch; keep its weights when it is the best so far."""
+        self.records.append(record)
+        if self.best_weights is None or record.val_accuracy > self.best_accuracy:
+            self.best_epoch, self.best_accuracy = record.epoch, record.val_accuracy
+            self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+        self.epoch += 1
+        self.tally = Tally()
+
+
+def pack(run: RunState, options: TrainOptions) -> Checkpoint:
+    """The run as named arrays and JSON."""
+    state = run.optimizer.state_dict()
+    arrays = {f"model.{k}": _array(v) for k, v in run.model.state_dict().items()}
+    arrays |= {f"best.{k}": _array(v) for k, v in (run.best_weights or {}).items()}
+    for index, values in state["state"].items():
+        arrays |= {f"optimizer.{index}.{k}": _array(v) for k, v in values.items()}
+    arrays["random.cpu"] = _array(torch.get_rng_state())
+    device = next(run.model.parameters()).device
+    if device.type == "cuda":
+        arrays["random.cuda"] = _array(torch.cuda.get_rng_state(device))
+    note = {
+        "options": options.defining(),
+        "epoch": run.epoch,
+        "tally": dataclasses.asdict(run.tally),
+        "records": [dataclasses.asdict(r) for r in run.records],
+        "best_epoch": run.best_epoch,
+        "best_accuracy": run.best_accuracy,
+        "seconds": run.seconds,
+    }
+    return Checkpoint(arrays, note)
+
+
+def restore(run: RunState, saved: Checkpoint, path: str) -> None:
+    """Put the run where `saved` was; FormatError when the checkpoint does not fit the model."""
+    device = next(run.model.parameters()).device
+    try:
+        _load_weights(run.model, saved.under("model"))
+        best = {k: torch.from_numpy(v.copy()).to(device) for k, v in saved.under("best").items()}
+        run.best_weights = best or None
+        optimizer: dict[int, dict[str, Tensor]] = {}
+        for name, value in saved.under("optimizer").items():
+            index, key = name.split(".", 1)
+            optimizer.setdefault(int(index), {})[key] = torch.from_numpy(value.copy())
+        run.optimizer.load_state_dict({"state": optimizer, "param_groups": run.optimizer.state_dict()["param_groups"]})
+        torch.set_rng_state(torch.from_numpy(saved.arrays["random.cpu"].copy()))
+        if device.type == "cuda" and "random.cuda" in saved.arrays:
+            torch.cuda.set_rng_state(torch.from_numpy(saved.arrays["random.cuda"].copy()), device)
+        note = saved.note
+        run.epoch = int(note["epoch"])
+        run.tally = Tally(**note["tally"])
+        run.records = [EpochRecord(**r) for r in note["records"]]
+        run.best_epoch, run.best_accuracy = int(note["best_epoch"]), float(note["best_accuracy"])
+        run._before = float(note["seconds"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise FormatError(f"{path}: the checkpoint does not fit this model: {error}") from error
+
+
+def _load_weights(model: SampledModel, arrays: dict[str, Any]) -> None:
+    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
+
+
+def _array(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)

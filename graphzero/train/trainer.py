@@ -1,0 +1,309 @@
+"""The training loop: batches from the loader, a model, and a run that can be stopped and taken up again exactly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._ids import as_ids
+from .._sizes import format_size, parse_size
+from ..errors import BudgetError, GraphZeroError
+from ..loader import NeighborLoader
+from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from .models import SampledModel, make_model
+from .monitor import MemoryMonitor
+from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
+from .state import RunState, pack, restore
+
+__all__ = ["Trainer"]
+
+# Validation runs between epochs while the training loader keeps its cache: it gets a third of the budget.
+_EVAL_SHARE = 3
+_WIDENED = ("float16", "bfloat16", "int8")
+
+
+class Trainer:
+    """Trains a model on a dataset within a memory budget.
+
+    Stopping with Ctrl-C ends after the batch in hand; with `checkpoint` given, the run is saved after every epoch and
+    then too, and `fit(resume=True)` goes on as if nothing had happened: same batches, same weights.
+
+    >>> from graphzero.train import Trainer, TrainOptions
+    >>> run = Trainer(gz.Dataset("data"), TrainOptions(fanouts=[15, 10], memory="2GB"))  # doctest: +SKIP
+    >>> run.fit().test_accuracy  # doctest: +SKIP
+    0.83
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        options: TrainOptions | None = None,
+        *,
+        model: SampledModel | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        """Check that the data can be trained on; nothing is read yet. `model` overrides `options.model`."""
+        self.data = data
+        self.options = options if options is not None else TrainOptions()
+        self.observer = observer if observer is not None else Observer()
+        self.checkpoint = os.fspath(checkpoint) if checkpoint is not None else None
+        self.device = _device(self.options.device)
+        if self.options.feature not in data.features:
+            known = ", ".join(map(repr, data.features))
+            raise KeyError(f"no feature {self.options.feature!r} in the dataset, it has {known}")
+        self._valid = "val" if "val" in data.splits and "valid" not in data.splits else "valid"
+        for split in ("train", self._valid):
+            if split not in data.splits or len(data.splits[split]) == 0:
+                raise ValueError(f"the dataset has no {split!r} split, which training needs")
+        self.features = data.features[self.options.feature]
+        self.labels = torch.from_numpy(np.asarray(data.labels, dtype=np.int64).reshape(-1))
+        self.num_classes = self._count_classes()
+        self._given_model = model
+        self._memory = parse_size(self.options.memory)
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    def fit(self, *, resume: bool = False) -> TrainResult:
+        """Train until the epochs are done, the validation accuracy stops rising, or Ctrl-C.
+
+        `resume` takes up the checkpoint where there is one, and starts afresh where there is none.
+        """
+        cuda = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
+            torch.manual_seed(self.options.seed)
+            run = self._start(resume)
+            loader, validation = self.loader("train"), self.loader(self._valid)
+            self._check_budget(validation)
+            stopped = self._epochs(run, loader, validation, stop)
+            test_accuracy = self._finish(run, stopped, stop)
+        return TrainResult(
+            model=run.model,
+            options=self.options,
+            epochs=run.records,
+            best_epoch=run.best_epoch,
+            val_accuracy=run.best_accuracy,
+            test_accuracy=test_accuracy,
+            stopped=stopped,
+            seconds=run.seconds,
+            peak_anonymous=monitor.peak_anonymous,
+            data=self._describe(),
+            checkpoint=self.checkpoint,
+            memory=monitor.samples,
+            progress=run.progress,
+        )
+
+    def _epochs(
+        self, run: RunState, loader: NeighborLoader, validation: NeighborLoader, stop: threading.Event
+    ) -> Stopped:
+        while run.epoch < self.options.epochs:
+            if self._patience_spent(run):
+                return "patience"
+            accuracy = None
+            if self._train_epoch(run, loader, stop):
+                begin = time.perf_counter()
+                accuracy = self._accuracy(run.model, validation, "validation", stop)
+            if accuracy is None:
+                self._save(run)
+                return "interrupted"
+            record = run.tally.record(run.epoch, accuracy, time.perf_counter() - begin, loader)
+            run.close_epoch(record)
+            self._save(run)
+            self.observer.epoch(record, best=run.best_epoch == record.epoch)
+        return "finished"
+
+    def _train_epoch(self, run: RunState, loader: NeighborLoader, stop: threading.Event) -> bool:
+        """Train over one epoch, or what is left of it; False when asked to stop before its end."""
+        model, tally, options = run.model, run.tally, self.options
+        model.train()
+        loader.set_epoch(run.epoch)
+        done = tally.batches
+        if done == len(loader):  # stopped in the evaluation that followed
+            return True
+        begin = time.perf_counter()
+        for number, batch in enumerate(loader):
+            if number < done:  # trained before the run was stopped
+                continue
+            waited = time.perf_counter()
+            run.optimizer.zero_grad(set_to_none=True)
+            out = self._forward(model, batch)
+            loss = functional.cross_entropy(out, batch.y)
+            loss.backward()  # type: ignore[no-untyped-call]
+            run.optimizer.step()
+            value = float(loss.detach())
+            if not np.isfinite(value):
+                raise GraphZeroError(
+                    f"the loss is {value} at epoch {run.epoch}, batch {number}: lower lr (now {options.lr}) or look at "
+                    f"the features of the seeds {batch.n_id[:3].tolist()}..."
+                )
+            now = time.perf_counter()
+            tally.add(value, int((out.detach().argmax(1) == batch.y).sum()), batch.batch_size)
+            tally.add_time(waited - begin, now - waited)
+            begin = now
+            run.mark(batch.batch_size)
+            self.observer.batch(run.epoch, number + 1, len(loader), value, tally.seeds_per_second)
+            if stop.is_set():
+                return False
+        return True
+
+    def _accuracy(self, model: SampledModel, loader: NeighborLoader, split: str, stop: threading.Event) -> float | None:
+        """The share of right answers; None when asked to stop before it is known."""
+        model.eval()
+        loader.set_epoch(0)  # the same neighbours every time, so that epochs can be compared
+        correct = seen = 0
+        with torch.no_grad():
+            for number, batch in enumerate(loader):
+                correct += int((self._forward(model, batch).argmax(1) == batch.y).sum())
+                seen += batch.batch_size
+                self.observer.evaluating(split, number + 1, len(loader))
+                if stop.is_set():
+                    return None
+        return correct / max(seen, 1)
+
+    def _forward(self, model: SampledModel, batch: Any) -> Tensor:
+        degree = None
+        if model.aggregation == "gcn":
+            degrees = self.data.graph.degrees(batch.n_id, direction=self.options.direction)
+            degree = torch.from_numpy(degrees).to(self.device)
+        out: Tensor = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
+        return out[: batch.batch_size]
+
+    # -- its beginning and its end ------------------------------------------------------------------------------------
+
+    def _start(self, resume: bool) -> RunState:
+        options = self.options
+        model = self._given_model
+        if model is None:
+            width = self.features.feature_dim
+            model = make_model(options.model, width, options.hidden, self.num_classes, options.layers, options.dropout)
+        if model.num_layers != options.layers:
+            raise ValueError(f"the model has {model.num_layers} layers, fanouts name {options.layers} hops")
+        model = model.to(self.device)
+        optimizer = torch.optim.Adam(model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
+        run = RunState(model, optimizer)
+        if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
+            saved = load_checkpoint(self.checkpoint)
+            self._refuse_other_run(saved)
+            restore(run, saved, self.checkpoint)
+        return run
+
+    def _count_classes(self) -> int:
+        """The number of classes, once every label that training and evaluation will meet has been looked at."""
+        least, most = 0, -1
+        for split in ("train", self._valid, "test"):
+            if split in self.data.splits and len(self.data.splits[split]):
+                known = self.labels[torch.from_numpy(as_ids(self.data.splits[split], split))]
+                least, most = min(least, int(known.min())), max(most, int(known.max()))
+        if least < 0:
+            raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
+        classes = max(int(getattr(self.data, "num_classes", 0)), most + 1)
+        if classes < 2:
+            raise ValueError(f"the labels tell {classes} classes apart, expected at least 2")
+        return classes
+
+    def _refuse_other_run(self, saved: Checkpoint) -> None:
+        then, now = saved.note.get("options", {}), self.options.defining()
+        for name, value in now.items():
+            if then.get(name) != value:
+                raise ValueError(
+                    f"{self.checkpoint}: the checkpoint has {name}={then.get(name)!r}, this run {value!r}: "
+                    f"give the same options to resume, or another checkpoint path to start afresh"
+                )
+
+    def _save(self, run: RunState) -> None:
+        if self.checkpoint is not None:
+            save_checkpoint(self.checkpoint, pack(run, self.options))
+
+    def _finish(self, run: RunState, stopped: Stopped, stop: threading.Event) -> float | None:
+        if run.best_weights is not None:
+            run.model.load_state_dict(run.best_weights)
+        if stopped == "interrupted" or "test" not in self.data.splits or len(self.data.splits["test"]) == 0:
+            return None
+        return self._accuracy(run.model, self.loader("test"), "test", stop)
+
+    def _check_budget(self, validation: NeighborLoader) -> None:
+        """Divide validation's share now: after the first epoch would be late to say that it does not do."""
+        try:
+            validation._ready_plan()
+        except BudgetError as error:
+            raise BudgetError(
+                f"validation gets a third of memory={format_size(self._memory)}, which does not do: {error}"
+            ) from error
+
+    def _patience_spent(self, run: RunState) -> bool:
+        patience = self.options.patience
+        return patience is not None and run.best_epoch >= 0 and run.epoch - 1 - run.best_epoch >= patience
+
+    def loader(self, split: str) -> NeighborLoader:
+        """The batches of a split: shuffled for training, in order for evaluation."""
+        options = self.options
+        training = split == "train"
+        share = self._memory // _EVAL_SHARE
+        return NeighborLoader(
+            self.data.graph,
+            self.features,
+            fanouts=list(options.fanouts if training else options.eval_fanouts or options.fanouts),
+            seeds=self.data.splits[split],
+            labels=self.labels,
+            batch_size=options.batch_size,
+            shuffle=training,
+            seed=options.seed,
+            memory=self._memory - share if training else share,
+            prefetch=options.prefetch,
+            num_threads=options.num_threads,
+            device=None if self.device.type == "cpu" else self.device,
+            dtype="float32" if self.features.dtype_name in _WIDENED else None,
+            direction=options.direction,
+        )
+
+    def _describe(self) -> dict[str, Any]:
+        graph, store = self.data.graph, self.features
+        return {
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "features": list(store.shape),
+            "dtype": store.dtype_name,
+            "classes": self.num_classes,
+            "topology_bytes": graph.info["file_bytes"],
+            "feature_bytes": store.info["file_bytes"],
+            "budget": format_size(self._memory),
+            "train_seeds": len(self.data.splits["train"]),
+        }
+
+
+def _device(name: str | None) -> torch.device:
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+@contextmanager
+def _stop_flag() -> Iterator[threading.Event]:
+    """A flag that the first Ctrl-C sets, so that a batch is never cut in two; the second one interrupts at once."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if flag.is_set():
+            raise KeyboardInterrupt
+        flag.set()
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield flag
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,200 @@
+"""The trainer: it learns, it repeats, and a run that was stopped ends as one that was not."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import graphzero as gz  # noqa: E402
+from graphzero.train import Observer, Trainer, TrainOptions, TrainResult  # noqa: E402
+
+OPTIONS = TrainOptions(
+    hidden=16, fanouts=[4, 3], batch_size=64, epochs=3, lr=0.01, memory="128MB", device="cpu", seed=5
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tiny batches gain nothing from more, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
+    folder = tmp_path_factory.mktemp("train") / "data"
+    splits = {"train": 0.3, "valid": 0.1, "test": 0.1}
+    return gz.synthesize(folder, nodes=1500, edges=12_000, dim=12, classes=4, seed=1, splits=splits)
+
+
+@pytest.fixture(scope="module")
+def reference(data: gz.Dataset) -> TrainResult:
+    return Trainer(data, OPTIONS).fit()
+
+
+class StopAt(Observer):
+    """Presses Ctrl-C when a batch is done."""
+
+    def __init__(self, epoch: int | str, batch: int) -> None:
+        self.at = (epoch, batch)
+        self.evaluations = 0
+
+    def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
+        if (epoch, done) == self.at:
+            signal.raise_signal(signal.SIGINT)
+
+    def evaluating(self, split: str, done: int, total: int) -> None:
+        self.evaluations += 1
+        if ("validation", self.evaluations) == self.at:
+            signal.raise_signal(signal.SIGINT)
+
+
+def weights(result: TrainResult) -> dict[str, Any]:
+    return {k: v.numpy() for k, v in result.model.state_dict().items()}
+
+
+def outcome(result: TrainResult) -> list[tuple[float, float, float, int]]:
+    return [(e.loss, e.train_accuracy, e.val_accuracy, e.seeds) for e in result.epochs]
+
+
+def assert_same(a: TrainResult, b: TrainResult) -> None:
+    assert outcome(a) == outcome(b)
+    assert a.best_epoch == b.best_epoch
+    assert a.test_accuracy == b.test_accuracy
+    for name, value in weights(a).items():
+        np.testing.assert_array_equal(value, weights(b)[name])
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn"])
+def test_it_learns(data: gz.Dataset, model: str) -> None:
+    result = Trainer(data, dataclasses.replace(OPTIONS, model=model, epochs=6)).fit()
+    assert result.test_accuracy is not None
+    assert result.test_accuracy > 0.6  # four classes
+    assert result.epochs[-1].loss < result.epochs[0].loss
+    assert result.stopped == "finished"
+    assert result.val_accuracy == max(e.val_accuracy for e in result.epochs)
+    assert result.peak_anonymous > 0
+
+
+def test_it_repeats_for_any_threads_and_budget(data: gz.Dataset, reference: TrainResult) -> None:
+    other = dataclasses.replace(OPTIONS, num_threads=1, prefetch=1, memory="200MB")
+    assert_same(Trainer(data, other).fit(), reference)
+
+
+def test_another_seed_is_another_run(data: gz.Dataset, reference: TrainResult) -> None:
+    assert outcome(Trainer(data, dataclasses.replace(OPTIONS, seed=6)).fit()) != outcome(reference)
+
+
+def test_torchs_random_numbers_are_left_alone(data: gz.Dataset) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=1)).fit()
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize(("epoch", "batch"), [(0, 1), (1, 3), (1, 8), (2, 8), ("validation", 4)])
+def test_stopped_and_resumed_is_as_if_never_stopped(
+    data: gz.Dataset, reference: TrainResult, tmp_path: Path, epoch: int | str, batch: int
+) -> None:
+    path = tmp_path / "run.npz"
+    first = Trainer(data, OPTIONS, checkpoint=path, observer=StopAt(epoch, batch)).fit()
+    assert first.stopped == "interrupted"
+    assert first.test_accuracy is None
+    assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(resume=True), reference)
+
+
+def test_more_epochs_later_is_the_long_run(data: gz.Dataset, reference: TrainResult, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=1), checkpoint=path).fit()
+    assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(resume=True), reference)
+
+
+def test_without_resume_a_checkpoint_is_written_over(data: gz.Dataset, reference: TrainResult, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=1, seed=9), checkpoint=path).fit()
+    assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(), reference)
+
+
+def test_resume_with_other_options_is_refused(data: gz.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=1), checkpoint=path).fit()
+    with pytest.raises(ValueError, match=r"checkpoint has lr=0\.01, this run 0.5"):
+        Trainer(data, dataclasses.replace(OPTIONS, lr=0.5), checkpoint=path).fit(resume=True)
+
+
+def test_patience_stops_the_run(data: gz.Dataset) -> None:
+    # A step of nothing to speak of: the accuracy cannot rise.
+    result = Trainer(data, dataclasses.replace(OPTIONS, lr=1e-12, epochs=20, patience=2)).fit()
+    assert result.stopped == "patience"
+    assert len(result.epochs) == 3
+    assert result.best_epoch == 0
+
+
+def test_the_handler_of_ctrl_c_is_put_back(data: gz.Dataset) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=1)).fit()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_model_of_ones_own_may_be_trained(data: gz.Dataset) -> None:
+    from graphzero.train import GraphSAGE
+
+    model = GraphSAGE(12, 8, data.num_classes, num_layers=2, dropout=0.0)
+    result = Trainer(data, dataclasses.replace(OPTIONS, epochs=1), model=model).fit()
+    assert result.model is model
+
+
+def parts(data: gz.Dataset, **changes: Any) -> Any:
+    fields = {"graph": data.graph, "features": data.features, "labels": data.labels, "splits": data.splits}
+    return SimpleNamespace(**(fields | changes))
+
+
+def test_data_that_cannot_be_trained_on_is_refused(data: gz.Dataset) -> None:
+    with pytest.raises(ValueError, match="no 'valid' split"):
+        Trainer(parts(data, splits={"train": [0, 1]}), OPTIONS)
+    with pytest.raises(ValueError, match="label -1"):
+        Trainer(parts(data, labels=np.full(1500, -1)), OPTIONS)
+    with pytest.raises(ValueError, match="1 classes"):
+        Trainer(parts(data, labels=np.zeros(1500)), OPTIONS)
+    with pytest.raises(KeyError, match="no feature 'z'"):
+        Trainer(data, dataclasses.replace(OPTIONS, feature="z"))
+
+
+def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
+    with pytest.raises(gz.GraphZeroError, match=r"the loss is nan .* lower lr"):
+        Trainer(data, dataclasses.replace(OPTIONS, lr=1e30, dropout=0.0)).fit()
+
+
+def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
+    with pytest.raises(gz.BudgetError, match=r"a third of memory=10 MB.* raise memory"):
+        Trainer(data, dataclasses.replace(OPTIONS, memory="10MB")).fit()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fanouts": []}, "fanouts is empty"),
+        ({"fanouts": [3, 0]}, "fanouts hold 0"),
+        ({"eval_fanouts": [3]}, "eval_fanouts has 1 numbers"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"patience": 0}, "patience is 0"),
+        ({"memory": "lots"}, "memory is 'lots'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(OPTIONS, **change)

@@ -1,0 +1,83 @@
+"""Checkpoints: what goes in comes out, nothing is unpickled, a fault leaves the old one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import graphzero as gz
+from graphzero.train import Checkpoint, load_checkpoint, save_checkpoint
+
+
+def sample(value: float = 1.0) -> Checkpoint:
+    return Checkpoint({"model.w": np.full((2, 3), value, np.float32), "random.cpu": np.arange(4)}, {"epoch": 2})
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "deep" / "c.npz", sample())
+    back = load_checkpoint(tmp_path / "deep" / "c.npz")
+    assert back.note["epoch"] == 2
+    np.testing.assert_array_equal(back.under("model")["w"], sample().arrays["model.w"])
+    assert os.listdir(tmp_path / "deep") == ["c.npz"]
+
+
+def test_a_failed_write_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c.npz"
+    save_checkpoint(path, sample(1))
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space"):
+        save_checkpoint(path, sample(2))
+    monkeypatch.undo()
+    assert load_checkpoint(path).arrays["model.w"][0, 0] == 1
+    assert os.listdir(tmp_path) == ["c.npz"]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 200, -1])
+def test_a_file_cut_short_is_refused(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "c.npz"
+    save_checkpoint(path, sample())
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(gz.FormatError, match="not a readable checkpoint"):
+        load_checkpoint(path)
+
+
+class Attack:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (os.system, ("touch hacked",))
+
+
+def test_pickles_are_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = tmp_path / "plain.npz"
+    plain.write_bytes(pickle.dumps(Attack()))
+    inside = tmp_path / "inside.npz"
+    with inside.open("wb") as file:
+        np.savez(file, **{"graphzero.json": np.array([Attack()], dtype=object)})
+    for path in (plain, inside):
+        with pytest.raises(gz.FormatError, match="not a readable checkpoint"):
+            load_checkpoint(path)
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_other_archives_and_versions_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", a=np.arange(3))
+    with pytest.raises(gz.FormatError, match=r"no graphzero\.json inside"):
+        load_checkpoint(tmp_path / "other.npz")
+    save_checkpoint(tmp_path / "new.npz", Checkpoint({}, {"version": 99}))
+    with pytest.raises(gz.FormatError, match="version 99, expected 1"):
+        load_checkpoint(tmp_path / "new.npz")
+
+
+def test_a_missing_file_is_an_oserror(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load_checkpoint(tmp_path / "none.npz")

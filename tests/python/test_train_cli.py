@@ -1,0 +1,108 @@
+"""`graphzero train` and `graphzero demo` as people run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner  # noqa: E402
+
+import graphzero as gz  # noqa: E402
+from graphzero.cli.app import app  # noqa: E402
+from graphzero.train import load_checkpoint  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["--hidden", "8", "--fanouts", "3,2", "--batch-size", "64", "--memory", "128MB", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "data"
+    gz.synthesize(path, nodes=1000, edges=5000, dim=8, classes=3, splits={"train": 0.4, "valid": 0.1, "test": 0.1})
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_it_trains_writes_a_report_and_prints_json(folder: Path, tmp_path: Path) -> None:
+    report, saved = tmp_path / "r.html", tmp_path / "c.npz"
+    done = run("train", folder, *SMALL, "--epochs", 2, "--report", report, "--checkpoint", saved, "--json")
+    assert done.exit_code == 0, done.output
+    figures = json.loads(done.stdout)
+    assert len(figures["epochs"]) == 2
+    assert 0 <= figures["test_accuracy"] <= 1
+    assert figures["stopped"] == "finished"
+    assert "<svg" in report.read_text()
+    assert saved.exists()
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "c.npz"
+    command = ["train", folder, *SMALL, "--checkpoint", saved]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphzero", *map(str, command), "--epochs", "100000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("epoch   1")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"--checkpoint {saved} --epochs 100000 --resume" in errors
+    epochs = len(load_checkpoint(saved).note["records"])
+    done = run(*command, "--epochs", epochs + 1, "--resume", "--json")
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)["epochs"]) == epochs + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--resume"], "needs --checkpoint"),
+        (["--fanouts", "3;2"], "such as 15,10"),
+        (["--layers", "3"], "names 2 hops"),
+        (["--model", "gat"], "expected one of 'sage', 'gcn'"),
+        (["--memory", "1MB"], "raise memory"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(folder: Path, arguments: list[str], message: str) -> None:
+    done = run("train", folder, *SMALL, *arguments)
+    assert done.exit_code in (1, 2)
+    assert message in " ".join(done.output.replace("│", " ").split())
+    assert "Traceback" not in done.output
+
+
+def test_the_demo_runs_small_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the runs it starts
+    done = run("demo", "here", "--nodes", 20_000, "--epochs", 1, "--memory", "200MB")
+    assert done.exit_code == 0, done.output
+    for word in ("test accuracy", "peak memory", "everything in RAM", "What next", "rm -r here"):
+        assert word in done.stdout
+    assert (tmp_path / "here" / "report.html").exists()
