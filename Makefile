@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN    := .venv/bin
+# .venv/bin has a compiler of its own where the system has none (.ci/setup).
+export PATH := $(PATH):$(CURDIR)/$(BIN)
 STAMP  := .venv/.ready
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+_shown: list[dict[str, Any]] = []  # what show() printed so far
+
 
 def machine(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
     """What the figures were measured on."""
@@ -64,6 +66,7 @@ def drop_caches() -> None:
 
 def show(title: str, rows: list[tuple[str, str, str]], folder: str | os.PathLike[str] = ".") -> None:
     """Print a table of (what, figure, against)."""
+    _shown.append({"title": title, "rows": rows})
     where = machine(folder)
     print(f"\n{title}")
     print(
@@ -76,9 +79,10 @@ def show(title: str, rows: list[tuple[str, str, str]], folder: str | os.PathLike
 
 
 def save(path: str | None, figures: dict[str, Any], folder: str | os.PathLike[str] = ".") -> None:
-    """Write the figures and the machine as JSON."""
+    """Write the figures, the tables that were shown and the machine as JSON: what benchmarks/table.py reads."""
     if path:
-        Path(path).write_text(json.dumps({"machine": machine(folder), "figures": figures}, indent=2) + "\n")
+        content = {"machine": machine(folder), "figures": figures, "tables": _shown}
+        Path(path).write_text(json.dumps(content, indent=2) + "\n")
 
 
 def _lines(path: str) -> list[str]:

@@ -1,0 +1,98 @@
+"""The documentation is true: every Python example runs, every link leads somewhere, every public name is in the API."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graphzero as gz
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    """A folder with the files that the pages speak of, as the current one."""
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 200, (1500, 2))
+    np.savetxt(tmp_path / "edges.csv", edges, "%d", delimiter=",", header="src,dst", comments="")
+    rows = rng.standard_normal((200, 8)).astype(np.float32)
+    np.save(tmp_path / "features.npy", rows)
+    table = np.column_stack([np.arange(200), rows])
+    np.savetxt(tmp_path / "features.csv", table, ["%d"] + ["%.6f"] * 8, delimiter=",")
+    gz.synthesize(tmp_path / "papers", nodes=1000, edges=5000, dim=8)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def examples(page: Path) -> list[tuple[int, str]]:
+    """The line number and text of each fenced Python block."""
+    text = page.read_text()
+    found = re.finditer(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
+    return [(text[: match.start(1)].count("\n"), match.group(1)) for match in found]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_examples_of_a_page_run_in_order(page, data_folder):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    torch.set_num_threads(1)  # on a busy machine torch's threads wait for one another
+    namespace: dict[str, object] = {"__name__": "example"}
+    for line, code in examples(page):
+        exec(compile("\n" * line + code, str(page), "exec"), namespace)
+
+
+def test_most_pages_have_examples():
+    assert sum(len(examples(page)) for page in PAGES) >= 20
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda p: p.name)
+def test_links_to_files_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_public_name_is_in_the_api_page():
+    listed = set(re.findall(r":: graphzero\.(\w+)", (ROOT / "docs" / "api.md").read_text()))
+    errors = {name for name in gz.__all__ if name.endswith("Error")}  # by automodule
+    assert set(gz.__all__) - errors - {"__version__"} == listed - {"errors"}
+
+
+def test_every_command_is_in_the_command_page():
+    typer = pytest.importorskip("typer")
+    from graphzero.cli.app import app
+
+    commands = set(typer.main.get_command(app).commands)
+    listed = set(re.findall(r"^\| `(\w+)", (ROOT / "docs" / "cli.md").read_text(), flags=re.M))
+    assert commands == listed
+
+
+def test_every_public_name_has_a_docstring():
+    for name in set(gz.__all__) - {"__version__"}:
+        thing = getattr(gz, name)
+        assert thing.__doc__, name
+        for member, value in vars(thing).items() if isinstance(thing, type) else ():
+            if callable(value) and not member.startswith("_"):
+                assert value.__doc__, f"{name}.{member}"
+
+
+def test_the_version_is_the_same_everywhere():
+    assert f'version = "{gz.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert f"## {gz.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_figures_can_be_filled_in(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import table
+
+    page = (ROOT / "README.md").read_text()
+    assert page.count(table.BEGIN) == page.count(table.END) == 1
+    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "kernel", "python", "read_ahead_kb"), 1)
+    filled = table.table([{"machine": machine, "tables": [{"title": "T", "rows": [("a|b", "1 ms", "2x c")]}]}])
+    assert "| a/b | 1 ms | 2x c |" in filled
