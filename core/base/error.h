@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "base/text.h"
 
 namespace gz {
 
@@ -39,14 +40,6 @@ struct StorageError : Error {  // the operating system refused: `code` is its er
   int code;
   std::string path;
 };
-
-// Joins its arguments into one string: text("indptr[", i, "] = ", value).
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
 
 template <class E, class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {

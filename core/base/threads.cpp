@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 
 #ifdef __linux__
 #include <pthread.h>
@@ -130,14 +131,16 @@ Pool& pool() {
 #ifdef __linux__
 // The CPU quota of a container, in whole processors; 0 when there is none.
 int quota() {
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  double limit = 0, period = 0;
-  if (v2 >> limit >> period && period > 0) return std::max(1, static_cast<int>(limit / period + 0.5));
-  std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (q >> limit && p >> period && limit > 0 && period > 0) {
-    return std::max(1, static_cast<int>(limit / period + 0.5));
+  std::string limit, period;
+  if (const auto v2 = split(read_text("/sys/fs/cgroup/cpu.max"), ' '); v2.size() == 2) {
+    limit = v2[0];
+    period = v2[1];
+  } else {
+    limit = read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    period = read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   }
-  return 0;
+  const double most = std::atof(limit.c_str()), unit = std::atof(period.c_str());  // "max" and -1 mean no limit
+  return most > 0 && unit > 0 ? std::max(1, static_cast<int>(most / unit + 0.5)) : 0;
 }
 #endif
 

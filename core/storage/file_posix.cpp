@@ -222,7 +222,7 @@ uint64_t free_bytes(const std::string& folder) {
 std::string temporary_name(const std::string& target) {
   static std::atomic<uint64_t> counter{0};
   const auto word = make_key(static_cast<uint64_t>(getpid()), static_cast<uint64_t>(time(nullptr)), ++counter);
-  return text(folder_of(target), "/.", base_of(target), kTemporaryMark, std::hex, word);
+  return text(folder_of(target), "/.", base_of(target), kTemporaryMark, Hex{word});
 }
 
 void remove_abandoned_temporaries(const std::string& target) noexcept {

@@ -89,7 +89,7 @@ std::string base_of(const std::string& path) {
 std::string unique_suffix() {
   static std::atomic<uint64_t> counter{0};
   const auto word = make_key(GetCurrentProcessId(), static_cast<uint64_t>(time(nullptr)), ++counter);
-  return text(std::hex, word);
+  return text(Hex{word});
 }
 
 }  // namespace

@@ -2,9 +2,10 @@
 #include "storage/system_memory.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <charconv>
 #include <vector>
+
+#include "base/text.h"
 
 namespace gz {
 #ifdef __linux__
@@ -12,24 +13,22 @@ namespace {
 
 constexpr uint64_t kUnlimited = uint64_t{1} << 60;  // version 1 writes "no limit" as a number near 2^63
 
-std::optional<uint64_t> read_number(const std::string& path) {
-  std::ifstream in(path);
+std::optional<uint64_t> number_in(std::string_view words) {
+  words.remove_prefix(std::min(words.find_first_not_of(" \t"), words.size()));
   uint64_t value = 0;
-  if (in >> value) return value;
-  return std::nullopt;
+  if (std::from_chars(words.data(), words.data() + words.size(), value).ec != std::errc()) return std::nullopt;
+  return value;
 }
+
+std::optional<uint64_t> read_number(const std::string& path) { return number_in(read_text(path)); }
 
 // The value of "key value" or "key: value kB" in a file of such lines.
 std::optional<uint64_t> read_field(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : split(read_text(path), '\n')) {
     if (line.rfind(key, 0) != 0 || line.size() == key.size()) continue;
     if (line[key.size()] != ' ' && line[key.size()] != ':') continue;
-    std::istringstream rest(line.substr(key.size() + 1));
-    uint64_t value = 0;
-    std::string unit;
-    if (!(rest >> value)) return std::nullopt;
-    return (rest >> unit && unit == "kB") ? value * 1024 : value;
+    const auto value = number_in(std::string_view(line).substr(key.size() + 1));
+    return value && line.ends_with(" kB") ? *value * 1024 : value;
   }
   return std::nullopt;
 }
@@ -39,13 +38,6 @@ struct Group {
   std::string mount, path;  // the group is the folder mount + path
 };
 
-std::vector<std::string> split(const std::string& line, char by) {
-  std::vector<std::string> parts;
-  std::istringstream in(line);
-  for (std::string part; std::getline(in, part, by);) parts.push_back(part);
-  return parts;
-}
-
 bool holds(const std::string& list, const std::string& word) {
   const auto words = split(list, ',');
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -54,8 +46,7 @@ bool holds(const std::string& list, const std::string& word) {
 // The folder where groups of that version are mounted, and what part of the tree it shows (a container sees its own
 // group as the root): fields of /proc/self/mountinfo.
 Group mounted_group(int version, const std::string& path) {
-  std::ifstream in("/proc/self/mountinfo");
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : split(read_text("/proc/self/mountinfo"), '\n')) {
     const size_t dash = line.find(" - ");
     if (dash == std::string::npos) continue;
     const auto left = split(line.substr(0, dash), ' '), right = split(line.substr(dash + 3), ' ');
@@ -73,9 +64,8 @@ Group mounted_group(int version, const std::string& path) {
 
 // "hierarchy:controllers:path" lines; the memory controller is in version 1, or all is in version 2.
 Group own_group() {
-  std::ifstream in("/proc/self/cgroup");
   Group unified;
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string& line : split(read_text("/proc/self/cgroup"), '\n')) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);

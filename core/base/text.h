@@ -1,0 +1,52 @@
+// text: strings out of parts, and small files as strings. No iostreams in the core: a module that is linked with its
+// own copy of the C++ library, as wheels may be, cannot rely on their locales once another copy is in the process.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gz {
+
+struct Hex {  // text(Hex{255}) is "ff"
+  uint64_t value;
+};
+
+inline void append_part(std::string& to, std::string_view part) { to += part; }
+inline void append_part(std::string& to, char part) { to += part; }
+
+template <std::integral T>
+void append_part(std::string& to, T part) {
+  char digits[24];
+  to.append(digits, std::to_chars(digits, digits + sizeof digits, part).ptr);
+}
+
+inline void append_part(std::string& to, Hex part) {
+  char digits[24];
+  to.append(digits, std::to_chars(digits, digits + sizeof digits, part.value, 16).ptr);
+}
+
+inline void append_part(std::string& to, double part) {
+  char digits[32];
+  to.append(digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%.6g", part)));
+}
+
+// Joins its arguments into one string: text("indptr[", i, "] = ", value).
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::string out;
+  (append_part(out, parts), ...);
+  return out;
+}
+
+// The whole of a small file such as those under /proc; empty where it cannot be read.
+std::string read_text(const std::string& path);
+
+// The pieces between single `by` characters; a trailing one ends the last piece and begins none.
+std::vector<std::string> split(std::string_view line, char by);
+
+}  // namespace gz
