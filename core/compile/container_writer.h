@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "format/container.h"
 #include "storage/file.h"
@@ -24,7 +25,8 @@ namespace gz {
 class ContainerWriter {
  public:
   // Lays `container` out, checks that its folder has room, takes the room. Throws StorageError (ENOSPC) otherwise.
-  ContainerWriter(std::string target, Container container);
+  // `staging_bytes` is held for each array while it is appended to.
+  ContainerWriter(std::string target, Container container, size_t staging_bytes = size_t{1} << 20);
   ContainerWriter(const ContainerWriter&) = delete;
   ContainerWriter& operator=(const ContainerWriter&) = delete;
   ~ContainerWriter();
@@ -54,7 +56,8 @@ class ContainerWriter {
   void grow_last(uint64_t rows);
 
   // For sizes that are known late (deduplication, row streams): arrays were declared with the most rows they may have,
-  // and now have `rows`. What stands behind a shrunken array moves forward. Not while others write.
+  // and now have `rows`. What stands behind a shrunken array moves forward: an array that moves must be complete, or
+  // not begun. Not while others write.
   struct Rows {
     size_t index;
     uint64_t rows;
@@ -67,12 +70,15 @@ class ContainerWriter {
  private:
   struct Stream {
     StreamDigest digest;
-    uint64_t appended = 0;               // bytes written in order from the start
-    uint64_t synced_from = 0;            // writeback was started up to here
+    uint64_t appended = 0;               // bytes taken in order from the start
+    uint64_t flushed = 0;                // of them, bytes in the file
+    Buffer staging;                      // the others
     std::atomic<bool> scattered{false};  // written out of order: the digest needs a second look
   };
 
+  File& bulk() { return bulk_ ? bulk_ : file_; }
   void check_room(uint64_t bytes) const;
+  void flush(Stream& stream, const ArrayInfo& array);
   const ArrayInfo& check_bounds(size_t index, uint64_t at, size_t bytes) const;
   void move(uint64_t from, uint64_t to, uint64_t bytes);
   uint64_t digest_of(const ArrayInfo& array, int threads, Progress* progress) const;
@@ -80,7 +86,9 @@ class ContainerWriter {
   std::string target_, temporary_;
   Container container_;
   std::deque<Stream> streams_;  // atomics do not move
+  const size_t staging_bytes_;
   File file_;
+  File bulk_;  // the same file, past the page cache when it is large
   bool finished_ = false;
 };
 

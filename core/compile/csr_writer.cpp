@@ -263,8 +263,7 @@ void CsrWriter::commit_long_row(const KeyRange& range, Output& out) {
       keys[i] = static_cast<uint64_t>(out.times.as<int64_t>()[at + i]) ^ kSign;
       places[i] = row.count++;
     }
-    if (!row.store.reserve(row.store.bytes_of(count))) row.store.make_room(0);
-    row.store.add({.count = count, .rows = keys.data(), .neighbours = places.data()}, row.pieces++, row.scratch);
+    row.store.add_alone({.count = count, .rows = keys.data(), .neighbours = places.data()}, row.pieces++, row.scratch);
   }
   if (!range.closes) return;
   row.store.seal(false);

@@ -192,7 +192,7 @@ class Drain {
     for (uint64_t b = 0; b < used_buckets(store, range); ++b) {
       uint64_t to_load = 0;
       for (const Run& run : store.runs()) {
-        if (run.memory == nullptr) {
+        if (!run.in_memory()) {
           to_load += record_bytes * (run.begin_of(b + 1, store.shift()) - run.begin_of(b, store.shift()));
         }
       }
@@ -262,8 +262,7 @@ class Drain {
     uint64_t order = 0;
     RunStore::Scratch scratch;
     for_each_piece(store, bucket, options.piece_records, [&](const Piece& piece) {
-      if (!finer.reserve(finer.bytes_of(piece.count))) finer.make_room(0);
-      finer.add(piece, order++, scratch);
+      finer.add_alone(piece, order++, scratch);
       tell(0, false);
     });
     finer.seal(false);

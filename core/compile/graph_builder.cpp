@@ -14,7 +14,8 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMostNodes = uint64_t{1} << 62;
-constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+constexpr uint64_t kLeastMemory = 1'000'000;       // a thread
+constexpr uint64_t kMostRows = uint64_t{1} << 44;  // 128 TiB of indptr: such ids were meant to be mapped
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -336,7 +337,8 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   if (has_in(options_.direction)) sides.push_back("in.");
   for (const std::string& side : sides) declare_csr(container, side, layout);
 
-  ContainerWriter writer(path, std::move(container));
+  const uint64_t staging = std::clamp<uint64_t>(options_.memory / 256, 16 << 10, 4 << 20);
+  ContainerWriter writer(path, std::move(container), static_cast<size_t>(staging));
   const DrainOptions options = drain_options();
   KeyRange all;
   all.row_end = report.nodes;
@@ -374,6 +376,9 @@ GraphReport GraphBuilder::finish(const std::string& path) {
   pending_.reset();
   report.nodes = options_.num_nodes.value_or(std::max(largest, largest_dropped_.load()));
   report.source_edges = edges_seen_;
+  if (report.nodes > kMostRows) {
+    fail<InputError>("ids reach ", report.nodes - 1, ", and a file has a row for each: map the ids to 0, 1, 2, ...");
+  }
   report.self_loops_dropped = self_loops_dropped_;
   uint64_t base = 0;
   for (uint64_t& edges : chunk_edges_) base += std::exchange(edges, base);

@@ -5,28 +5,33 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "base/checked.h"
 #include "base/error.h"
+#include "format/container.h"
 
 namespace gz {
 namespace {
 
 constexpr uint64_t kNarrow = uint64_t{1} << 32;
 constexpr size_t kStaging = size_t{1} << 20;
-constexpr uint64_t kWriteback = uint64_t{8} << 20;
-constexpr uint64_t kKept = uint64_t{32} << 20;  // spilled bytes leave the page cache this far behind the writer
 
 // Scatters one column to the places its records got.
 template <class T>
-void scatter(const T* from, const std::vector<uint32_t>& places, size_t count, std::byte* to) {
-  T* out = reinterpret_cast<T*>(to);
-  for (size_t i = 0; i < count; ++i) out[places[i]] = from[i];
+void scatter(const T* from, const std::vector<uint32_t>& places, T* to) {
+  for (size_t i = 0; i < places.size(); ++i) to[places[i]] = from[i];
+}
+
+// A column of a run that is being made.
+template <class T>
+T* writable(const Run& run, size_t column) {
+  return reinterpret_cast<T*>(const_cast<std::byte*>(run.columns[column]));
 }
 
 template <class Key, class Make>
 void scatter_keys(const Piece& piece, const Split& split, uint32_t shift, RunStore::Scratch& scratch, bool keep_places,
-                  std::byte* to, Make make) {
-  Key* out = reinterpret_cast<Key*>(to);
+                  Key* out, Make make) {
   const uint64_t* by = split.by_neighbour ? piece.neighbours : piece.rows;
   uint64_t* cursors = scratch.cursors.data();
   if (keep_places) {
@@ -103,7 +108,14 @@ void RunStore::add(const Piece& piece, uint64_t order, Scratch& scratch) {
     const auto bits = static_cast<uint32_t>(std::bit_width(largest - options_.split.base));
     if (bits > shift_ + options_.bucket_bits) shift_ = bits - options_.bucket_bits;
     run.shift = shift_;
-    run.memory = take(run.count * (run.key_bytes() + options_.shape.column_bytes()));
+    std::byte* memory = take(run.count * (run.key_bytes() + options_.shape.column_bytes()));
+    const auto place = [&](size_t column, size_t width) {
+      run.columns[column] = std::exchange(memory, memory + width * run.count);
+    };
+    place(0, run.key_bytes());
+    if (options_.shape.times) place(1, 8);
+    if (options_.shape.numbers) place(2, 8);
+    if (options_.shape.weights) place(3, 4);
     count_ += run.count;
   }
   const uint32_t buckets = this->buckets();
@@ -115,17 +127,26 @@ void RunStore::add(const Piece& piece, uint64_t order, Scratch& scratch) {
   const RecordShape& shape = options_.shape;
   const bool keep_places = shape.columns() > 0;
   if (run.wide) {
-    scatter_keys<WideKey>(piece, options_.split, run.shift, scratch, keep_places, run.memory,
-                          [](uint64_t row, uint64_t neighbour) { return WideKey{row, neighbour}; });
+    scatter_keys(piece, options_.split, run.shift, scratch, keep_places, writable<WideKey>(run, 0),
+                 [](uint64_t row, uint64_t neighbour) { return WideKey{row, neighbour}; });
   } else {
-    scatter_keys<uint64_t>(piece, options_.split, run.shift, scratch, keep_places, run.memory, narrow_key);
+    scatter_keys(piece, options_.split, run.shift, scratch, keep_places, writable<uint64_t>(run, 0), narrow_key);
   }
-  std::byte* column = run.memory + run.count * run.key_bytes();
-  if (shape.times) scatter(piece.times, scratch.places, run.count, std::exchange(column, column + 8 * run.count));
-  if (shape.numbers) scatter(piece.numbers, scratch.places, run.count, std::exchange(column, column + 8 * run.count));
-  if (shape.weights) scatter(piece.weights, scratch.places, run.count, column);
+  if (shape.times) scatter(piece.times, scratch.places, writable<int64_t>(run, 1));
+  if (shape.numbers) scatter(piece.numbers, scratch.places, writable<uint64_t>(run, 2));
+  if (shape.weights) scatter(piece.weights, scratch.places, writable<float>(run, 3));
   std::lock_guard lock(mutex_);
   active_.runs.push_back(std::move(run));
+}
+
+void RunStore::add_alone(const Piece& piece, uint64_t order, Scratch& scratch) {
+  const uint64_t bytes = bytes_of(piece.count);
+  if (!reserve(bytes)) {
+    make_room(0);
+    reserve(bytes);
+  }
+  add(piece, order, scratch);
+  release(bytes);
 }
 
 bool RunStore::reserve(uint64_t bytes) {
@@ -147,7 +168,7 @@ void RunStore::wait() {
 
 void RunStore::start_spill(Front front) {
   wait();
-  if (!spill_file_) spill_file_ = File::create_nameless(options_.spill_folder);
+  if (!spill_file_) spill_file_ = File::create_nameless(options_.spill_folder).direct();
   spilling_ = std::async(std::launch::async, [this, front = std::make_shared<Front>(std::move(front))] {
     spill(*front);
     std::lock_guard lock(mutex_);
@@ -186,7 +207,6 @@ void RunStore::spill(Front& front) {
   }
   if (merged.count == 0) return;
   merged.order = front.runs.front().order;
-  merged.at = spill_end_;
   auto offsets = std::make_shared<std::vector<uint64_t>>();
   for (uint64_t b = 0; b <= buckets(); ++b) {
     uint64_t begin = 0;
@@ -195,26 +215,23 @@ void RunStore::spill(Front& front) {
   }
   merged.offsets = std::move(offsets);
 
-  std::vector<std::byte> staging;
-  staging.reserve(kStaging);
-  uint64_t nudged = spill_end_;
-  const auto flush = [&] {
-    spill_file_.write_at(staging, spill_end_);
-    spill_end_ += staging.size();
-    staging.clear();
-    if (spill_end_ - nudged >= kWriteback) {
-      spill_file_.start_writeback(nudged, spill_end_ - nudged);
-      if (nudged > kKept) spill_file_.drop_cache(0, nudged - kKept);
-      nudged = spill_end_;
-    }
+  const size_t most_staged = round_up(std::min(kStaging, slab_bytes_), kPageBytes);
+  Buffer staging(most_staged, Purpose::kCompile);
+  size_t staged = 0;
+  const auto flush = [&] {  // what is left of a page is never read
+    const size_t whole = round_up(staged, kPageBytes);
+    spill_file_.write_at({staging.data(), whole}, spill_end_);
+    spill_end_ += whole;
+    staged = 0;
   };
   const auto put = [&](const std::byte* from, size_t bytes) {
     while (bytes > 0) {
-      const size_t part = std::min(bytes, kStaging - staging.size());
-      staging.insert(staging.end(), from, from + part);
+      const size_t part = std::min(bytes, most_staged - staged);
+      std::memcpy(staging.data() + staged, from, part);
       from += part;
       bytes -= part;
-      if (staging.size() == kStaging) flush();
+      staged += part;
+      if (staged == most_staged) flush();
     }
   };
   const auto each_slice = [&](auto&& f) {
@@ -225,28 +242,29 @@ void RunStore::spill(Front& front) {
       }
     }
   };
+  merged.at[0] = spill_end_;
   each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
     if (run.wide == merged.wide) {
-      put(run.memory + begin * run.key_bytes(), count * run.key_bytes());
+      put(run.columns[0] + begin * run.key_bytes(), count * run.key_bytes());
       return;
     }
-    const auto* keys = reinterpret_cast<const uint64_t*>(run.memory) + begin;
+    const auto* keys = reinterpret_cast<const uint64_t*>(run.columns[0]) + begin;
     for (uint64_t i = 0; i < count; ++i) {
       const WideKey key{keys[i] >> 32, keys[i] & (kNarrow - 1)};
       put(reinterpret_cast<const std::byte*>(&key), sizeof key);
     }
   });
-  size_t before = 0;  // bytes a record of the columns already written
-  const auto put_column = [&](size_t width) {
-    each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
-      put(run.memory + run.count * (run.key_bytes() + before) + begin * width, count * width);
-    });
-    before += width;
-  };
-  if (options_.shape.times) put_column(8);
-  if (options_.shape.numbers) put_column(8);
-  if (options_.shape.weights) put_column(4);
   flush();
+  const auto put_column = [&](size_t column, size_t width) {
+    merged.at[column] = spill_end_;
+    each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
+      put(run.columns[column] + begin * width, count * width);
+    });
+    flush();
+  };
+  if (options_.shape.times) put_column(1, 8);
+  if (options_.shape.numbers) put_column(2, 8);
+  if (options_.shape.weights) put_column(3, 4);
   spilled_.push_back(std::move(merged));
 }
 
@@ -294,61 +312,65 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
   std::vector<Run> loaded = runs_;
   size_t need = 0;
   for (Run& run : loaded) {
-    if (run.memory != nullptr) continue;
+    if (run.in_memory()) continue;
     run.first = run.begin_of(begin_bucket, shift_);
     run.loaded = run.begin_of(end_bucket, shift_) - run.first;
-    need += run.loaded * (run.key_bytes() + options_.shape.column_bytes()) + 16;
+    need += run.loaded * (run.key_bytes() + options_.shape.column_bytes()) + 8 * kPageBytes;
   }
-  if (need > buffer.size()) buffer = Buffer(need, Purpose::kCompile);
+  if (need > buffer.size()) {
+    buffer = Buffer();  // give back before taking
+    buffer = Buffer(need, Purpose::kCompile);
+  }
   std::byte* at = buffer.data();
   for (Run& run : loaded) {
-    if (run.memory != nullptr) continue;
-    run.memory = at;
-    uint64_t region = run.at;
-    const auto read = [&](size_t width) {
-      const std::span<std::byte> part(at, run.loaded * width);
-      spill_file_.read_at(part, region + run.first * width);
-      spill_file_.drop_cache(region + run.first * width, part.size());
-      at += part.size();
-      region += run.count * width;
+    if (run.in_memory()) continue;
+    const auto read = [&](size_t column, size_t width) {
+      const size_t bytes = run.loaded * width;
+      run.columns[column] = read_pages(run.at[column] + run.first * width, bytes, at);
+      at += round_up(bytes, kPageBytes) + kPageBytes;
     };
-    read(run.key_bytes());
-    if (options_.shape.times) read(8);
-    if (options_.shape.numbers) read(8);
-    if (options_.shape.weights) read(4);
-    at += (16 - reinterpret_cast<uintptr_t>(at) % 16) % 16;
+    read(0, run.key_bytes());
+    if (options_.shape.times) read(1, 8);
+    if (options_.shape.numbers) read(2, 8);
+    if (options_.shape.weights) read(3, 4);
   }
   return loaded;
 }
 
-// The part of a column that belongs to `slice`; `before` is the bytes a record of the columns in front of it.
-void RunStore::copy(const Slice& slice, size_t before, std::span<std::byte> to) const {
+// Reads the pages around `bytes` bytes at `at`; returns where these start. `pages` has room for one page more.
+const std::byte* RunStore::read_pages(uint64_t at, size_t bytes, std::byte* pages) const {
+  const uint64_t begin = at & ~(kPageBytes - 1), end = round_up(at + bytes, kPageBytes);
+  if (bytes > 0) spill_file_.read_at({pages, static_cast<size_t>(end - begin)}, begin);
+  return pages + (at - begin);
+}
+
+// The part of a column that belongs to `slice`.
+void RunStore::copy(const Slice& slice, size_t column, size_t width, std::byte* to) const {
   const Run& run = *slice.run;
-  const size_t width = to.size() / slice.count;
-  if (run.memory == nullptr) {
-    spill_file_.read_at(to, run.at + run.count * before + slice.begin * width);
-  } else {
-    std::memcpy(to.data(), run.memory + run.loaded * before + (slice.begin - run.first) * width, to.size());
+  const size_t bytes = slice.count * width;
+  if (run.in_memory()) {
+    std::memcpy(to, run.columns[column] + (slice.begin - run.first) * width, bytes);
+    return;
   }
+  Buffer pages(round_up(bytes, kPageBytes) + kPageBytes, Purpose::kCompile);
+  std::memcpy(to, read_pages(run.at[column] + slice.begin * width, bytes, pages.data()), bytes);
 }
 
 const std::byte* RunStore::keys_of(const Slice& slice, std::vector<std::byte>& staging) const {
   const Run& run = *slice.run;
-  if (run.memory != nullptr) return run.memory + (slice.begin - run.first) * run.key_bytes();
+  if (run.in_memory()) return run.columns[0] + (slice.begin - run.first) * run.key_bytes();
   staging.resize(slice.count * run.key_bytes());
-  copy(slice, 0, staging);
+  copy(slice, 0, run.key_bytes(), staging.data());
   return staging.data();
 }
 
 void RunStore::gather(const Slice& slice, const Gathered& to) const {
-  size_t before = slice.run->key_bytes();
-  const auto column = [&](auto* values) {
-    copy(slice, before, std::as_writable_bytes(std::span(values, slice.count)));
-    before += sizeof *values;
+  const auto column = [&](size_t which, auto* values) {
+    copy(slice, which, sizeof *values, reinterpret_cast<std::byte*>(values));
   };
-  if (options_.shape.times) column(to.times);
-  if (options_.shape.numbers) column(to.numbers);
-  if (options_.shape.weights) column(to.weights);
+  if (options_.shape.times) column(1, to.times);
+  if (options_.shape.numbers) column(2, to.numbers);
+  if (options_.shape.weights) column(3, to.weights);
 }
 
 }  // namespace gz

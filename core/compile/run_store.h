@@ -6,6 +6,7 @@
 // range later only mean a larger shift for later runs: nothing moves.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -28,11 +29,12 @@ struct Run {
   bool wide = false;                                     // a key is two 64-bit ids instead of two 32-bit ones
   uint64_t count = 0;                                    // records
   std::shared_ptr<const std::vector<uint64_t>> offsets;  // of each bucket, in records; one more than buckets
-  std::byte* memory = nullptr;                           // null: in the spill file
-  uint64_t at = 0;                                       // there: its first byte
-  uint64_t first = 0, loaded = 0;                        // in memory: the records that are there
+  std::array<const std::byte*, 4> columns{};  // keys, times, numbers, weights in RAM; null keys: in the spill file
+  std::array<uint64_t, 4> at{};               // there: where its keys, times, numbers and weights start, each on a page
+  uint64_t first = 0, loaded = 0;             // in memory: the records that are there
 
   size_t key_bytes() const { return wide ? 16 : 8; }
+  bool in_memory() const { return columns[0] != nullptr; }
   // The first record of bucket `bucket` as the store sees it, cut with `store_shift` >= shift.
   uint64_t begin_of(uint64_t bucket, uint32_t store_shift) const;
 };
@@ -87,6 +89,9 @@ class RunStore {
   };
   void add(const Piece& piece, uint64_t order, Scratch& scratch);
 
+  // The same for a caller that is alone and does not look after room.
+  void add_alone(const Piece& piece, uint64_t order, Scratch& scratch);
+
   // Room for `bytes` more before make_room() is due; what was reserved is given back with release().
   bool reserve(uint64_t bytes);
   void release(uint64_t bytes);
@@ -131,7 +136,8 @@ class RunStore {
   };
 
   std::byte* take(size_t bytes);  // mutex_ held
-  void copy(const Slice& slice, size_t before, std::span<std::byte> to) const;
+  void copy(const Slice& slice, size_t column, size_t width, std::byte* to) const;
+  const std::byte* read_pages(uint64_t at, size_t bytes, std::byte* pages) const;
   void spill(Front& front);
   void wait();
   void start_spill(Front front);
@@ -149,7 +155,7 @@ class RunStore {
   std::deque<Front> full_;                            // waiting for their turn, oldest first
   std::future<void> spilling_;                        // owns the front it writes
   bool eager_ = false;
-  File spill_file_;
+  File spill_file_;           // past the page cache: spilled bytes are read once, much later
   uint64_t spill_end_ = 0;    // guarded by spilling_
   std::vector<Run> spilled_;  // guarded by spilling_
   std::vector<Run> runs_;     // after seal()

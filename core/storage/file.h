@@ -21,6 +21,9 @@ class File {
   File reopen_direct() const;
   static File create(const std::string& path);             // new or emptied, for reading and writing
   static File create_nameless(const std::string& folder);  // vanishes when closed, or when the process dies
+  // The same file through a second handle that goes past the page cache, where the system allows; else an ordinary one.
+  // What goes through it is in whole pages: offset, size and memory.
+  File direct() const;
   File() = default;
   File(File&& other) noexcept : handle_(other.handle_), path_(std::move(other.path_)) { other.handle_ = -1; }
   File& operator=(File&& other) noexcept {

@@ -94,6 +94,17 @@ File File::create_nameless(const std::string& folder) {
   return File(fd, folder + "/(spill)");
 }
 
+File File::direct() const {
+#if defined(__linux__) && defined(O_DIRECT)
+  const std::string self = text("/proc/self/fd/", handle_);  // a file without a name has this one
+  const int past_cache = ::open(self.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
+  if (past_cache >= 0) return File(past_cache, path_);
+#endif
+  const int same = fcntl(fd_of(handle_), F_DUPFD_CLOEXEC, 0);
+  if (same < 0) fail_storage(path_, "cannot open again", errno);
+  return File(same, path_);
+}
+
 File::~File() {
   if (handle_ != -1) ::close(fd_of(handle_));
 }

@@ -129,6 +129,15 @@ File File::create_nameless(const std::string& folder) {
   return File(reinterpret_cast<intptr_t>(handle), folder + "\\(spill)");
 }
 
+File File::direct() const {
+  HANDLE same = nullptr;
+  if (!DuplicateHandle(GetCurrentProcess(), handle_of(handle_), GetCurrentProcess(), &same, 0, FALSE,
+                       DUPLICATE_SAME_ACCESS)) {
+    fail_windows(path_, "cannot open again", GetLastError());
+  }
+  return File(reinterpret_cast<intptr_t>(same), path_);
+}
+
 File::~File() {
   if (handle_ != -1) CloseHandle(handle_of(handle_));
 }
