@@ -44,13 +44,12 @@ fuzz-build: $(STAMP)
 
 # The C++ tests under both sanitizers, and a longer fuzz run. Minutes.
 SANITIZED = -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=Debug -DGRAPHZERO_PYTHON=OFF -DGRAPHZERO_TESTS=ON
-sanitize: fuzz-build
+sanitize: build fuzz-build
 	$(BIN)/cmake --build build/sanitize
-	build/sanitize/core_tests
-	build/sanitize/fuzz_mutate --seconds 60
 	$(BIN)/cmake -S . -B build/tsan -G Ninja $(SANITIZED) -DGRAPHZERO_SANITIZE=thread >/dev/null
 	$(BIN)/cmake --build build/tsan
-	TSAN_OPTIONS=halt_on_error=1 build/tsan/core_tests
+	GRAPHZERO_SANITIZERS=1 $(BIN)/python -m pytest tests/faults/test_sanitizers.py
+	build/sanitize/fuzz_mutate --seconds 60
 
 # The long versions of the fault tests: every system call, 10,000 cycles, 100,000 bit flips. An hour on two cores.
 soak: build fuzz-build
