@@ -90,11 +90,12 @@ def test_workers_give_what_the_parent_gives(files: tuple[Path, Path], tmp_path: 
 def test_a_child_that_waits_for_its_parents_threads_would_be_noticed(tmp_path: Path) -> None:
     # The control: what a pool that is not reset after fork does, a job handed to a thread that only the parent has.
     hanging = """
-import os, queue, threading
+import os, queue, signal, threading
 jobs, done = queue.SimpleQueue(), queue.SimpleQueue()
 threading.Thread(target=lambda: [done.put(jobs.get()) for _ in range(9)], daemon=True).start()
 pid = os.fork()
 if pid == 0:
+    signal.alarm(60)  # it is not waited for when the test gives up
     jobs.put(1)
     done.get()
 os.waitpid(pid, 0)
