@@ -57,8 +57,8 @@ uint64_t counted(const int64_t* walk, size_t columns) {
 
 // The sum of min(j, window) over j < n.
 constexpr uint64_t ramp(uint64_t n, uint64_t window) {
-  if (n <= window) return n == 0 ? 0 : n * (n - 1) / 2;
-  return window * (window + 1) / 2 + (n - 1 - window) * window;
+  const uint64_t rising = std::min(n, window + 1);
+  return rising * (rising - 1) / 2 + (n - rising) * window;  // 0 for n = 0: 0 * anything
 }
 
 // How many pairs the centers before `center` have in a walk of `length` nodes: contexts before them, then after them.
@@ -74,7 +74,8 @@ struct Position {
 Position pair_at(uint64_t k, uint64_t length, uint64_t window) {
   uint64_t center = 0;
   for (uint64_t half = std::bit_floor(length); half > 0; half /= 2) {  // the last center with pairs_before <= k
-    if (center + half < length && pairs_before(center + half, length, window) <= k) center += half;
+    const uint64_t next = std::min(center + half, length);             // all come before `length`, and k is one of them
+    center = pairs_before(next, length, window) <= k ? next : center;
   }
   const uint64_t nth = k - pairs_before(center, length, window);
   const uint64_t before = std::min(center, window);
@@ -131,11 +132,27 @@ void WalkPairs::fill_in_order(int64_t* center, int64_t* context) const {
                });
 }
 
+// The walk that pair `k` belongs to. Walks have about as many pairs each, so the search starts where it would be if
+// they had exactly as many, and widens from there.
+size_t WalkPairs::walk_of(uint64_t k) const {
+  const uint64_t* first = first_.as<uint64_t>();
+  const double share = static_cast<double>(k) / static_cast<double>(total_);
+  size_t low = std::min(static_cast<size_t>(share * static_cast<double>(walks_.rows)), walks_.rows - 1), high = low + 1;
+  for (size_t step = 1; first[low] > k; step *= 2) {
+    high = low;
+    low -= std::min(step, low);
+  }
+  for (size_t step = 1; high < walks_.rows && first[high] <= k; step *= 2) {
+    low = high;
+    high = std::min(high + step, walks_.rows);
+  }
+  return static_cast<size_t>(std::upper_bound(first + low, first + high, k) - first) - 1;
+}
+
 // Pair number shuffle(i) goes to place i: nothing is stored but the result, so `limit` bounds the memory.
 void WalkPairs::fill_shuffled(int64_t* center, int64_t* context) const {
   constexpr size_t kAhead = 32;
   const Shuffle shuffle(total_, make_key(options_.seed, kStream));
-  const uint64_t* first = first_.as<uint64_t>();
   parallel_for(size_, kChunkPairs, resolve_threads(options_.threads), [&](size_t begin, size_t end, int) {
     std::array<const int64_t*, kAhead> walk;
     std::array<Position, kAhead> position;
@@ -143,9 +160,9 @@ void WalkPairs::fill_shuffled(int64_t* center, int64_t* context) const {
       const size_t count = std::min(kAhead, end - group);
       for (size_t i = 0; i < count; ++i) {
         const uint64_t k = shuffle(group + i);
-        const auto row = static_cast<size_t>(std::upper_bound(first, first + walks_.rows + 1, k) - first) - 1;
+        const size_t row = walk_of(k);
         walk[i] = walks_.data + row * walks_.columns;
-        position[i] = pair_at(k - first[row], walk_length(row), options_.window);
+        position[i] = pair_at(k - first_pair(row), walk_length(row), options_.window);
         prefetch(walk[i] + position[i].center);
         prefetch(walk[i] + position[i].context);
       }

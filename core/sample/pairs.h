@@ -35,6 +35,7 @@ class WalkPairs {
  private:
   uint64_t walk_length(size_t walk) const { return ends_.as<uint64_t>()[walk]; }
   uint64_t first_pair(size_t walk) const { return first_.as<uint64_t>()[walk]; }
+  size_t walk_of(uint64_t pair) const;
   void fill_in_order(int64_t* center, int64_t* context) const;
   void fill_shuffled(int64_t* center, int64_t* context) const;
 
