@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
+#include "sample/cold_walk.h"
 #include "sample/node2vec.h"
 
 namespace gz {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr size_t kLanes = 64;              // walks in flight (benchmarks/walks: flat from 48 to 96)
 constexpr uint64_t kChunkSteps = 1 << 14;  // below this a second thread costs more than it brings
+constexpr size_t kWorthALook = 256;        // walks for which asking whether the file is in RAM is no cost
 constexpr uint64_t kSlowSteps = 1 << 23;   // from here on a caller may want to interrupt
 
 // The walk as it reads in a book. Draws, in order: the restart's coin (if any); then until accepted, the neighbour and,
@@ -146,8 +148,12 @@ void random_walks(const Topology& topology, std::span<const int64_t> starts, con
   const uint64_t steps = options.length + 1;
   const size_t grain = static_cast<size_t>(round_up(std::max<uint64_t>(kChunkSteps / steps, 1), kLanes));
   const bool slow = progress != nullptr && starts.size() * steps > kSlowSteps;
+  const int threads = resolve_threads(options.threads);
+  const bool uniform = !options.weighted && Bias(options.p, options.q).first_order();
   topology.visit(options.direction, [&](const auto& csr) {
-    parallel_for(starts.size(), grain, resolve_threads(options.threads), [&](size_t begin, size_t end, int worker) {
+    const bool look = !options.plain && starts.size() >= kWorthALook && options.length > 0;
+    if (look && starts_cold(csr, batch, threads) && uniform) return walk_cold(csr, batch, threads, progress);
+    parallel_for(starts.size(), grain, threads, [&](size_t begin, size_t end, int worker) {
       walk_range(csr, batch, begin, end);
       if (slow && worker == 0) progress->report("walk", end, starts.size());
     });
