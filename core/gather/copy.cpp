@@ -11,19 +11,7 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kAhead = 4096;           // bytes of rows asked for before their turn: what two cores keep in flight
-constexpr uint64_t kMostPrefetched = 1024;  // of one row; the processor sees longer runs by itself
-
-struct Distance {
-  size_t rows;
-  uint64_t bytes;
-};
-
-Distance prefetch_distance(uint64_t row_bytes) {
-  return {static_cast<size_t>(std::clamp<uint64_t>(kAhead / row_bytes, 2, 64)), std::min(row_bytes, kMostPrefetched)};
-}
-
-// `row(i)` says where row i lies, `move(i)` moves it; rows are asked for some way ahead of their turn.
+// `where(i)` says where row i lies, `move(i)` moves it; rows are asked for some way ahead of their turn.
 template <class Where, class Move>
 void interleave(size_t count, Distance distance, const Where& where, const Move& move) {
   const auto ask = [&](size_t i) {
@@ -48,13 +36,16 @@ RowCopier::RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors ve
       in_element_(dtype_bytes(matrix.dtype)),
       out_element_(dtype_bytes(out)),
       scale_(out == matrix.dtype || matrix.dtype != DType::kInt8 ? nullptr : matrix.scale),
-      kernel_(row_kernel({matrix.dtype, out, vectors, streaming, scale_ != nullptr})) {}
+      kernel_(row_kernel({matrix.dtype, out, vectors, streaming, scale_ != nullptr})),
+      vectors_(vectors),
+      lines_(streaming && out == matrix.dtype && vectors != Vectors::kPlain) {}
 
 void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const {
   if (in_bytes_ == 0) return;
   std::byte* to = out + first * out_bytes_;
+  if (whole_lines(to)) return lines_kernel<int64_t>(vectors_)(base, ids, in_bytes_, to);
   const auto where = [&](size_t i) { return base + static_cast<uint64_t>(ids[i]) * in_bytes_; };
-  const auto run = [&](const auto& move) { interleave(ids.size(), prefetch_distance(in_bytes_), where, move); };
+  const auto run = [&](const auto& move) { interleave(ids.size(), Distance::of(in_bytes_), where, move); };
   if (in_bytes_ == 8 && out_bytes_ == 8) {  // labels and times: a call a row would cost more than the row
     run([&](size_t i) { std::memcpy(to + i * 8, where(i), 8); });
   } else if (in_bytes_ == 4 && out_bytes_ == 4) {
@@ -66,8 +57,9 @@ void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std:
 
 void RowCopier::gather(const std::byte* base, std::span<const RowMove> moves, std::byte* out) const {
   if (in_bytes_ == 0) return;
+  if (whole_lines(out)) return lines_kernel<RowMove>(vectors_)(base, moves, in_bytes_, out);
   const auto where = [&](size_t i) { return base + moves[i].from * in_bytes_; };
-  interleave(moves.size(), prefetch_distance(in_bytes_), where,
+  interleave(moves.size(), Distance::of(in_bytes_), where,
              [&](size_t i) { kernel_(where(i), in_bytes_, out + moves[i].to * out_bytes_, scale_); });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "gather/copy.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -77,6 +78,47 @@ __attribute__((target("avx512f"))) void copy_streaming_avx512(const std::byte* i
     _mm512_stream_si512(reinterpret_cast<__m512i*>(out + at), _mm512_loadu_si512(in + at));
   }
   std::memcpy(out + at, in + at, bytes - at);
+}
+
+uint64_t from_of(int64_t id) { return static_cast<uint64_t>(id); }
+uint64_t from_of(const RowMove& move) { return move.from; }
+uint64_t to_of(int64_t, size_t i) { return i; }
+uint64_t to_of(const RowMove& move, size_t) { return move.to; }
+
+// The two differ in the width of a store alone, which no template can say: a target belongs to a function.
+template <class Row>
+__attribute__((target("avx512f"))) void lines_avx512(const std::byte* base, std::span<const Row> rows,
+                                                     uint64_t row_bytes, std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + distance.rows < rows.size()) {
+      const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
+      for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch(soon + q);
+    }
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + to_of(rows[i], i) * row_bytes;
+    for (uint64_t q = 0; q < row_bytes; q += 64) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + q), _mm512_loadu_si512(in + q));
+    }
+  }
+}
+
+template <class Row>
+__attribute__((target("avx2"))) void lines_avx2(const std::byte* base, std::span<const Row> rows, uint64_t row_bytes,
+                                                std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + distance.rows < rows.size()) {
+      const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
+      for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch(soon + q);
+    }
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + to_of(rows[i], i) * row_bytes;
+    for (uint64_t q = 0; q < row_bytes; q += 32) {
+      const __m256i part = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + q));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + q), part);
+    }
+  }
 }
 
 // Eight elements as floats.
@@ -177,6 +219,17 @@ RowKernel row_kernel(const KernelChoice& choice) {
   }
   return nullptr;
 }
+
+template <class Row>
+LinesKernel<Row> lines_kernel([[maybe_unused]] Vectors vectors) {
+#ifdef GZ_GATHER_X86
+  if (vectors == Vectors::kAvx512) return lines_avx512<Row>;
+  if (vectors == Vectors::kAvx2) return lines_avx2<Row>;
+#endif
+  return nullptr;
+}
+template LinesKernel<int64_t> lines_kernel<int64_t>(Vectors vectors);
+template LinesKernel<RowMove> lines_kernel<RowMove>(Vectors vectors);
 
 void finish_streaming() {
 #ifdef GZ_GATHER_X86

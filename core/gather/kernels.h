@@ -1,12 +1,26 @@
 // kernels: the elements' side of copy: what each conversion means, one element at a time.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace gz {
+
+// How far ahead of their turn rows are asked for, and how much of each.
+struct Distance {
+  size_t rows;
+  uint64_t bytes;
+
+  static Distance of(uint64_t row_bytes) {
+    constexpr uint64_t kAhead = 4096;           // bytes on their way: what a core keeps in flight
+    constexpr uint64_t kMostPrefetched = 1024;  // of one row; the processor sees longer runs by itself
+    const auto rows = static_cast<size_t>(std::clamp<uint64_t>(kAhead / row_bytes, 2, 64));
+    return {rows, std::min(row_bytes, kMostPrefetched)};
+  }
+};
 
 // IEEE half to float: exact. A signalling NaN comes out quiet, as the processor's own conversion makes it.
 inline float half_to_float(uint16_t half) {

@@ -225,12 +225,14 @@ class Worker {
 
   void deliver(const Read& read) {
     const uint64_t end = read.offset + read.bytes;
+    size_t finished = 0;
     for (size_t i = read.first; i < read.last; ++i) {
       const uint64_t begins = offset_of(i);
       const uint64_t from = std::max(begins, read.offset), to = std::min(begins + row_bytes(), end);
       job_.copier->piece(read.to + (from - read.offset), from - begins, to - from, job_.out, place_of(i));
-      if (to == begins + row_bytes()) shared_.done.fetch_add(1, std::memory_order_relaxed);
+      finished += to == begins + row_bytes() ? 1 : 0;
     }
+    shared_.done.fetch_add(finished, std::memory_order_relaxed);
   }
 
   const ReadJob& job_;

@@ -53,6 +53,7 @@ class SortedRows {
       const auto digit = [&](uint64_t word) { return (word >> shift) & ((1u << kDigit) - 1); };
       std::array<size_t, size_t{1} << kDigit> starts{};
       for (size_t i = 0; i < count_; ++i) ++starts[digit(from[i])];
+      if (starts[digit(from[0])] == count_) continue;  // the same digit everywhere: a small part of a large file
       size_t sum = 0;
       for (size_t& start : starts) sum += std::exchange(start, sum);
       for (size_t i = 0; i < count_; ++i) to[starts[digit(from[i])]++] = from[i];

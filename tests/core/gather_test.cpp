@@ -336,6 +336,34 @@ TEST(every_kernel_equals_the_plain_one_for_all_values_and_cuts) {
   }
 }
 
+TEST(rows_of_whole_lines_stream_to_where_they_belong) {
+  for (const uint64_t columns : {16, 48, 128, 1024}) {
+    const auto file =
+        FeatureFile::open(write_features(text("lines-", columns, ".gd"), {{"x", DType::kFloat32, 200, columns}}));
+    const Matrix& matrix = file->matrix("x");
+    const auto ids = some_ids(200, 333, columns);
+    const auto expected = plain(matrix, ids);
+    std::vector<RowMove> moves;
+    for (size_t i = 0; i < ids.size(); ++i) moves.push_back({static_cast<uint64_t>(ids[i]), ids.size() - 1 - i});
+    for (const Vectors vectors : {Vectors::kPlain, Vectors::kAvx2, Vectors::kAvx512}) {
+      if (vectors > best_vectors()) continue;
+      const RowCopier copier(matrix, matrix.dtype, true, vectors);
+      for (const size_t shift : {0, 4, 64}) {
+        Buffer out(expected.size() + 64, Purpose::kBatches);
+        copier.gather(matrix.data, ids, out.data() + shift, 0);
+        finish_streaming();
+        CHECK(std::memcmp(out.data() + shift, expected.data(), expected.size()) == 0);
+        copier.gather(matrix.data, std::span<const RowMove>(moves), out.data() + shift);
+        finish_streaming();
+        for (const RowMove& move : moves) {
+          CHECK(std::memcmp(out.data() + shift + move.to * matrix.row_bytes, matrix.data + move.from * matrix.row_bytes,
+                            matrix.row_bytes) == 0);
+        }
+      }
+    }
+  }
+}
+
 TEST(conversion_on_the_way_gives_floats_by_every_way) {
   const auto file = FeatureFile::open(write_features("convert.gd", {{"h", DType::kFloat16, 900, 37},
                                                                     {"q", DType::kInt8, 900, 65},

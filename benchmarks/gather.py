@@ -1,0 +1,169 @@
+"""Gather, warm and cold: random 512-byte rows against torch, NumPy over a mapping, and the disk's own speed.
+
+    python benchmarks/gather.py FOLDER [--warm] [--cold] [--gigabytes 8] [--repeat 15] [--json OUT]
+
+FOLDER gets a feature file of that size (made once). Cold figures need root, to empty the page cache, and fio, which
+reads the same file directly with io_uring: 4 KiB at random with 2 jobs of depth 256, and 1 MiB in sequence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import measure
+import numpy as np
+
+import graphzero as gz
+
+DIM = 128  # float32: 512 bytes a row
+WARM_ROWS, WARM_BATCH = 2_000_000, 400_000
+COLD_BATCH, FAULTED = 200_000, 2_000  # page faults are so slow that a few rows tell their rate
+DENSE_ROWS = 2_097_152  # 1 GiB of rows, all of them, in random order
+
+
+def make(path: Path, rows: int) -> Path:
+    """A feature file full of noise; fio and disks that compress are not to be fooled by zeros."""
+
+    def blocks() -> Iterator[np.ndarray]:
+        random = np.random.default_rng(0)
+        for start in range(0, rows, 1 << 18):
+            yield random.random((min(1 << 18, rows - start), DIM), dtype=np.float32)
+
+    if not path.exists():
+        gz.compile_features(blocks(), path, progress=False)
+    return path
+
+
+def warm(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
+    """Rows in RAM: ours from the mapped file, torch's from a tensor of its own."""
+    import torch
+
+    torch.set_num_threads(gz._core.default_threads())
+    fs = gz.FeatureStore(make(folder / "warm.gd", WARM_ROWS))
+    x = torch.from_numpy(fs.get_tensor().copy())
+    view = fs.get_tensor()
+    ids = np.random.default_rng(1).integers(0, WARM_ROWS, WARM_BATCH)
+    tensor_ids = torch.from_numpy(ids)
+    out = torch.empty(WARM_BATCH, DIM)
+    fs.gather(ids)  # pages in RAM, buffers in the pool
+    work: dict[str, Callable[[], Any]] = {
+        "torch.index_select": lambda: torch.index_select(x, 0, tensor_ids),
+        "torch.index_select, out=": lambda: torch.index_select(x, 0, tensor_ids, out=out),
+        "NumPy, mapped file": lambda: view[ids],
+        "gather": lambda: fs.gather(tensor_ids),
+        "gather, out=": lambda: fs.gather(ids, out=out),
+        "gather, 1 thread": lambda: fs.gather(ids, num_threads=1),
+    }
+    best = {name: float("inf") for name in work}
+    for _ in range(repeat):  # in turns, so that a busy moment of the machine hits all
+        for name, call in work.items():
+            best[name] = min(best[name], measure.best_of(1, call))
+    rate = {name: WARM_BATCH / seconds for name, seconds in best.items()}
+    base = rate["torch.index_select"]
+    rows = [(name, f"{r / 1e6:.1f} M rows/s", f"{r / base:.1f} x torch.index_select") for name, r in rate.items()]
+    return rows, rate
+
+
+def fio(path: Path, **options: object) -> dict[str, Any]:
+    """The read section of fio's report for a direct, read-only job on the file."""
+    given = {"name": "peer", "filename": path, "direct": 1, "ioengine": "io_uring", **options}
+    command = [
+        "fio",
+        "--output-format=json",
+        "--group_reporting",
+        "--readonly",
+        *(f"--{k}={v}" for k, v in given.items()),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    report: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]
+    return report
+
+
+def timed_cold(work: Callable[[], Any]) -> float:
+    """Seconds of a run that finds nothing in the page cache."""
+    measure.drop_caches()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def faulted(path: Path, total: int, ids: np.ndarray) -> np.ndarray:
+    """Rows by page faults: what indexing a mapped array does. A mapping of its own, since mapped pages stay in RAM."""
+    rows: np.ndarray = np.memmap(path, np.float32, "r", offset=4096, shape=(total, DIM))[ids]
+    return rows
+
+
+def cold(folder: Path, gigabytes: float, repeat: int) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
+    """Rows on disk: a sparse batch, a dense one, and the disk by itself."""
+    total = int(gigabytes * 2**30) // (4 * DIM)
+    path = make(folder / "cold.gd", total)
+    fs = gz.FeatureStore(path)
+    ids = np.random.default_rng(2).integers(0, total, COLD_BATCH)
+    dense = np.random.default_rng(3).permutation(min(DENSE_ROWS, total))
+    out = np.ones((dense.size, DIM), np.float32)
+    rate: dict[str, float] = {}
+
+    def keep_best(name: str, value: float) -> None:
+        rate[name] = max(rate.get(name, 0.0), value)
+
+    for _ in range(repeat):  # in turns: disks have moods
+        measure.drop_caches()
+        peer = fio(path, rw="randread", bs="4k", iodepth=256, numjobs=2, norandommap=1, io_size=COLD_BATCH * 2048)
+        keep_best("fio", peer["iops"])
+        keep_best("fio sequential", fio(path, rw="read", bs="1m", iodepth=32, size=dense.size * 512)["bw_bytes"])
+        keep_best("mapped", FAULTED / timed_cold(lambda: faulted(path, total, ids[:FAULTED])))
+        for io in ("auto", "uring", "pread"):
+            if io != "uring" or not gz._core.uring_refusal():
+                keep_best(io, COLD_BATCH / timed_cold(lambda io=io: fs.gather(ids, io=io)))
+        keep_best("dense", dense.size * 512 / timed_cold(lambda: fs.gather(dense, out=out)))
+    rows = [
+        (f"fio, {COLD_BATCH:,} reads of 4 KiB", f"{rate['fio'] / 1e3:.0f} K/s", "2 jobs of depth 256, direct"),
+        (f"NumPy, mapped file, {FAULTED:,} rows", f"{rate['mapped'] / 1e3:.2f} K rows/s", ""),
+    ]
+    for io in ("auto", "uring", "pread"):
+        if io in rate:
+            against = f"{rate[io] / rate['fio']:.2f} x fio, {rate[io] / rate['mapped']:.0f} x mapped"
+            rows.append((f"gather, io={io!r}, {COLD_BATCH:,} rows", f"{rate[io] / 1e3:.0f} K rows/s", against))
+    rows.append(("fio, sequential, 1 MiB reads", f"{rate['fio sequential'] / 1e9:.2f} GB/s", "depth 32, direct"))
+    against = f"{rate['dense'] / rate['fio sequential']:.2f} x fio sequential"
+    rows.append(
+        (f"gather, {dense.size:,} rows of {dense.size * 512 >> 20} MiB", f"{rate['dense'] / 1e9:.2f} GB/s", against)
+    )
+    return rows, rate
+
+
+def main() -> None:
+    """Run what was asked for, or both."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--gigabytes", type=float, default=8)
+    parser.add_argument("--repeat", type=int, default=None)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    both = not (options.warm or options.cold)
+    figures: dict[str, Any] = {}
+    if options.warm or both:
+        rows, figures["warm"] = warm(options.folder, options.repeat or 15)
+        measure.show(f"Warm: {WARM_BATCH:,} random rows of 512 bytes out of {WARM_ROWS:,}", rows, options.folder)
+    if options.cold or both:
+        if shutil.which("fio") is None:
+            parser.error("cold figures need fio to compare with")
+        rows, figures["cold"] = cold(options.folder, options.gigabytes, options.repeat or 3)
+        ahead = measure.machine(options.folder)["read_ahead_kb"]
+        title = f"Cold: a {options.gigabytes:g} GiB file, page cache empty, read_ahead_kb {ahead}, depth 256 a thread"
+        measure.show(title, rows, options.folder)
+    measure.save(options.json, figures, options.folder)
+
+
+if __name__ == "__main__":
+    main()
