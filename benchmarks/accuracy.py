@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--memory", default="64MB")
+    parser.add_argument("--memory", default="100MB")
     parser.add_argument("--peer", default=sys.executable)
     parser.add_argument("--json")
     args = parser.parse_args()

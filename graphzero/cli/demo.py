@@ -45,9 +45,14 @@ def command(
     say = terminal.errors if json else terminal.console
     parse_size(memory)
     allowed = parse_size(limit, "limit")
-    say.print("[bold]GraphZero demo[/]: train on a graph within a memory budget, then with everything in RAM\n")
+    say.print(
+        "[bold]GraphZero demo[/]: train on a graph within a memory budget, then with everything in RAM\n",
+        soft_wrap=True,
+    )
 
-    say.print("[cyan]1/4[/] Make a graph: power-law degrees, communities, features that hint at the class")
+    say.print(
+        "[cyan]1/4[/] Make a graph: power-law degrees, communities, features that hint at the class", soft_wrap=True
+    )
     dataset, seconds = _dataset(folder, nodes)
     graph, x = dataset.graph, dataset.features["x"]
     took = f"made and compiled in {terminal.duration(seconds)}" if seconds else "made earlier"
@@ -61,7 +66,9 @@ def command(
 
     with memory_limit(allowed) as group:
         _drop(dataset)
-        say.print(f"[cyan]2/4[/] Train GraphSAGE out of core: budget {memory}, {_enforced(group, limit)}")
+        say.print(
+            f"[cyan]2/4[/] Train GraphSAGE out of core: budget {memory}, {_enforced(group, limit)}", soft_wrap=True
+        )
         out_of_core = _run("out-of-core", dataset.path, options, say, group, report)
         out_of_core["group_peak"] = group.peak if group is not None else None
     say.print("\n[cyan]3/4[/] The same with everything loaded into RAM, no limit")

@@ -164,10 +164,11 @@ def progress(quiet: bool = False) -> Iterator[Observer]:
 
     class Lines(Observer):
         def epoch(self, record: EpochRecord, best: bool) -> None:
+            waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
             terminal.console.print(
                 f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  train {record.train_accuracy:6.2%}  "
                 f"validation {record.val_accuracy:6.2%}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
-                f"{record.seeds_per_second:>8,.0f} seeds/s  waiting for: {record.bottleneck}",
+                f"{record.seeds_per_second:>8,.0f} seeds/s{waits}",
                 soft_wrap=True,
             )
 

@@ -238,7 +238,8 @@ class Trainer:
             validation._ready_plan()
         except BudgetError as error:
             raise BudgetError(
-                f"validation gets a third of memory={format_size(self._memory)}, which does not do: {error}"
+                f"validation gets a third of memory={format_size(self._memory)}, which does not do; "
+                f"three times what follows does: {error}"
             ) from error
 
     def _patience_spent(self, run: RunState) -> bool:
