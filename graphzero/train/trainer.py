@@ -84,9 +84,8 @@ class Trainer:
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
-            loader, validation = self.loader("train"), self.loader(self._valid)
-            self._check_budget(validation)
-            stopped = self._epochs(run, loader, validation, stop)
+            validation = self.evaluation_loader(self._valid)
+            stopped = self._epochs(run, self.loader("train"), validation, stop)
             test_accuracy = self._finish(run, stopped, stop)
         return TrainResult(
             model=run.model,
@@ -230,23 +229,31 @@ class Trainer:
             run.model.load_state_dict(run.best_weights)
         if stopped == "interrupted" or "test" not in self.data.splits or len(self.data.splits["test"]) == 0:
             return None
-        return self._accuracy(run.model, self.loader("test"), "test", stop)
+        return self._accuracy(run.model, self.evaluation_loader("test"), "test", stop)
 
-    def _check_budget(self, validation: NeighborLoader) -> None:
-        """Divide validation's share now: after the first epoch would be late to say that it does not do."""
-        try:
-            validation._ready_plan()
-        except BudgetError as error:
-            raise BudgetError(
-                f"validation gets a third of memory={format_size(self._memory)}, which does not do; "
-                f"three times what follows does: {error}"
-            ) from error
+    def evaluation_loader(self, split: str) -> NeighborLoader:
+        """The batches of a split, its budget divided now: after the first epoch would be late to say it does not do.
+
+        Fewer threads take less, and give the same batches.
+        """
+        for threads in (self.options.num_threads, 2, 1):
+            loader = self.loader(split, threads)
+            try:
+                loader._ready_plan()
+            except BudgetError as error:
+                reason = error
+            else:
+                return loader
+        raise BudgetError(
+            f"evaluation gets a third of memory={format_size(self._memory)}, which does not do; "
+            f"three times what follows does: {reason}"
+        ) from reason
 
     def _patience_spent(self, run: RunState) -> bool:
         patience = self.options.patience
         return patience is not None and run.best_epoch >= 0 and run.epoch - 1 - run.best_epoch >= patience
 
-    def loader(self, split: str) -> NeighborLoader:
+    def loader(self, split: str, num_threads: int | None = None) -> NeighborLoader:
         """The batches of a split: shuffled for training, in order for evaluation."""
         options = self.options
         training = split == "train"
@@ -262,7 +269,7 @@ class Trainer:
             seed=options.seed,
             memory=self._memory - share if training else share,
             prefetch=options.prefetch,
-            num_threads=options.num_threads,
+            num_threads=num_threads or options.num_threads,
             device=None if self.device.type == "cpu" else self.device,
             dtype="float32" if self.features.dtype_name in _WIDENED else None,
             direction=options.direction,
