@@ -385,7 +385,7 @@ GraphReport GraphBuilder::finish(const std::string& path) {
   write(path, report);
   report.reading_seconds = reading_seconds_;
   report.sorting_seconds = seconds_since(start) - report.publishing_seconds;
-  report.peak_bytes = bytes_held_peak();
+  report.peak_bytes = bytes_held_peak() - std::min(held_before_, bytes_held_peak());  // what the build added
   return report;
 }
 

@@ -143,6 +143,7 @@ class GraphBuilder {
   std::atomic<uint64_t> self_loops_dropped_{0}, largest_dropped_{0};
   uint64_t expected_total_ = 0, units_done_ = 0;
   double reading_seconds_ = 0;
+  const uint64_t held_before_ = bytes_held();  // by others, when the build began
 };
 
 }  // namespace gz

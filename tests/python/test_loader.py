@@ -108,7 +108,7 @@ def test_batches_equal_graph_sample_and_store_gather(data):
     ],
 )
 def test_the_same_batches_however_they_are_made(data, options):
-    if options.get("io") == "uring" and getattr(gz._core, "uring_refusal", lambda: "")():
+    if options.get("io") == "uring" and gz._core.uring_refusal():
         pytest.skip("io_uring is refused here")
     reference = [fingerprint(b) for b in make(data, shuffle=True, num_threads=2)]
     got = [fingerprint(b) for b in make(data, shuffle=True, **options)]
