@@ -33,12 +33,16 @@ Pipeline::Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, Allocat
       epoch_(epoch),
       allocate_(std::move(allocate)),
       num_batches_(count_batches(plan_->seeds.size(), plan_->options.batch_size, plan_->options.drop_last)),
-      order_(epoch_order(plan_->seeds.size(), plan_->options.shuffle, plan_->options.seed, epoch)) {
+      order_(epoch_order(plan_->seeds.size(), plan_->options.shuffle, plan_->options.seed, epoch)),
+      announces_(!plan_->announcing.exchange(true)) {
   for (int i = 0; i < plan_->threads; ++i) {
     try {
       threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // fewer threads are slower, none is no loader
+      if (threads_.empty()) {  // fewer threads are slower, none is no loader
+        stop();
+        throw;
+      }
       break;
     }
   }
@@ -57,9 +61,12 @@ void Pipeline::stop() {
     if (t.joinable()) t.join();
   }
   threads_.clear();
+  if (!announces_) return;
   for (const auto& cache : plan_->caches) {
     if (cache) cache->forget_announced();  // the epoch may have been cut short
   }
+  announces_ = false;
+  plan_->announcing = false;
 }
 
 void Pipeline::work() {
@@ -129,7 +136,8 @@ void Pipeline::announce(LoadedBatch&& batch) {
   for (auto it = unannounced_.begin(); it != unannounced_.end() && it->first == next_to_announce_;
        it = unannounced_.erase(it), ++next_to_announce_) {
     for (size_t i = 0; i < plan_->parts.size(); ++i) {
-      if (plan_->caches[i]) plan_->caches[i]->announce(it->first, ids_of(plan_->parts[i], it->second.graph));
+      if (announces_ && plan_->caches[i])
+        plan_->caches[i]->announce(it->first, ids_of(plan_->parts[i], it->second.graph));
     }
     std::lock_guard lock(mutex_);
     held_bytes_ += it->second.bytes;
@@ -165,7 +173,8 @@ void Pipeline::gather_one(std::unique_lock<std::mutex>& lock) {
       const size_t bytes = ids.size() * gathered_row_bytes(matrix, how);
       result.buffer = allocate_(bytes);
       if (plan_->caches[i]) {
-        plan_->caches[i]->gather(ids, result.buffer.data, how, &gathered, batch.number, &stop_signal);
+        const uint64_t number = announces_ ? batch.number : RowCache::kUnannounced;
+        plan_->caches[i]->gather(ids, result.buffer.data, how, &gathered, number, &stop_signal);
       } else {
         gather(*part.file, matrix, ids, result.buffer.data, how, &gathered, &stop_signal);
       }

@@ -91,6 +91,7 @@ class Pipeline {
   const Allocate allocate_;
   const uint64_t num_batches_;
   const std::vector<int64_t> order_;
+  bool announces_;  // whether the caches hear of this epoch; changed by stop() alone, when the threads are gone
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;

@@ -4,6 +4,7 @@
 // the one before it, the sampler's tables, the read rings, and the row caches, which get what is left.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,6 +60,8 @@ struct LoadPlan {
   uint64_t batches_budget = 0;                     // bytes that undelivered batches may take together
   std::vector<std::shared_ptr<RowCache>> caches;   // one a part, null where the part has none
   std::optional<BufferPool::Allowance> allowance;  // for the batches in flight
+  // An epoch tells the caches which rows are to come. One at a time: those that run beside it share the rows alone.
+  mutable std::atomic<bool> announcing{false};
 };
 
 // Checks the arguments, samples a few batches of epoch 0 to learn their size and their hot rows, divides the budget and

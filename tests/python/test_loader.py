@@ -301,6 +301,19 @@ def test_stats_add_up(data):
     assert stats.to_dict()["hit_rate"] == 0.0
 
 
+def test_two_epochs_at_once_share_a_cache(data):
+    loader = make(data, cache="on", io="pread", memory="60MB")
+    expected = [fingerprint(b) for b in make(data)]
+    first = iter(loader)
+    next(first)
+    loader.set_epoch(0)
+    for batch, other in zip(loader, expected, strict=True):  # the caches hear of the first alone
+        same(fingerprint(batch), other)
+    for batch, other in zip(first, expected[1:], strict=True):
+        same(fingerprint(batch), other)
+    assert len(list(loader)) == len(loader)
+
+
 def test_hits_are_counted_with_a_cache(data):
     loader = make(data, cache="on", io="pread")
     for _ in range(2):
