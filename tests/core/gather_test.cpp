@@ -1,8 +1,10 @@
 // gather_test: every way to the same bytes, kernels against the plain ones, reads that fail, and readers that live on.
 #include "gather/gather.h"
 
+#ifndef _WIN32
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <bit>
 #include <cerrno>
@@ -231,6 +233,7 @@ TEST(the_end_of_the_file_is_an_error_by_every_way) {
   const auto end = std::make_shared<FakeReader>(
       8, [](const ReadRequest& request, int32_t result, int) { return request.offset > 100000 ? 0 : result; });
   CHECK_THROWS(StorageError, "the file ends", read_through(*early, ids, end));
+#ifndef _WIN32  // which lets nobody cut a file that is mapped
   for (const Io io : {Io::kUring, Io::kPread}) {
     if (io == Io::kUring && !uring_works()) continue;
     const auto path = write_features(text("cut-", io_name(io), ".gd"), {{"x", DType::kFloat32, 50000, 128}});
@@ -246,6 +249,7 @@ TEST(the_end_of_the_file_is_an_error_by_every_way) {
     const auto low = some_ids(2000, 1000, 4);  // rings work afterwards, for rows that are still there
     gather(*file, file->matrix("x"), low, out.data(), options);
   }
+#endif
 }
 
 TEST(a_cancelled_gather_leaves_nothing_in_flight) {
@@ -266,6 +270,7 @@ TEST(a_cancelled_gather_leaves_nothing_in_flight) {
   }
 }
 
+#ifndef _WIN32  // which has no fork
 TEST(a_forked_child_makes_its_own_rings) {
   if (!uring_works()) return;
   const auto file = FeatureFile::open(write_features("fork.gd", {{"x", DType::kFloat32, 5000, 128}}));
@@ -294,6 +299,7 @@ TEST(a_forked_child_makes_its_own_rings) {
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
+#endif
 
 TEST(halves_become_the_floats_they_are) {
   CHECK_EQ(half_to_float(0x3c00), 1.0f);
