@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from glfile import write_container, write_graph
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sample_oracle import Random, floyd, make_key, weighted_distinct, weighted_one
 from scipy import stats
@@ -50,6 +50,7 @@ def graphs(draw: Any) -> tuple[int, list[tuple[int, int]], list[float]]:
     return n, edges, weights
 
 
+@example((2, [(0, 0)] * 4 + [(1, 0), (0, 1)], [0.25] * 4 + [0.0, 0.25]), 6, None, True, 1, "sorted")
 @given(
     graphs(),
     st.integers(1, 9),
