@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "base/checked.h"
@@ -19,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kBlockRows = 1024;        // rows that a worker takes at a time
 constexpr uint64_t kGap = 2 * kPageBytes;  // pages nobody asked for that are read to save a request (benchmarks/gather)
 constexpr int kMostTries = 100;            // of a read that the kernel wants to be asked for again
 
@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // What the workers of one job share.
 struct Shared {
-  std::atomic<size_t> next{0};    // first row of the first block nobody took
+  std::atomic<size_t> next{0};    // first block that nobody took
   std::atomic<size_t> done{0};    // rows delivered
   std::atomic<bool> stop{false};  // a worker failed, or the caller wants to stop
   std::mutex mutex;
@@ -109,10 +109,9 @@ class Worker {
   // The next block of rows, less those that the mapping has; false when there is none.
   bool take_block() {
     if (!mapped_.empty()) return false;  // copy those first
-    const size_t begin = shared_.next.fetch_add(kBlockRows, std::memory_order_relaxed);
-    if (begin >= rows_.size()) return false;
-    at_ = begin;
-    end_ = std::min(begin + kBlockRows, rows_.size());
+    const size_t block = shared_.next.fetch_add(1, std::memory_order_relaxed);
+    if (block >= rows_.blocks()) return false;
+    std::tie(at_, end_) = rows_.take(block);
     resume_ = 0;
     if (job_.spare_resident) split_resident();
     return true;
@@ -256,7 +255,7 @@ void read_rows(const ReadJob& job, SortedRows& rows, GatherStats& stats) {
   Shared shared;
   const auto workers = static_cast<size_t>(std::max(job.workers, 1));
   parallel_for(workers, 1, job.workers, [&](size_t, size_t, int worker) {
-    if (shared.next.load(std::memory_order_relaxed) >= rows.size()) return;
+    if (shared.next.load(std::memory_order_relaxed) >= rows.blocks()) return;
     try {
       Worker(job, rows, shared, worker == 0).run();
     } catch (...) {
