@@ -59,10 +59,11 @@ def publish_and_leak(target: str, source: str) -> None:
     publish_without_sync(target, source)
 
 
-def compile_large(target: str, memory: str, spill: str) -> None:
-    """A graph that does not fit the budget: blocks of edges that have to be spilled."""
-    blocks = (np.random.default_rng(i).integers(0, 1_000_000, (2, 500_000)) for i in range(8))
-    gz.compile_graph(blocks, target, memory=memory, num_threads=1, spill_dir=spill)
+def compile_large(target: str, memory: str, spill: str = "", first: str = "0") -> None:
+    """A graph that does not fit the budget, and a file large enough to be written past the page cache."""
+    seeds = range(int(first), int(first) + 14)
+    blocks = (np.random.default_rng(i).integers(0, 1_000_000, (2, 500_000)) for i in seeds)
+    gz.compile_graph(blocks, target, num_nodes=1_000_000, memory=memory, num_threads=1, spill_dir=spill or None)
 
 
 def read_everything(graph: str, features: str) -> None:

@@ -86,17 +86,21 @@ def test_a_kill_where_there_was_no_file_leaves_none_or_the_new_one(forks: Forks,
 
 
 @needs_strace
-def test_a_kill_while_spilling_leaves_neither_spill_nor_temporary_for_long(forks: Forks, tmp_path: Path) -> None:
+def test_a_kill_while_spilling_or_writing_a_large_file_leaves_the_old_one(forks: Forks, tmp_path: Path) -> None:
     target, log, spill = tmp_path / "g.gl", tmp_path / "log", tmp_path / "spill"
     spill.mkdir()
-    probe = traced(forks, log, "compile_large", target, SMALL, spill, calls="pwrite64")
+    assert forks.run("compile_graph", target, 1).fine
+    old = whole(target)
+    large = ("compile_large", target, SMALL, spill)
+    probe = traced(forks, log, "compile_large", tmp_path / "probe.gl", SMALL, spill, calls="pwrite64")
     assert any("(deleted)" in line for line in probe.lines), "it did spill, to a file without a name"
     for when in points(probe.counts()["pwrite64"], 4):
         inject = f"pwrite64:signal=KILL:when={when}"
-        assert traced(forks, log, "compile_large", target, SMALL, spill, calls="pwrite64", inject=inject).outcome.killed
+        assert traced(forks, log, *large, calls="pwrite64", inject=inject).outcome.killed
         assert os.listdir(spill) == []
-    assert forks.run("compile_large", target, SMALL, spill).fine
-    whole(target)
+        assert whole(target) == old
+    assert forks.run(*large).fine
+    assert whole(target) == (tmp_path / "probe.gl").read_bytes()
     assert not temporaries(tmp_path)
 
 

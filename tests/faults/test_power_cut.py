@@ -53,6 +53,19 @@ def test_what_was_published_survives_a_power_cut(forks: Forks, disk: LoopDisk, j
 
 
 @needs_loop_disk
+def test_a_large_file_that_was_published_survives_a_power_cut(forks: Forks, tmp_path: Path) -> None:
+    with loop_disk(tmp_path, 160) as disk:  # written past the page cache, which is not yet on the disk
+        target = disk.folder / "g.gl"
+        assert forks.run("compile_graph", target, 1).fine
+        disk.sync()
+        assert forks.run("compile_large", target, "1GB").fine
+        new = target.read_bytes()
+        disk.cut_power()
+        disk.remount()
+        assert whole(target) == new
+
+
+@needs_loop_disk
 @needs_strace
 def test_a_power_cut_at_any_step_leaves_the_old_file_or_the_new(forks: Forks, disk: LoopDisk, tmp_path: Path) -> None:
     target, log = disk.folder / "g.gl", tmp_path / "log"
