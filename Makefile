@@ -6,7 +6,7 @@ export PATH := $(PATH):$(CURDIR)/$(BIN)
 STAMP  := .venv/.ready
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build sanitize soak docs package-check windows-core format \
+.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs package-check windows-core format \
   clean
 
 demo: build
@@ -41,6 +41,18 @@ python-test: build fuzz-build
 fuzz-build: $(STAMP)
 	@$(BIN)/cmake -S . -B build/sanitize -G Ninja $(SANITIZED) -DGRAPHZERO_SANITIZE=address -DGRAPHZERO_FUZZ=ON >/dev/null
 	@$(BIN)/cmake --build build/sanitize --target fuzz_mutate
+
+# Coverage-guided, where clang and its libFuzzer are there; SECONDS=3600 for an hour. Finds go to build/fuzz/found.
+CLANG ?= $(firstword $(foreach c,clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14,$(shell command -v $(c))))
+SECONDS ?= 120
+fuzz: $(STAMP)
+	@test -n "$(CLANG)" || { echo "fuzz: no clang++ found; make fuzz-build has the fuzzer that needs none" >&2; exit 1; }
+	@$(BIN)/cmake -S . -B build/fuzz -G Ninja $(SANITIZED) -DCMAKE_CXX_COMPILER=$(CLANG) -DGRAPHZERO_SANITIZE=address \
+	  -DGRAPHZERO_FUZZ=ON >/dev/null
+	@$(BIN)/cmake --build build/fuzz --target fuzz_file
+	@mkdir -p build/fuzz/found && $(BIN)/python tests/corpus/malformed.py build/fuzz/seeds
+	build/fuzz/fuzz_file -max_total_time=$(SECONDS) -max_len=70000 -timeout=10 -print_final_stats=1 \
+	  -artifact_prefix=build/fuzz/found/ build/fuzz/found build/fuzz/seeds
 
 # The C++ tests under both sanitizers, and a longer fuzz run. Minutes.
 SANITIZED = -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=Debug -DGRAPHZERO_PYTHON=OFF -DGRAPHZERO_TESTS=ON

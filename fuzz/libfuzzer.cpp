@@ -1,13 +1,14 @@
-// libfuzzer: the target for clang's coverage-guided fuzzer. The first byte says whether the checksum is made right.
+// libfuzzer: the target for clang's coverage-guided fuzzer. Seeds are the files of tests/corpus (make fuzz).
+#include <algorithm>
 #include <vector>
 
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) return 0;
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
-  std::vector<std::byte> file(bytes + 1, bytes + size);
-  if ((data[0] & 1) != 0) gz::fuzz::sum_again(file);
+  std::vector<std::byte> file(bytes, bytes + size);
+  gz::fuzz::sum_again(file);  // a fuzzer never guesses a checksum; what it changed must get past it
   gz::fuzz::run_one(file);
+  if (!std::equal(file.begin(), file.end(), bytes)) gz::fuzz::run_one({bytes, size});
   return 0;
 }

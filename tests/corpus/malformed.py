@@ -265,8 +265,12 @@ def cases() -> list[Case]:
 
 
 def write(folder: Path) -> None:
-    """Write every file, and a manifest of what each must be refused with."""
+    """Write every file and a manifest of what each must be refused with; and the sound ones, for fuzzing."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sound.gl").write_bytes(sound_topology().bytes())
+    (folder / "sound.gd").write_bytes(sound_features().bytes())
+    (folder / "sound-0.2.gl").write_bytes(sound_legacy_topology())
+    (folder / "sound-0.2.gd").write_bytes(sound_legacy_features())
     manifest = {}
     for case in cases():
         (folder / f"{case.name}{case.suffix}").write_bytes(case.data)
