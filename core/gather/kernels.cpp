@@ -8,6 +8,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define GZ_GATHER_X86 1
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -176,11 +177,23 @@ RowKernel plain_copy([[maybe_unused]] const KernelChoice& choice) {
 
 }  // namespace
 
+#ifdef GZ_GATHER_X86
+namespace {
+
+// Asked of the processor itself: clang does not know "f16c" as a feature that can be asked for by name.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
+#endif
+
 Vectors best_vectors() {
 #ifdef GZ_GATHER_X86
   static const Vectors best = [] {
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return Vectors::kPlain;
+    if (!__builtin_cpu_supports("avx2") || !has_f16c()) return Vectors::kPlain;
     return __builtin_cpu_supports("avx512f") ? Vectors::kAvx512 : Vectors::kAvx2;
   }();
   return best;
