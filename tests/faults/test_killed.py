@@ -24,9 +24,10 @@ def forks() -> Iterator[Forks]:
         yield server
 
 
-def points(count: int, most: int) -> list[int]:
-    """Which of `count` calls to strike at: all in a soak, else `most` that always include the first and the last."""
-    if SOAK or count <= most:
+def points(count: int, most: int, soak: int = 1000) -> list[int]:
+    """Which of `count` calls to strike at: `most`, or `soak` in a soak, that always include the first and the last."""
+    most = soak if SOAK else most
+    if count <= most:
         return list(range(1, count + 1))
     return sorted({1 + round(i * (count - 1) / (most - 1)) for i in range(most)})
 
@@ -94,7 +95,7 @@ def test_a_kill_while_spilling_or_writing_a_large_file_leaves_the_old_one(forks:
     large = ("compile_large", target, SMALL, spill)
     probe = traced(forks, log, "compile_large", tmp_path / "probe.gl", SMALL, spill, calls="pwrite64")
     assert any("(deleted)" in line for line in probe.lines), "it did spill, to a file without a name"
-    for when in points(probe.counts()["pwrite64"], 4):
+    for when in points(probe.counts()["pwrite64"], 4, soak=60):
         inject = f"pwrite64:signal=KILL:when={when}"
         assert traced(forks, log, *large, calls="pwrite64", inject=inject).outcome.killed
         assert os.listdir(spill) == []
