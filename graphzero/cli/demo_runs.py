@@ -33,12 +33,8 @@ class InRam(Trainer):
         for array in self.data.graph.csr():
             int(array.sum())  # read the topology too, so that sampling finds it in memory
 
-    def evaluation_loader(self, split: str) -> Any:
-        """There is no budget to divide here."""
-        return self.loader(split)
-
-    def loader(self, split: str, num_threads: int | None = None) -> Any:
-        """The same batches, made in the training thread from tensors in RAM."""
+    def ready_loader(self, split: str) -> Any:
+        """The same batches, made in the training thread from tensors in RAM; there is no budget to divide."""
         return RamLoader(self, split)
 
 

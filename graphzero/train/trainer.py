@@ -84,8 +84,9 @@ class Trainer:
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
-            validation = self.evaluation_loader(self._valid)
-            stopped = self._epochs(run, self.loader("train"), validation, stop)
+            loaders = self.ready_loader("train"), self.ready_loader(self._valid)
+            stopped = self._epochs(run, *loaders, stop)
+            del loaders  # and with them their caches
             test_accuracy = self._finish(run, stopped, stop)
         return TrainResult(
             model=run.model,
@@ -229,14 +230,15 @@ class Trainer:
             run.model.load_state_dict(run.best_weights)
         if stopped == "interrupted" or "test" not in self.data.splits or len(self.data.splits["test"]) == 0:
             return None
-        return self._accuracy(run.model, self.evaluation_loader("test"), "test", stop)
+        return self._accuracy(run.model, self.ready_loader("test"), "test", stop)
 
-    def evaluation_loader(self, split: str) -> NeighborLoader:
-        """The batches of a split, its budget divided now: after the first epoch would be late to say it does not do.
+    def ready_loader(self, split: str) -> NeighborLoader:
+        """The batches of a split, the budget divided now: after the first epoch would be late to say it does not do.
 
-        Fewer threads take less, and give the same batches.
+        Where it does not, fewer threads are tried: they hold less, and give the same batches.
         """
-        for threads in (self.options.num_threads, 2, 1):
+        most = self.options.num_threads or os.cpu_count() or 1
+        for threads in [most, *(n for n in (8, 4, 2, 1) if n < most)]:
             loader = self.loader(split, threads)
             try:
                 loader._ready_plan()
@@ -244,16 +246,14 @@ class Trainer:
                 reason = error
             else:
                 return loader
-        raise BudgetError(
-            f"evaluation gets a third of memory={format_size(self._memory)}, which does not do; "
-            f"three times what follows does: {reason}"
-        ) from reason
+        part = "two thirds" if split == "train" else "a third"
+        raise BudgetError(f"{split} gets {part} of memory={format_size(self._memory)}: {reason}") from reason
 
     def _patience_spent(self, run: RunState) -> bool:
         patience = self.options.patience
         return patience is not None and run.best_epoch >= 0 and run.epoch - 1 - run.best_epoch >= patience
 
-    def loader(self, split: str, num_threads: int | None = None) -> NeighborLoader:
+    def loader(self, split: str, num_threads: int) -> NeighborLoader:
         """The batches of a split: shuffled for training, in order for evaluation."""
         options = self.options
         training = split == "train"
@@ -269,7 +269,7 @@ class Trainer:
             seed=options.seed,
             memory=self._memory - share if training else share,
             prefetch=options.prefetch,
-            num_threads=num_threads or options.num_threads,
+            num_threads=num_threads,
             device=None if self.device.type == "cpu" else self.device,
             dtype="float32" if self.features.dtype_name in _WIDENED else None,
             direction=options.direction,

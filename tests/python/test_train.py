@@ -178,7 +178,7 @@ def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
 
 
 def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
-    with pytest.raises(gz.BudgetError, match=r"a third of memory=10 MB.* raise memory"):
+    with pytest.raises(gz.BudgetError, match=r"train gets two thirds of memory=10 MB.* raise memory"):
         Trainer(data, dataclasses.replace(OPTIONS, memory="10MB")).fit()
 
 
