@@ -154,6 +154,7 @@ def limited(name: str, args: Options) -> dict[str, Any]:
         if done.returncode != 0:
             raise SystemExit(f"outofcore: {name} failed with {done.returncode}, killed by the kernel: {group.kills}")
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        print(f"{name}: {figures['steady'] * 1e3:,.0f} ms a batch of {figures['batches']}", file=sys.stderr)
         return figures | {"kills": group.kills, "group_peak": group.peak}
 
 
