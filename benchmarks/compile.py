@@ -113,7 +113,7 @@ def bench_features(args: argparse.Namespace) -> dict[str, Any]:
 def make_large(path: Path, edges: int, nodes: int) -> None:
     """A power-law edge array, written block by block."""
     rng = np.random.default_rng(0)
-    array = np.lib.format.open_memmap(path, "w+", np.int64, (2, edges))
+    array = np.lib.format.open_memmap(path, "w+", np.int32, (2, edges))
     for row, power in ((0, 1.8), (1, 2.5)):
         for at in range(0, edges, 10_000_000):
             part = rng.random(min(10_000_000, edges - at)) ** power

@@ -45,6 +45,9 @@ ContainerWriter::ContainerWriter(std::string target, Container container, size_t
 }
 
 ContainerWriter::~ContainerWriter() {
+  for (Stream& stream : streams_) {
+    if (stream.written.valid()) stream.written.wait();
+  }
   if (!finished_) remove_if_exists(temporary_);
 }
 
@@ -93,7 +96,10 @@ void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte
   }
   const ArrayInfo& array = check_bounds(index, at, bytes.size());
   stream.digest.add(bytes);
-  if (!stream.staging) stream.staging = Buffer(staging_bytes_, Purpose::kCompile);
+  if (!stream.staging) {
+    stream.staging = Buffer(staging_bytes_, Purpose::kCompile);
+    stream.writing = Buffer(staging_bytes_, Purpose::kCompile);
+  }
   while (!bytes.empty()) {
     const uint64_t staged = stream.appended - stream.flushed;
     const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % kPageBytes == 0;
@@ -108,18 +114,27 @@ void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte
     std::memcpy(stream.staging.data() + staged, bytes.data(), part);
     stream.appended += part;
     bytes = bytes.subspan(part);
-    if (staged + part == staging_bytes_) flush(stream, array);
+    if (staged + part == staging_bytes_) flush(stream, array, false);
   }
 }
 
 // The staged bytes, with zeros up to the page boundary: where the array ends, that is its padding.
-void ContainerWriter::flush(Stream& stream, const ArrayInfo& array) {
+// Without `wait` they are on their way on another thread while the next are staged.
+void ContainerWriter::flush(Stream& stream, const ArrayInfo& array, bool wait) {
+  if (stream.written.valid()) stream.written.get();
   const size_t staged = static_cast<size_t>(stream.appended - stream.flushed);
   const size_t whole = round_up(staged, kPageBytes);
   if (staged == 0) return;
   std::memset(stream.staging.data() + staged, 0, whole - staged);
-  bulk().write_at({stream.staging.data(), whole}, array.offset + stream.flushed);
+  std::swap(stream.staging, stream.writing);
+  const uint64_t at = array.offset + stream.flushed;
   stream.flushed = stream.appended;
+  if (wait) {
+    bulk().write_at({stream.writing.data(), whole}, at);
+    return;
+  }
+  stream.written = std::async(std::launch::async,
+                              [this, &stream, whole, at] { bulk().write_at({stream.writing.data(), whole}, at); });
 }
 
 void ContainerWriter::append_file(size_t index, const File& from, uint64_t offset, uint64_t bytes, Progress* progress) {
@@ -214,6 +229,7 @@ uint64_t ContainerWriter::finish(int threads, Progress* progress) {
     }
     flush(stream, array);
     stream.staging = Buffer();
+    stream.writing = Buffer();
     array.digest = stream.scattered ? digest_of(array, threads, progress) : stream.digest.finish();
     // What was there before shrink() moved things may still stand in the padding, which is zero (FORMAT 2).
     const std::vector<std::byte> zeros(round_up(array.bytes, kPageBytes) - array.bytes);

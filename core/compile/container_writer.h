@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ namespace gz {
 class ContainerWriter {
  public:
   // Lays `container` out, checks that its folder has room, takes the room. Throws StorageError (ENOSPC) otherwise.
-  // `staging_bytes` is held for each array while it is appended to.
+  // Twice `staging_bytes` is held for each array while it is appended to.
   ContainerWriter(std::string target, Container container, size_t staging_bytes = size_t{1} << 20);
   ContainerWriter(const ContainerWriter&) = delete;
   ContainerWriter& operator=(const ContainerWriter&) = delete;
@@ -70,15 +71,17 @@ class ContainerWriter {
  private:
   struct Stream {
     StreamDigest digest;
-    uint64_t appended = 0;               // bytes taken in order from the start
-    uint64_t flushed = 0;                // of them, bytes in the file
-    Buffer staging;                      // the others
+    uint64_t appended = 0;  // bytes taken in order from the start
+    uint64_t flushed = 0;   // of them, bytes in the file
+    Buffer staging;         // the others
+    Buffer writing;         // what `written` is writing
+    std::future<void> written;
     std::atomic<bool> scattered{false};  // written out of order: the digest needs a second look
   };
 
   File& bulk() { return bulk_ ? bulk_ : file_; }
   void check_room(uint64_t bytes) const;
-  void flush(Stream& stream, const ArrayInfo& array);
+  void flush(Stream& stream, const ArrayInfo& array, bool wait = true);
   const ArrayInfo& check_bounds(size_t index, uint64_t at, size_t bytes) const;
   void move(uint64_t from, uint64_t to, uint64_t bytes);
   uint64_t digest_of(const ArrayInfo& array, int threads, Progress* progress) const;

@@ -337,7 +337,7 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   if (has_in(options_.direction)) sides.push_back("in.");
   for (const std::string& side : sides) declare_csr(container, side, layout);
 
-  const uint64_t staging = std::clamp<uint64_t>(options_.memory / 256, 16 << 10, 4 << 20);
+  const uint64_t staging = std::clamp<uint64_t>(options_.memory / 512, 8 << 10, 4 << 20);
   ContainerWriter writer(path, std::move(container), static_cast<size_t>(staging));
   const DrainOptions options = drain_options();
   KeyRange all;
