@@ -81,10 +81,9 @@ class Workspace {
     const int shift = std::min(neighbour_bits, 63);  // 64 bits of neighbour leave one row, number 0
     uint64_t at = 0;
     for (const Slice& slice : slices) {
-      for_each_key(store.keys_of(slice, staging_), slice.run->wide, slice.count,
-                   [&](uint64_t i, uint64_t row, uint64_t neighbour) {
-                     keys[at + i] = (row - range.row_begin) << shift | neighbour;
-                   });
+      for_each_key(slice, store.keys_of(slice, staging_), [&](uint64_t i, uint64_t row, uint64_t neighbour) {
+        keys[at + i] = (row - range.row_begin) << shift | neighbour;
+      });
       if (places_) store.gather(slice, columns_from(at));
       at += slice.count;
     }
@@ -187,13 +186,14 @@ class Drain {
 
   std::vector<Group> make_groups(const RunStore& store, const KeyRange& range) const {
     std::vector<Group> groups;
-    const uint64_t record_bytes = store.bytes_of(1);
+    const uint64_t column_bytes = store.options().shape.column_bytes();
     uint64_t held = 0;
     for (uint64_t b = 0; b < used_buckets(store, range); ++b) {
       uint64_t to_load = 0;
       for (const Run& run : store.runs()) {
         if (!run.in_memory()) {
-          to_load += record_bytes * (run.begin_of(b + 1, store.shift()) - run.begin_of(b, store.shift()));
+          const uint64_t records = run.begin_of(b + 1, store.shift()) - run.begin_of(b, store.shift());
+          to_load += records * (run.keys.bytes + column_bytes);
         }
       }
       const KeyRange part = bucket_range(store, range, b);
@@ -303,12 +303,11 @@ class Drain {
     std::vector<std::byte> staging;
     for (const Slice& whole : store.slices(store.runs(), bucket, bucket + 1)) {
       for (uint64_t at = 0; at < whole.count; at += most) {
-        const Slice slice{whole.run, whole.begin + at, std::min<uint64_t>(most, whole.count - at)};
-        for_each_key(store.keys_of(slice, staging), slice.run->wide, slice.count,
-                     [&](uint64_t i, uint64_t row, uint64_t neighbour) {
-                       rows[i] = row;
-                       neighbours[i] = neighbour;
-                     });
+        const Slice slice{whole.run, whole.begin + at, std::min<uint64_t>(most, whole.count - at), whole.row_base};
+        for_each_key(slice, store.keys_of(slice, staging), [&](uint64_t i, uint64_t row, uint64_t neighbour) {
+          rows[i] = row;
+          neighbours[i] = neighbour;
+        });
         store.gather(slice, {weights.data(), times.data(), numbers.data()});
         f(Piece{slice.count, rows.data(), neighbours.data(), weights.data(), times.data(), numbers.data()});
       }

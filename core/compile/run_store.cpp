@@ -1,4 +1,4 @@
-// run_store: counting sort of pieces by bucket, and the merge of resident runs into the spill file.
+// run_store: counting sort of pieces by bucket, room for them, and the way back from the spill file.
 #include "compile/run_store.h"
 
 #include <algorithm>
@@ -15,7 +15,6 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kNarrow = uint64_t{1} << 32;
-constexpr size_t kStaging = size_t{1} << 20;
 
 // Scatters one column to the places its records got.
 template <class T>
@@ -51,13 +50,6 @@ void scatter_keys(const Piece& piece, const Split& split, uint32_t shift, RunSto
 uint64_t narrow_key(uint64_t row, uint64_t neighbour) { return row << 32 | neighbour; }
 
 }  // namespace
-
-uint64_t Run::begin_of(uint64_t bucket, uint32_t store_shift) const {
-  const uint64_t last = offsets->size() - 1;
-  const uint32_t finer = store_shift - shift;
-  const uint64_t index = bucket == 0 ? 0 : finer >= 32 ? last : std::min(bucket << finer, last);
-  return (*offsets)[index];
-}
 
 RunStore::RunStore(Options options) : options_(std::move(options)) {
   half_ = options_.memory / 2;
@@ -99,7 +91,8 @@ void RunStore::add(const Piece& piece, uint64_t order, Scratch& scratch) {
   const uint64_t largest = options_.split.by_neighbour ? largest_neighbour : largest_row;
   Run run;
   run.order = order;
-  run.wide = options_.force_wide || std::max(largest_row, largest_neighbour) >= kNarrow;
+  const bool wide = options_.force_wide || std::max(largest_row, largest_neighbour) >= kNarrow;
+  run.keys = wide ? kWideKeys : kNarrowKeys;
   run.count = run.loaded = piece.count;
   {
     std::lock_guard lock(mutex_);
@@ -108,15 +101,16 @@ void RunStore::add(const Piece& piece, uint64_t order, Scratch& scratch) {
     const auto bits = static_cast<uint32_t>(std::bit_width(largest - options_.split.base));
     if (bits > shift_ + options_.bucket_bits) shift_ = bits - options_.bucket_bits;
     run.shift = shift_;
-    std::byte* memory = take(run.count * (run.key_bytes() + options_.shape.column_bytes()));
+    std::byte* memory = take(run.count * (run.keys.bytes + options_.shape.column_bytes()));
     const auto place = [&](size_t column, size_t width) {
       run.columns[column] = std::exchange(memory, memory + width * run.count);
     };
-    place(0, run.key_bytes());
+    place(0, run.keys.bytes);
     if (options_.shape.times) place(1, 8);
     if (options_.shape.numbers) place(2, 8);
     if (options_.shape.weights) place(3, 4);
     count_ += run.count;
+    added_bytes_ += run.count * (run.keys.bytes + options_.shape.column_bytes());
   }
   const uint32_t buckets = this->buckets();
   auto offsets = std::make_shared<std::vector<uint64_t>>(buckets + 1, 0);
@@ -126,7 +120,7 @@ void RunStore::add(const Piece& piece, uint64_t order, Scratch& scratch) {
   run.offsets = std::move(offsets);
   const RecordShape& shape = options_.shape;
   const bool keep_places = shape.columns() > 0;
-  if (run.wide) {
+  if (wide) {
     scatter_keys(piece, options_.split, run.shift, scratch, keep_places, writable<WideKey>(run, 0),
                  [](uint64_t row, uint64_t neighbour) { return WideKey{row, neighbour}; });
   } else {
@@ -177,18 +171,19 @@ void RunStore::start_spill(Front front) {
 }
 
 void RunStore::make_room(uint64_t expected_bytes) {
-  if (expected_bytes > options_.memory && !eager_) {
-    eager_ = true;
-    const uint64_t room = free_bytes(options_.spill_folder);
-    if (expected_bytes > room) {
-      throw StorageError(text(options_.spill_folder, ": about ", expected_bytes, " bytes must be spilled, ", room,
-                              " are free: choose another spill_dir, or a larger memory"),
-                         ENOSPC, options_.spill_folder);
-    }
-  }
   full_.push_back(std::move(active_));
   active_ = Front{};
-  if (!eager_ && full_.size() < 2) return;
+  uint64_t held = 0;
+  for (const Front& front : full_) held += front.bytes;
+  if (expected_bytes > 0) {
+    if (held + expected_bytes - std::min(expected_bytes, added_bytes_) <= options_.memory) {
+      wait();  // what is still to come fits beside what is here
+      return;
+    }
+    check_spill_room(expected_bytes);
+  } else if (!eager_ && full_.size() < 2) {
+    return;
+  }
   eager_ = true;
   while (!full_.empty()) {
     start_spill(std::move(full_.front()));  // waits for the one before
@@ -196,76 +191,13 @@ void RunStore::make_room(uint64_t expected_bytes) {
   }
 }
 
-// Bucket after bucket, all runs of a front, one column after the other.
-void RunStore::spill(Front& front) {
-  std::sort(front.runs.begin(), front.runs.end(), [](const Run& a, const Run& b) { return a.order < b.order; });
-  Run merged;
-  for (const Run& run : front.runs) {
-    merged.shift = std::max(merged.shift, run.shift);
-    merged.wide = merged.wide || run.wide;
-    merged.count += run.count;
-  }
-  if (merged.count == 0) return;
-  merged.order = front.runs.front().order;
-  auto offsets = std::make_shared<std::vector<uint64_t>>();
-  for (uint64_t b = 0; b <= buckets(); ++b) {
-    uint64_t begin = 0;
-    for (const Run& run : front.runs) begin += run.begin_of(b, merged.shift);
-    offsets->push_back(begin);
-  }
-  merged.offsets = std::move(offsets);
-
-  const size_t most_staged = round_up(std::min(kStaging, slab_bytes_), kPageBytes);
-  Buffer staging(most_staged, Purpose::kCompile);
-  size_t staged = 0;
-  const auto flush = [&] {  // what is left of a page is never read
-    const size_t whole = round_up(staged, kPageBytes);
-    spill_file_.write_at({staging.data(), whole}, spill_end_);
-    spill_end_ += whole;
-    staged = 0;
-  };
-  const auto put = [&](const std::byte* from, size_t bytes) {
-    while (bytes > 0) {
-      const size_t part = std::min(bytes, most_staged - staged);
-      std::memcpy(staging.data() + staged, from, part);
-      from += part;
-      bytes -= part;
-      staged += part;
-      if (staged == most_staged) flush();
-    }
-  };
-  const auto each_slice = [&](auto&& f) {
-    for (uint64_t b = 0; b < buckets(); ++b) {
-      for (const Run& run : front.runs) {
-        const uint64_t begin = run.begin_of(b, merged.shift), end = run.begin_of(b + 1, merged.shift);
-        if (end > begin) f(run, begin, end - begin);
-      }
-    }
-  };
-  merged.at[0] = spill_end_;
-  each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
-    if (run.wide == merged.wide) {
-      put(run.columns[0] + begin * run.key_bytes(), count * run.key_bytes());
-      return;
-    }
-    const auto* keys = reinterpret_cast<const uint64_t*>(run.columns[0]) + begin;
-    for (uint64_t i = 0; i < count; ++i) {
-      const WideKey key{keys[i] >> 32, keys[i] & (kNarrow - 1)};
-      put(reinterpret_cast<const std::byte*>(&key), sizeof key);
-    }
-  });
-  flush();
-  const auto put_column = [&](size_t column, size_t width) {
-    merged.at[column] = spill_end_;
-    each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
-      put(run.columns[column] + begin * width, count * width);
-    });
-    flush();
-  };
-  if (options_.shape.times) put_column(1, 8);
-  if (options_.shape.numbers) put_column(2, 8);
-  if (options_.shape.weights) put_column(3, 4);
-  spilled_.push_back(std::move(merged));
+void RunStore::check_spill_room(uint64_t expected_bytes) const {
+  if (eager_) return;  // it was looked at when spilling began
+  const uint64_t room = free_bytes(options_.spill_folder);
+  if (expected_bytes <= room) return;
+  throw StorageError(text(options_.spill_folder, ": about ", expected_bytes, " bytes must be spilled, ", room,
+                          " are free: choose another spill_dir, or a larger memory"),
+                     ENOSPC, options_.spill_folder);
 }
 
 void RunStore::seal(bool keep) {
@@ -285,6 +217,10 @@ void RunStore::seal(bool keep) {
     std::sort(sorted.begin(), sorted.end(), [](const Run& a, const Run& b) { return a.order < b.order; });
     runs_.insert(runs_.end(), sorted.begin(), sorted.end());
   }
+  bucket_begin_.assign(buckets() + 1, 0);
+  for (const Run& run : runs_) {
+    for (uint64_t b = 0; b <= buckets(); ++b) bucket_begin_[b] += run.begin_of(b, shift_);
+  }
 }
 
 uint64_t RunStore::resident_bytes() const {
@@ -293,17 +229,20 @@ uint64_t RunStore::resident_bytes() const {
   return bytes;
 }
 
-uint64_t RunStore::records_in(uint64_t begin_bucket, uint64_t end_bucket) const {
-  uint64_t count = 0;
-  for (const Run& run : runs_) count += run.begin_of(end_bucket, shift_) - run.begin_of(begin_bucket, shift_);
-  return count;
-}
-
 std::vector<Slice> RunStore::slices(const std::vector<Run>& runs, uint64_t begin_bucket, uint64_t end_bucket) const {
   std::vector<Slice> found;
   for (const Run& run : runs) {
     const uint64_t begin = run.begin_of(begin_bucket, shift_), end = run.begin_of(end_bucket, shift_);
-    if (end > begin) found.push_back({&run, begin, end - begin});
+    if (end == begin) continue;
+    if (!run.keys.packed) {
+      found.push_back({&run, begin, end - begin});
+      continue;
+    }
+    const uint64_t last = run.own_bucket(end_bucket, shift_);
+    for (uint64_t own = run.own_bucket(begin_bucket, shift_); own < last; ++own) {
+      const uint64_t from = (*run.offsets)[own], to = (*run.offsets)[own + 1];
+      if (to > from) found.push_back({&run, from, to - from, options_.split.base + (own << run.shift)});
+    }
   }
   return found;
 }
@@ -315,7 +254,7 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
     if (run.in_memory()) continue;
     run.first = run.begin_of(begin_bucket, shift_);
     run.loaded = run.begin_of(end_bucket, shift_) - run.first;
-    need += run.loaded * (run.key_bytes() + options_.shape.column_bytes()) + 8 * kPageBytes;
+    need += run.loaded * (run.keys.bytes + options_.shape.column_bytes()) + 8 * kPageBytes;
   }
   if (need > buffer.size()) {
     buffer = Buffer();  // give back before taking
@@ -329,7 +268,7 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
       run.columns[column] = read_pages(run.at[column] + run.first * width, bytes, at);
       at += round_up(bytes, kPageBytes) + kPageBytes;
     };
-    read(0, run.key_bytes());
+    read(0, run.keys.bytes);
     if (options_.shape.times) read(1, 8);
     if (options_.shape.numbers) read(2, 8);
     if (options_.shape.weights) read(3, 4);
@@ -358,9 +297,9 @@ void RunStore::copy(const Slice& slice, size_t column, size_t width, std::byte* 
 
 const std::byte* RunStore::keys_of(const Slice& slice, std::vector<std::byte>& staging) const {
   const Run& run = *slice.run;
-  if (run.in_memory()) return run.columns[0] + (slice.begin - run.first) * run.key_bytes();
-  staging.resize(slice.count * run.key_bytes());
-  copy(slice, 0, run.key_bytes(), staging.data());
+  if (run.in_memory()) return run.columns[0] + (slice.begin - run.first) * run.keys.bytes;
+  staging.resize(slice.count * run.keys.bytes + kKeyPadding);
+  copy(slice, 0, run.keys.bytes, staging.data());
   return staging.data();
 }
 

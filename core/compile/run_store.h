@@ -6,60 +6,21 @@
 // range later only mean a larger shift for later runs: nothing moves.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <future>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/memory.h"
 #include "compile/records.h"
+#include "compile/run.h"
 #include "storage/file.h"
 
 namespace gz {
-
-struct Run {
-  uint64_t order = 0;  // runs in ascending order are in source order
-  uint32_t shift = 0;
-  bool wide = false;                                     // a key is two 64-bit ids instead of two 32-bit ones
-  uint64_t count = 0;                                    // records
-  std::shared_ptr<const std::vector<uint64_t>> offsets;  // of each bucket, in records; one more than buckets
-  std::array<const std::byte*, 4> columns{};  // keys, times, numbers, weights in RAM; null keys: in the spill file
-  std::array<uint64_t, 4> at{};               // there: where its keys, times, numbers and weights start, each on a page
-  uint64_t first = 0, loaded = 0;             // in memory: the records that are there
-
-  size_t key_bytes() const { return wide ? 16 : 8; }
-  bool in_memory() const { return columns[0] != nullptr; }
-  // The first record of bucket `bucket` as the store sees it, cut with `store_shift` >= shift.
-  uint64_t begin_of(uint64_t bucket, uint32_t store_shift) const;
-};
-
-// Records [begin, begin + count) of a run.
-struct Slice {
-  const Run* run = nullptr;
-  uint64_t begin = 0, count = 0;
-};
-
-struct WideKey {
-  uint64_t row, neighbour;
-};
-
-// Calls f(i, row, neighbour) for the keys of a run that start at `keys`.
-template <class F>
-void for_each_key(const std::byte* keys, bool wide, uint64_t count, F&& f) {
-  if (wide) {
-    const auto* pairs = reinterpret_cast<const WideKey*>(keys);
-    for (uint64_t i = 0; i < count; ++i) f(i, pairs[i].row, pairs[i].neighbour);
-  } else {
-    const auto* pairs = reinterpret_cast<const uint64_t*>(keys);
-    for (uint64_t i = 0; i < count; ++i) f(i, pairs[i] >> 32, pairs[i] & 0xffffffffu);
-  }
-}
 
 // Columns to gather into; null where the shape has none.
 struct Gathered {
@@ -97,8 +58,8 @@ class RunStore {
   void release(uint64_t bytes);
   uint64_t bytes_of(uint64_t records) const { return records * (16 + options_.shape.column_bytes()); }  // at most
 
-  // Frees half of the memory. `expected_bytes` is what all input will need, 0 if unknown: when it is known not to fit,
-  // spilling starts early and runs beside the parsing. Not while others add.
+  // Frees half of the memory. `expected_bytes` is what all input will need in RAM, 0 if unknown: when it is known not
+  // to fit, spilling starts early and runs beside the parsing, and ends when the rest fits. Not while others add.
   void make_room(uint64_t expected_bytes);
 
   // No more pieces. `keep`: whether runs may stay in RAM.
@@ -114,7 +75,9 @@ class RunStore {
   uint64_t resident_bytes() const;
   bool any_spilled() const { return spill_end_ > 0; }
   const std::vector<Run>& runs() const { return runs_; }  // sealed, in source order
-  uint64_t records_in(uint64_t begin_bucket, uint64_t end_bucket) const;
+  uint64_t records_in(uint64_t begin_bucket, uint64_t end_bucket) const {
+    return bucket_begin_[end_bucket] - bucket_begin_[begin_bucket];
+  }
 
   // Slices of buckets [begin, end), from `runs` (the store's own, or loaded ones).
   std::vector<Slice> slices(const std::vector<Run>& runs, uint64_t begin_bucket, uint64_t end_bucket) const;
@@ -139,6 +102,8 @@ class RunStore {
   void copy(const Slice& slice, size_t column, size_t width, std::byte* to) const;
   const std::byte* read_pages(uint64_t at, size_t bytes, std::byte* pages) const;
   void spill(Front& front);
+  KeyLayout spilled_layout(const Front& front, uint32_t shift);
+  void check_spill_room(uint64_t expected_bytes) const;
   void wait();
   void start_spill(Front front);
 
@@ -150,15 +115,17 @@ class RunStore {
   std::vector<Buffer> idle_;                          // guarded by mutex_: slabs to use again
   uint64_t reserved_ = 0;                             // guarded by mutex_
   uint64_t count_ = 0;                                // guarded by mutex_
+  uint64_t added_bytes_ = 0;                          // guarded by mutex_
   uint64_t largest_row_ = 0, largest_neighbour_ = 0;  // guarded by mutex_
   uint32_t shift_ = 0;                                // guarded by mutex_
   std::deque<Front> full_;                            // waiting for their turn, oldest first
   std::future<void> spilling_;                        // owns the front it writes
   bool eager_ = false;
-  File spill_file_;           // past the page cache: spilled bytes are read once, much later
-  uint64_t spill_end_ = 0;    // guarded by spilling_
-  std::vector<Run> spilled_;  // guarded by spilling_
-  std::vector<Run> runs_;     // after seal()
+  File spill_file_;                     // past the page cache: spilled bytes are read once, much later
+  uint64_t spill_end_ = 0;              // guarded by spilling_
+  std::vector<Run> spilled_;            // guarded by spilling_
+  std::vector<uint64_t> bucket_begin_;  // after seal(): records of all runs before each bucket
+  std::vector<Run> runs_;               // after seal()
 };
 
 }  // namespace gz

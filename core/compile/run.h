@@ -1,0 +1,85 @@
+// run: a piece of input sorted by bucket: where its records are and what a key looks like.
+//
+// Buckets are ranges of ids; a run remembers the shift it was cut with, so ids that outgrow the range later only mean a
+// larger shift for later runs: nothing moves.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace gz {
+
+struct WideKey {
+  uint64_t row, neighbour;
+};
+
+// A key is two 64-bit ids, or one number of `bytes` bytes: (row << neighbour_bits) | neighbour. In a packed run, which
+// is how runs lie in the spill file, the row counts from the start of the record's bucket: 40 bits do for most graphs.
+struct KeyLayout {
+  uint32_t bytes = 8;
+  uint32_t neighbour_bits = 32;
+  bool packed = false;
+  bool wide() const { return bytes == 16; }
+};
+constexpr KeyLayout kNarrowKeys{8, 32, false};
+constexpr KeyLayout kWideKeys{16, 64, false};
+
+struct Run {
+  uint64_t order = 0;  // runs in ascending order are in source order
+  uint32_t shift = 0;
+  KeyLayout keys;
+  uint64_t count = 0;                                    // records
+  std::shared_ptr<const std::vector<uint64_t>> offsets;  // of each bucket, in records; one more than buckets
+  std::array<const std::byte*, 4> columns{};  // keys, times, numbers, weights in RAM; null keys: in the spill file
+  std::array<uint64_t, 4> at{};               // there: where its keys, times, numbers and weights start, each on a page
+  uint64_t first = 0, loaded = 0;             // in memory: the records that are there
+
+  bool in_memory() const { return columns[0] != nullptr; }
+  // The first record of bucket `bucket` as the store sees it, cut with `store_shift` >= shift.
+  uint64_t begin_of(uint64_t bucket, uint32_t store_shift) const { return (*offsets)[own_bucket(bucket, store_shift)]; }
+  // The first of the run's own buckets that belongs to the store's bucket `bucket`.
+  uint64_t own_bucket(uint64_t bucket, uint32_t store_shift) const {
+    const uint64_t last = offsets->size() - 1;
+    const uint32_t finer = store_shift - shift;
+    if (bucket == 0) return 0;
+    return finer >= 32 || (bucket << finer) > last ? last : bucket << finer;
+  }
+};
+
+// Records [begin, begin + count) of a run; where keys are packed, of one of its own buckets, which starts at
+// `row_base`.
+struct Slice {
+  const Run* run = nullptr;
+  uint64_t begin = 0, count = 0;
+  uint64_t row_base = 0;
+};
+
+constexpr size_t kKeyPadding = 8;  // readable bytes past the last packed key
+
+// Calls f(i, row, neighbour) for the keys of a slice, which start at `keys`.
+template <class F>
+void for_each_key(const Slice& slice, const std::byte* keys, F&& f) {
+  const KeyLayout layout = slice.run->keys;
+  if (layout.wide()) {
+    const auto* pairs = reinterpret_cast<const WideKey*>(keys);
+    for (uint64_t i = 0; i < slice.count; ++i) f(i, pairs[i].row, pairs[i].neighbour);
+  } else if (!layout.packed) {
+    const auto* pairs = reinterpret_cast<const uint64_t*>(keys);
+    for (uint64_t i = 0; i < slice.count; ++i) f(i, pairs[i] >> 32, pairs[i] & 0xffffffffu);
+  } else {
+    const uint64_t key_mask = ~uint64_t{0} >> (64 - 8 * layout.bytes);
+    const uint64_t neighbour_mask = (uint64_t{1} << layout.neighbour_bits) - 1;
+    for (uint64_t i = 0; i < slice.count; ++i) {
+      uint64_t key;
+      std::memcpy(&key, keys + i * layout.bytes, sizeof key);
+      key &= key_mask;
+      f(i, slice.row_base + (key >> layout.neighbour_bits), key & neighbour_mask);
+    }
+  }
+}
+
+}  // namespace gz
