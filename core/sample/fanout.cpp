@@ -152,7 +152,7 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
     if (row.begin == row.end) return;
     FanoutOptions fitting = options;
     fitting.count = std::min(options.count, row.degree() + 1);  // one more than there are is as good as any more
-    fitting.pad = node;  // no draws beyond the distinct ones
+    fitting.pad = node;                                         // no draws beyond the distinct ones
     out.resize(static_cast<size_t>(fitting.count));
     const uint64_t drawn = draw_row(csr, row, fitting, make_key(options.seed, kStream), 0, out.data(), scratch);
     finish_row(csr, row.begin, row.end, drawn, node, fitting, out.data());
