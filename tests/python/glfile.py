@@ -1,49 +1,26 @@
-"""A plain writer of `.gl` files for tests: FORMAT.md in forty lines, so that tests of readers need no compiler."""
+"""Topologies for tests, from edges in memory: a plain compiler, so that tests of readers need not trust ours."""
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
 from pathlib import Path
 
+import container_spec as spec
 import numpy as np
 
-DTYPES = {"float64": 1, "float32": 2, "int64": 5, "uint32": 11, "uint64": 12}
 DIRECTIONS = {"out": 1, "in": 2, "both": 3}
-PAGE = 4096
-
-
-def crc32c(data: bytes) -> int:
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        table.append(n)
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 def write_container(path, num_nodes, num_edges, direction, arrays, properties=1):
     """Write named arrays as a topology; digests are left 0, which opening does not look at."""
-    header = bytearray(PAGE)
-    offset = PAGE
-    for i, (name, array) in enumerate(arrays.items()):
-        at = 128 + 96 * i
-        header[at : at + len(name)] = name.encode()
-        fields = (DTYPES[array.dtype.name], 1, len(array), 0, offset, array.nbytes, 0)
-        struct.pack_into("<IIQQQQQ", header, at + 32, *fields)
-        offset += -(-array.nbytes // PAGE) * PAGE
-    header[0:8] = b"\x89GZF\r\n\x1a\n"
-    fields = (1, 0, 1, 0, 0, offset, PAGE, num_nodes, num_edges, DIRECTIONS[direction], properties, len(arrays), 0)
-    struct.pack_into("<HHIQQQQQQIIII", header, 8, *fields)
-    struct.pack_into("<I", header, 76, crc32c(bytes(header)))
+    header = spec.Header(spec.TOPOLOGY, num_nodes, num_edges, DIRECTIONS[direction], properties)
+    header.arrays = [spec.Entry(name, array.dtype.name, array.shape) for name, array in arrays.items()]
+    spec.lay_out(header)
     with open(path, "wb") as f:
-        f.write(header)
+        f.write(spec.write_header(header))
         for array in arrays.values():
             array.tofile(f)
-            f.write(bytes(-array.nbytes % PAGE))
+            f.write(bytes(-array.nbytes % spec.PAGE))
     return Path(path)
 
 
