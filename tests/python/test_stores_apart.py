@@ -291,6 +291,42 @@ def test_workers_use_the_stores_of_their_parent(tmp_path, method):
         assert worker.exitcode == 0
 
 
+@pytest.mark.parametrize(
+    ("call", "lets_in"),
+    [
+        ("gz.verify(path)", True),
+        ("fs.gather(ids, io='pread')", True),
+        ("sum(range(10**6))", False),
+    ],  # the last: a control
+)
+def test_other_threads_run_during_long_calls(tmp_path, call, lets_in):
+    sparse_features(tmp_path / "x.gd", 1 << 26)
+    code = f"""
+    path, ids = sys.argv[1], np.arange(1 << 17)
+    fs = gz.FeatureStore(path)
+    sys.setswitchinterval(1000)  # nobody takes the lock from us: who else runs was let in
+    seen = []
+    for _ in range(50 if {lets_in} else 3):
+        ready, done = threading.Event(), []
+
+        def work():
+            ready.set()
+            {call}
+            done.append(True)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        ready.wait()
+        seen.append(not done)
+        thread.join()
+        if any(seen):
+            break
+    assert any(seen) == {lets_in}
+    print("alive")
+    """
+    assert passed(CUT + code, tmp_path / "x.gd") == "alive"
+
+
 def test_forking_while_threads_mount_and_sample_never_hangs_the_child(tmp_path):
     (tmp_path / "g.gl").write_bytes(spec.topology([[1, 2], [0], [1]] * 10))
     code = """
