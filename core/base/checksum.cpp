@@ -45,15 +45,17 @@ uint64_t load64(const std::byte* at) {
   return word;
 }
 
-// GF(2): what appending `zeros` zero bytes does to a CRC, as 4 tables of 256 so that it costs four look-ups.
+// GF(2): what appending `zeros` zero bytes does to a CRC, as 4 tables of 256 so that it costs four look-ups. It is
+// linear, so 32 bits are followed through the zeros and the rest is added up: the first mount of a process waits for
+// it.
 struct Shift {
   std::array<std::array<uint32_t, 256>, 4> table{};
   explicit Shift(size_t zeros) {
     for (size_t k = 0; k < 4; ++k) {
-      for (uint32_t i = 0; i < 256; ++i) {
-        uint32_t crc = i << (8 * k);
+      for (uint32_t bit = 1; bit < 256; bit *= 2) {
+        uint32_t crc = bit << (8 * k);
         for (size_t z = 0; z < zeros; ++z) crc = (crc >> 8) ^ kTables[0][crc & 0xff];
-        table[k][i] = crc;
+        for (uint32_t below = 0; below < bit; ++below) table[k][bit + below] = crc ^ table[k][below];
       }
     }
   }
