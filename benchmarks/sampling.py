@@ -1,0 +1,199 @@
+"""Multi-hop sampling: against torch-sparse, on one and two threads, at hubs, by weight, and cold.
+
+    python benchmarks/sampling.py FOLDER [--pyg-python PATH] [--cold PATH.gl] [--json PATH] [--rounds N]
+
+FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges); [15, 10, 5] for 1,024 seeds, warm. The peer runs in an
+interpreter of its own, in turn with ours; figures are medians of all rounds. --cold samples a large .gl (made if missing:
+20 M nodes, 640 M edges, 2.7 GB) with the cache dropped, through look-ahead and through plain page faults: needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import graph
+import measure
+import numpy as np
+
+import graphzero as gz
+
+FANOUTS, SEEDS, BATCHES = [15, 10, 5], 1024, 20
+
+# torch-sparse's sampler on the same rows, one thread; seconds a batch, and what a batch held.
+PYG = """
+import importlib.util, json, os, statistics, sys, time
+import numpy as np
+import torch
+folder, seeds, batches, fanouts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+package = importlib.util.find_spec("torch_sparse").submodule_search_locations[0]
+torch.ops.load_library(os.path.join(package, "_neighbor_sample_cpu.so"))
+torch.set_num_threads(1)
+indptr, indices = torch.from_numpy(np.load(folder + "/indptr.npy")), torch.from_numpy(np.load(folder + "/indices.npy"))
+ids = torch.from_numpy(np.load(folder + "/seeds.npy"))
+times, edges = [], 0
+for b in range(batches + 1):
+    start = time.perf_counter()
+    node, row, col, edge = torch.ops.torch_sparse.neighbor_sample(
+        indptr, indices, ids[b * seeds : (b + 1) * seeds], fanouts, False, True)
+    if b:
+        times.append(time.perf_counter() - start)
+        edges += len(edge)
+print(json.dumps({"seconds": statistics.median(times), "edges": edges / batches}))
+"""
+
+# One cold call in a process of its own; seconds.
+COLD = """
+import json, sys, time
+import numpy as np
+import graphzero as gz
+g, io, seeds = gz.Graph(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+ids = np.random.default_rng(7).integers(0, g.num_nodes, seeds)
+start = time.perf_counter()
+s = g._sample(ids, json.loads(sys.argv[4]), False, False, False, None, "uniform", None, "uniform", 1, None, io)
+print(json.dumps({"seconds": time.perf_counter() - start, "edges": s.num_edges}))
+"""
+
+
+def csr_for_torch(folder: Path, g: gz.Graph) -> None:
+    """Write the rows as int64 .npy files, which is what the peer takes."""
+    if not (folder / "indptr.npy").exists():
+        indptr, indices = g.csr()
+        np.save(folder / "indptr.npy", indptr.astype(np.int64))
+        np.save(folder / "indices.npy", indices.astype(np.int64))
+
+
+def batch_times(work: Callable[[int], Any], batches: int = BATCHES) -> list[float]:
+    """Seconds of each batch, after one to warm up."""
+    times = []
+    for b in range(batches + 1):
+        start = time.perf_counter()
+        work(b)
+        times.append(time.perf_counter() - start)
+    return times[1:]
+
+
+def warm(
+    folder: Path, g: gz.Graph, pyg_python: str | None, rounds: int
+) -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
+    """The main figure, its variants, and the peer, in turn."""
+    ids = np.load(folder / "seeds.npy")
+    ways: dict[str, dict[str, Any]] = {
+        "1 thread": {"num_threads": 1},
+        "2 threads": {"num_threads": 2},
+        "replace": {"num_threads": 1, "replace": True},
+        "disjoint": {"num_threads": 1, "disjoint": True},
+        "labor": {"num_threads": 1, "method": "labor"},
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    sizes: dict[str, gz.Subgraph] = {}
+    peer: list[float] = []
+    for _ in range(rounds):
+        for name, options in ways.items():
+
+            def work(b: int, name: str = name, options: dict[str, Any] = options) -> None:
+                sizes[name] = g.sample(ids[b * SEEDS : (b + 1) * SEEDS], FANOUTS, seed=b, **options)
+
+            times[name] += batch_times(work, 5 if name == "labor" else BATCHES)
+        if pyg_python:
+            csr_for_torch(folder, g)
+            peer.append(measure.run_peer(pyg_python, PYG, folder, SEEDS, 5, FANOUTS)["seconds"])
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
+    ratios = {"2 threads : 1 thread": medians["1 thread"] / medians["2 threads"]}
+    against = {"2 threads": f"x{ratios['2 threads : 1 thread']:.2f} of 1 thread"}
+    if peer:
+        ratios["1 thread : torch-sparse"] = statistics.median(peer) / medians["1 thread"]
+        against["1 thread"] = (
+            f"x{ratios['1 thread : torch-sparse']:.1f} of torch-sparse ({1 / statistics.median(peer):.2f}/s)"
+        )
+    rows = [
+        (f"{FANOUTS} x {SEEDS:,}, {name}", f"{1 / medians[name]:.1f} batches/s",
+         against.get(name, f"{sizes[name].num_nodes:,} nodes, {sizes[name].num_edges:,} edges"))
+        for name in ways
+    ]  # fmt: skip
+    return rows, {"seconds": medians, "ratios": ratios}
+
+
+def hubs() -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
+    """15 of a hub's neighbours, and 15 by weight: the time must not follow the degree."""
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for degree in (1_000, 100_000, 5_000_000):
+            path = Path(folder) / f"{degree}.gl"
+            edges = np.stack([np.zeros(degree, np.int64), np.arange(degree)])
+            gz.compile_graph(edges, path, num_nodes=degree, weights=np.ones(degree, np.float32))
+            g = gz.Graph(path)
+            for name, options in (("uniform", {}), ("weighted", {"weighted": True})):
+                g.sample([0], [15], seed=0, **options)
+                work = lambda g=g, options=options: [g.sample([0], [15], seed=s, **options) for s in range(200)]  # noqa: E731
+                figures[f"{name}, degree {degree:,}"] = measure.best_of(10, work) / 200
+    rows = [(f"hub, K = 15, {name}", f"{seconds * 1e6:.1f} us", "") for name, seconds in figures.items()]
+    return rows, figures
+
+
+def large(path: Path, nodes: int = 20_000_000, edges: int = 640_000_000) -> None:
+    """Make the graph of the cold figures, block by block."""
+
+    def blocks() -> Any:
+        rng = np.random.default_rng(0)
+        for _ in range(edges // 10_000_000):
+            source = (nodes * rng.random(10_000_000) ** 2).astype(np.int64)
+            yield np.stack([source, rng.integers(0, nodes, 10_000_000)])
+
+    gz.compile_graph(blocks(), path, num_nodes=nodes, memory="2GB", progress=None)
+
+
+def cold(path: Path, rounds: int) -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
+    """The same call with the cache dropped, with and without look-ahead."""
+    rows, figures = [], {}
+    for seeds in (SEEDS, 64):
+        times: dict[str, list[float]] = {"auto": [], "mmap": []}
+        for _ in range(rounds):
+            for io, seconds in times.items():
+                measure.drop_caches()
+                seconds.append(measure.run_peer(sys.executable, COLD, path, io, seeds, FANOUTS)["seconds"])
+        best = {io: statistics.median(seconds) for io, seconds in times.items()}
+        figures[f"{seeds} seeds"] = best | {"ratio": best["mmap"] / best["auto"]}
+        size = path.stat().st_size / 1e9
+        rows.append((f"cold, {size:.1f} GB, {seeds:,} seeds", f"{best['auto']:.3f} s",
+                     f"x{best['mmap'] / best['auto']:.1f} of plain faults ({best['mmap']:.2f} s)"))  # fmt: skip
+    return rows, figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--pyg-python", help="an interpreter that has torch and torch_sparse")
+    parser.add_argument("--cold", type=Path, help="a .gl file for the cold figures; made when it is missing")
+    parser.add_argument("--only", choices=["warm", "hubs", "cold"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.resolve()
+    rows: list[tuple[str, str, str]] = []
+    figures: dict[str, Any] = {}
+    if arguments.only in (None, "warm"):
+        more, figures["warm"] = warm(
+            folder, gz.Graph(graph.compiled(folder)[0]), arguments.pyg_python, arguments.rounds
+        )
+        rows += more
+    if arguments.only in (None, "hubs"):
+        more, figures["hubs"] = hubs()
+        rows += more
+    if arguments.cold and arguments.only in (None, "cold"):
+        if not arguments.cold.exists():
+            large(arguments.cold)
+        more, figures["cold"] = cold(arguments.cold.resolve(), arguments.rounds)
+        rows += more
+    measure.show("multi-hop sampling (xN: so many times faster)", rows, folder)
+    measure.save(arguments.json, figures, folder)
+
+
+if __name__ == "__main__":
+    main()
