@@ -4,8 +4,8 @@
 
 FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges); [15, 10, 5] for 1,024 seeds, warm. The peer runs in an
 interpreter of its own, in turn with ours; figures are medians of all rounds. --cold samples a large .gl (made if it is
-missing: 20 M nodes, 640 M edges, 2.7 GB) with the cache dropped, through look-ahead and through plain page faults: needs
-root.
+missing: 20 M nodes, 640 M edges, 2.7 GB) with the cache dropped, through look-ahead and through plain
+page faults: needs root.
 """
 
 from __future__ import annotations
