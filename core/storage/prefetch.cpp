@@ -12,6 +12,8 @@ constexpr uint64_t kPage = 4096;
 // Two reads with this much between them are asked for as one: on the disks measured a request costs what 8 to 16 KiB of
 // transfer cost (benchmarks/sampling).
 constexpr uint64_t kBridge = 2 * kPage;
+// Linux cuts one request down to the device's readahead without a word, and that may be as little as this.
+constexpr uint64_t kMost = 32 * kPage;
 
 }  // namespace
 
@@ -35,15 +37,17 @@ void PagePrefetcher::request_all() {
       ranges_[++last] = ranges_[i];
     }
   }
-  const size_t count = last + 1;
+  ranges_.resize(last + 1);
   const Mapping& mapping = file_.mapping();
   // A page that comes too late after all must not drag in the device's whole readahead, which may be megabytes.
   mapping.advise(static_cast<size_t>(ranges_.front().begin),
-                 static_cast<size_t>(ranges_[last].end - ranges_.front().begin), Mapping::Advice::kRandom);
-  parallel_for(count, 64, threads_, [&](size_t begin, size_t end, int) {
+                 static_cast<size_t>(ranges_.back().end - ranges_.front().begin), Mapping::Advice::kRandom);
+  parallel_for(ranges_.size(), 64, threads_, [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {
-      mapping.advise(static_cast<size_t>(ranges_[i].begin), static_cast<size_t>(ranges_[i].end - ranges_[i].begin),
-                     Mapping::Advice::kWillNeed);
+      for (uint64_t at = ranges_[i].begin; at < ranges_[i].end; at += kMost) {
+        mapping.advise(static_cast<size_t>(at), static_cast<size_t>(std::min(ranges_[i].end - at, kMost)),
+                       Mapping::Advice::kWillNeed);
+      }
     }
   });
 }
