@@ -36,6 +36,12 @@ class LookAhead {
     if (options_.choice == Choice::kLabor) whole(rows, csr_.indices);
   }
 
+  // Whether edges of these rows are on disk, as far as a few probes tell.
+  bool cold(std::span<const HopRow> rows) const {
+    return cold(rows, csr_.indices) ||
+           (options_.edge_ids && (cold(rows, csr_.edge_ids32) || cold(rows, csr_.edge_ids64)));
+  }
+
   // The edges at these positions.
   void edges(std::span<const int64_t> positions) {
     at(positions, csr_.indices);
@@ -45,6 +51,13 @@ class LookAhead {
   }
 
  private:
+  template <class T>
+  bool cold(std::span<const HopRow> rows, const T* array) const {
+    if (array == nullptr || csr_.num_edges == 0) return false;
+    return prefetcher_.any_cold(
+        rows.size(), [&](size_t i) { return range(array + std::min(rows[i].begin, csr_.num_edges - 1), 1); });
+  }
+
   template <class T>
   ByteRange range(const T* begin, uint64_t count) const {
     const uint64_t at = prefetcher_.offset_of(begin);

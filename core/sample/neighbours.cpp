@@ -53,7 +53,7 @@ SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int6
   if (!times.empty() && times.size() != seeds.size()) {
     fail<ArgumentError>("time has ", times.size(), " values for ", seeds.size(), " seeds, expected one a seed");
   }
-  if (seeds.size() >= kClaim) fail<ArgumentError>(seeds.size(), " seeds, expected below ", kClaim);
+  if (seeds.size() >= kMostLabels) fail<ArgumentError>(seeds.size(), " seeds, expected below ", kMostLabels);
   check_ids(seeds, topology.num_nodes(), topology.file().path());
   options.disjoint = options.disjoint || !times.empty();
   options.threads = resolve_threads(options.threads);

@@ -36,18 +36,8 @@ class PagePrefetcher {
     return true;
   }
 
-  // Where `address`, which lies in the mapping, is in the file.
-  uint64_t offset_of(const void* address) const {
-    return static_cast<uint64_t>(static_cast<const std::byte*>(address) - file_.mapping().bytes().data());
-  }
-
- private:
-  // Probes a request. A file that was found cold is looked at closely for the next requests: the last few pages that
-  // are missing hide from few probes, and each of them would be a fault.
-  static constexpr size_t kProbes = 24, kCloseProbes = 512;
-  static constexpr int kWatched = 64;
-
-  // Looks at some of the reads, evenly spread. 24 probes see a file that is one tenth cold with 92 %.
+  // Whether any of these reads would go to disk, as far as a look at some of them tells, evenly spread: 24 probes see a
+  // file that is one tenth cold with 92 %.
   template <class RangeOf>
   bool any_cold(size_t count, const RangeOf& range) const {
     std::atomic<int>& watched = file_.closely_watched();
@@ -62,6 +52,17 @@ class PagePrefetcher {
     if (left > 0) watched.store(left - 1, std::memory_order_relaxed);  // threads may lose a step: it is a guess anyway
     return false;
   }
+
+  // Where `address`, which lies in the mapping, is in the file.
+  uint64_t offset_of(const void* address) const {
+    return static_cast<uint64_t>(static_cast<const std::byte*>(address) - file_.mapping().bytes().data());
+  }
+
+ private:
+  // Probes a request. A file that was found cold is looked at closely for the next requests: the last few pages that
+  // are missing hide from few probes, and each of them would be a fault.
+  static constexpr size_t kProbes = 24, kCloseProbes = 512;
+  static constexpr int kWatched = 64;
 
   bool cold(uint64_t offset) const;
   void request_all();  // ranges_

@@ -1,5 +1,6 @@
 // sample_test: draws and labels by themselves, and whole samples over ids of both widths.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <set>
@@ -10,8 +11,9 @@
 #include "format/container.h"
 #include "sample/draw.h"
 #include "sample/expansion.h"
+#include "sample/in_order.h"
+#include "sample/labels.h"
 #include "sample/neighbours.h"
-#include "sample/relabel.h"
 #include "sample/weighted.h"
 #include "storage/file.h"
 #include "storage/topology.h"
@@ -155,26 +157,73 @@ TEST(a_weight_that_dwarfs_the_others_leaves_them_drawable) {
   }
 }
 
-TEST(a_label_table_grows_and_keeps_what_it_has) {
-  LabelTable table;
-  const auto key_of = [](uint32_t tag, uint32_t) { return narrow_key(tag); };
-  const auto same = [](uint32_t) { return true; };
-  uint32_t label = 0;
+// Labels one edge a neighbour, all from node 0; the labels they got.
+template <bool kNarrow, class Id>
+std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<Id, kNarrow>& labels, const std::vector<Id>& neighbours) {
+  const size_t first = graph.edges;
+  graph.reserve_edges(first + neighbours.size(), false);
+  graph.reserve_nodes(graph.nodes + neighbours.size());
+  labels.reserve(graph.nodes + neighbours.size());
+  std::fill_n(graph.col + first, neighbours.size(), int64_t{0});
+  labels.label(first, neighbours.data(), neighbours.size());
+  graph.edges += neighbours.size();
+  return {graph.row + first, graph.row + graph.edges};
+}
+
+TEST(labels_grow_and_keep_what_they_have) {
+  const std::vector<int64_t> seeds{0, 7, 0};
+  GrowingSubgraph graph(seeds, false);
+  Labels<uint32_t, true> labels(graph);
   for (uint32_t round = 0; round < 12; ++round) {
-    table.reserve(1u << round, 2, key_of);
-    for (uint32_t i = 0; i < 1u << round; ++i, ++label)
-      CHECK_EQ(table.enter(narrow_key(label * 7), label, same), label);
-    for (uint32_t i = 0; i < label; ++i) CHECK_EQ(table.enter(narrow_key(i * 7), 0, same), i);
+    std::vector<uint32_t> neighbours;
+    for (uint32_t i = 0; i < 1u << round; ++i) neighbours.push_back(i * 7);
+    const auto got = labels_of(graph, labels, neighbours);
+    for (uint32_t i = 0; i < neighbours.size(); ++i) CHECK_EQ(got[i], int64_t{i < 2 ? i : i + 1});  // 2: the seed again
+  }
+  CHECK_EQ(graph.nodes, (1u << 11) + 1);
+}
+
+TEST(nodes_whose_hashes_agree_are_told_apart) {
+  const std::vector<uint64_t> twins{2291320, 7012075};  // the lower 32 and the upper 10 bits of their hashes are equal
+  const auto hash = [](uint64_t node) { return mix(mix(node + kGolden)); };
+  CHECK_EQ(hash(twins[0]) << 32, hash(twins[1]) << 32);
+  CHECK_EQ(hash(twins[0]) >> 54, hash(twins[1]) >> 54);
+  const std::vector<int64_t> seeds{static_cast<int64_t>(twins[1])};
+  GrowingSubgraph graph(seeds, false);
+  Labels<uint64_t, false> labels(graph);
+  CHECK(labels_of(graph, labels, {twins[0], twins[1], twins[0]}) == (std::vector<int64_t>{1, 0, 1}));
+}
+
+TEST(chunks_are_finished_in_order_and_each_once) {
+  for (const int threads : {1, 2, 8}) {
+    std::vector<std::atomic<int>> made(1000);
+    std::vector<size_t> finished;
+    make_and_finish(
+        made.size(), threads, [&](size_t c, int) { ++made[c]; },
+        [&](size_t c) {
+          CHECK_EQ(made[c].load(), 1);
+          finished.push_back(c);
+        });
+    CHECK_EQ(finished.size(), made.size());
+    for (size_t c = 0; c < finished.size(); ++c) CHECK_EQ(finished[c], c);
   }
 }
 
-TEST(hashed_keys_with_equal_tags_are_told_apart) {
-  LabelTable table;
-  table.reserve(100, 0, [](uint32_t, uint32_t) { return LabelKey{}; });
-  for (uint32_t node = 0; node < 50; ++node) {  // one tag and one home for all: only `same` can tell
-    const auto same = [&](uint32_t value) { return value == node; };
-    CHECK_EQ(table.enter({5, 9}, node, same), node);
-    CHECK_EQ(table.enter({5, 9}, 77, same), node);
+TEST(a_chunk_that_fails_stops_the_others) {
+  for (const int threads : {1, 2, 8}) {
+    CHECK_THROWS(ArgumentError, "made",
+                 make_and_finish(
+                     1000, threads,
+                     [](size_t c, int) {
+                       if (c == 300) fail<ArgumentError>("made");
+                     },
+                     [](size_t c) { CHECK(c < 300); }));
+    CHECK_THROWS(ArgumentError, "finished",
+                 make_and_finish(
+                     1000, threads, [](size_t, int) {},
+                     [](size_t c) {
+                       if (c == 300) fail<ArgumentError>("finished");
+                     }));
   }
 }
 

@@ -1,0 +1,89 @@
+// growing: a subgraph's arrays while it grows, in pooled memory.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/memory.h"
+#include "sample/neighbours.h"
+
+namespace gz {
+
+// `memory` with room for `count` values, whatever it held.
+template <class T>
+T* room_for(std::shared_ptr<Buffer>& memory, size_t count) {
+  if (!memory || memory->size() < count * sizeof(T)) {
+    memory.reset();
+    memory = BufferPool::take(count * sizeof(T), Purpose::kTables);
+  }
+  return memory->as<T>();
+}
+
+struct GrowingSubgraph {
+  GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_) : disjoint(disjoint_), nodes(seeds.size()) {
+    reserve_nodes(nodes);
+    for (size_t i = 0; i < nodes; ++i) {
+      node[i] = seeds[i];
+      if (disjoint) batch[i] = static_cast<int64_t>(i);
+    }
+  }
+
+  const bool disjoint;
+  size_t nodes, edges = 0;                                                                     // so far
+  int64_t *node = nullptr, *batch = nullptr, *edge = nullptr, *row = nullptr, *col = nullptr;  // with room for more
+  SampledSubgraph result;                                                                      // owns them
+
+  void reserve_nodes(size_t count) {
+    node = grow(result.node, nodes, count);
+    if (disjoint) batch = grow(result.batch, nodes, count);
+  }
+
+  // Room for `count` edges. After the last hop `edge_index` is (2, E) without a gap, so the last hop asks for its exact
+  // number and the others' edges are moved while they are few.
+  void reserve_edges(size_t count, bool last) {
+    edge = grow(result.edge, edges, count);
+    const auto& buffer = result.edge_index.buffer;
+    if (buffer && buffer->size() >= 2 * count * sizeof(int64_t)) {
+      lay_out_edges(last ? count : buffer->size() / (2 * sizeof(int64_t)));
+      return;
+    }
+    auto larger = BufferPool::take(2 * count * sizeof(int64_t));
+    if (edges > 0) {
+      std::memcpy(larger->data(), row, edges * sizeof(int64_t));
+      std::memcpy(larger->as<int64_t>() + count, col, edges * sizeof(int64_t));
+    }
+    result.edge_index.buffer = std::move(larger);
+    row = result.edge_index.data();
+    col = row + count;
+  }
+
+  SampledSubgraph finish() {
+    lay_out_edges(edges);
+    result.node.size = nodes;
+    result.batch.size = disjoint ? nodes : 0;
+    result.edge.size = edges;
+    result.edge_index.size = 2 * edges;
+    return std::move(result);
+  }
+
+ private:
+  // `array` with room for `count`, its first `kept` values kept.
+  static int64_t* grow(Int64Array& array, size_t kept, size_t count) {
+    if (!array.buffer || array.buffer->size() < count * sizeof(int64_t)) {
+      auto larger = BufferPool::take(count * sizeof(int64_t));
+      if (array.buffer) std::memcpy(larger->data(), array.data(), kept * sizeof(int64_t));
+      array.buffer = std::move(larger);
+    }
+    return array.data();
+  }
+
+  void lay_out_edges(size_t count) {  // col starts `count` values after row
+    if (row == nullptr || col == row + count) return;
+    std::memmove(row + count, col, edges * sizeof(int64_t));
+    col = row + count;
+  }
+};
+
+}  // namespace gz

@@ -1,0 +1,130 @@
+// labels: the table that turns nodes into labels 0, 1, 2, ... in the order they are met.
+//
+// Open addressing, linear probing, one 64-bit word an entry: tag in the upper half, label in the lower. One thread at a
+// time.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/memory.h"
+#include "base/prefetch.h"
+#include "base/random.h"
+#include "sample/growing.h"
+
+namespace gz {
+
+constexpr uint64_t kMostLabels = uint64_t{1} << 31;  // and the limit on edges of a subgraph
+
+// kNarrow: ids are 32-bit and subgraphs share nodes, so an id is its own tag. Otherwise ids and (node, batch) pairs are
+// hashed, and an equal tag is confirmed against the node itself.
+template <class Id, bool kNarrow>
+class Labels {
+ public:
+  // Labels go to the graph's nodes. Its seeds are entered now; one that comes again keeps its first label.
+  explicit Labels(GrowingSubgraph& graph) : graph_(graph) {
+    reserve(graph_.nodes);
+    for (size_t i = 0; i < graph_.nodes; ++i) {
+      const auto node = static_cast<uint64_t>(graph_.node[i]);
+      const int64_t batch = graph_.disjoint ? graph_.batch[i] : 0;
+      const Key key = key_of(node, batch);
+      const size_t at = find(key, node, batch);
+      if (entries_[at] == kEmpty) entries_[at] = entry(key, i);
+    }
+  }
+
+  // Makes room for `nodes` in all.
+  void reserve(size_t nodes) {
+    if (entries_ != nullptr && nodes + nodes / 2 <= mask_ + 1) return;
+    const size_t capacity = std::bit_ceil(std::max<size_t>(nodes + nodes / 2, 1024));
+    const auto old_buffer = std::move(buffer_);
+    const uint64_t* old = std::exchange(entries_, nullptr);
+    const size_t old_capacity = old == nullptr ? 0 : mask_ + 1;
+    buffer_ = BufferPool::take(capacity * sizeof(uint64_t), Purpose::kTables);
+    entries_ = buffer_->template as<uint64_t>();
+    mask_ = capacity - 1;
+    shift_ = 64 - std::countr_zero(capacity);
+    std::memset(entries_, 0xff, capacity * sizeof(uint64_t));
+    for (size_t i = 0; i < old_capacity; ++i) {
+      if (old[i] == kEmpty) continue;
+      size_t at = home(key_of_entry(old[i]));
+      while (entries_[at] != kEmpty) at = (at + 1) & mask_;
+      entries_[at] = old[i];
+    }
+  }
+
+  // Labels the graph's edges from `first` on, whose `col` is there and whose neighbours are given: writes their `row`
+  // and adds the nodes that are new. There must be room.
+  void label(size_t first, const Id* neighbours, size_t count) {
+    constexpr size_t kAhead = 24;  // benchmarks/sampling: flat from 16 to 48
+    size_t nodes = graph_.nodes;
+    int64_t *const node = graph_.node, *const batches = graph_.batch, *const row = graph_.row + first;
+    const int64_t* const col = graph_.col + first;
+    const auto batch_of = [&](size_t i) { return graph_.disjoint ? batches[col[i]] : 0; };
+    for (size_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) {
+        prefetch(entries_ + home(key_of(neighbours[i + kAhead], batch_of(i + kAhead))));
+      }
+      const Id neighbour = neighbours[i];
+      const int64_t batch = batch_of(i);
+      const Key key = key_of(neighbour, batch);
+      const size_t at = find(key, neighbour, batch);
+      // New or not is a coin toss that no processor guesses: written as a choice of values, it is not guessed at.
+      const bool fresh = entries_[at] == kEmpty;
+      const uint64_t word = fresh ? entry(key, nodes) : entries_[at];
+      entries_[at] = word;
+      node[nodes] = static_cast<int64_t>(neighbour);
+      if (graph_.disjoint) batches[nodes] = batch;
+      nodes += fresh;
+      row[i] = static_cast<int64_t>(word & UINT32_MAX);
+    }
+    graph_.nodes = nodes;
+  }
+
+ private:
+  static constexpr uint64_t kEmpty = ~uint64_t{0};  // label 2^32 - 1, which no subgraph has
+
+  struct Key {
+    uint64_t hash, tag;
+  };
+
+  Key key_of(uint64_t node, int64_t batch) const {
+    if constexpr (kNarrow) return {node * kGolden, node};
+    const uint64_t hash = mix(mix(node + kGolden) + static_cast<uint64_t>(batch));
+    return {hash, hash & UINT32_MAX};
+  }
+  Key key_of_entry(uint64_t word) const {
+    if constexpr (kNarrow) return key_of(word >> 32, 0);
+    const auto label = static_cast<size_t>(word & UINT32_MAX);
+    return key_of(static_cast<uint64_t>(graph_.node[label]), graph_.disjoint ? graph_.batch[label] : 0);
+  }
+  static uint64_t entry(Key key, size_t label) { return key.tag << 32 | label; }
+  size_t home(Key key) const { return static_cast<size_t>(key.hash >> shift_); }
+
+  // Where (node, batch) is, or the empty place where it goes.
+  size_t find(Key key, uint64_t node, int64_t batch) const {
+    size_t at = home(key);
+    while (entries_[at] != kEmpty && !is(entries_[at], key, node, batch)) [[unlikely]] {
+      at = (at + 1) & mask_;
+    }
+    return at;
+  }
+  bool is(uint64_t word, Key key, uint64_t node, int64_t batch) const {
+    if (word >> 32 != key.tag) return false;
+    if constexpr (kNarrow) return true;
+    const auto label = static_cast<size_t>(word & UINT32_MAX);
+    return static_cast<uint64_t>(graph_.node[label]) == node && (!graph_.disjoint || graph_.batch[label] == batch);
+  }
+
+  GrowingSubgraph& graph_;
+  std::shared_ptr<Buffer> buffer_;
+  uint64_t* entries_ = nullptr;
+  size_t mask_ = 0;
+  int shift_ = 64;
+};
+
+}  // namespace gz
