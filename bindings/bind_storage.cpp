@@ -2,6 +2,7 @@
 #include "base/threads.h"
 #include "bindings.h"
 #include "storage/features.h"
+#include "storage/preload.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
 
@@ -91,6 +92,12 @@ nb::dict info(const MountedFile& file) {
   return d;
 }
 
+void load_whole(const MountedFile& file, int threads, nb::object progress) {
+  PyProgress report(std::move(progress));
+  nb::gil_scoped_release release;
+  preload(file, threads, &report);
+}
+
 void bind_topology(nb::module_& m) {
   nb::class_<Topology>(m, "Topology")
       .def_static("open",
@@ -102,6 +109,9 @@ void bind_topology(nb::module_& m) {
       .def_prop_ro("num_edges", &Topology::num_edges)
       .def_prop_ro("info", [](const Topology& t) { return info(t.file()); })
       .def("check", [](const Topology& t) { t.file().check(); })
+      .def(
+          "preload", [](const Topology& t, int threads, nb::object p) { load_whole(t.file(), threads, std::move(p)); },
+          nb::arg("threads") = 0, nb::arg("progress") = nb::none())
       .def(
           "degree",
           [](const Topology& t, int64_t node, const std::optional<std::string>& direction) {
@@ -160,6 +170,10 @@ void bind_features(nb::module_& m) {
       .def_prop_ro("info", [](const FeatureFile& f) { return info(f.file()); })
       .def_prop_ro("matrices", [](const FeatureFile& f) { return f.matrices(); })
       .def("check", [](const FeatureFile& f) { f.file().check(); })
+      .def(
+          "preload",
+          [](const FeatureFile& f, int threads, nb::object p) { load_whole(f.file(), threads, std::move(p)); },
+          nb::arg("threads") = 0, nb::arg("progress") = nb::none())
       .def("view",
            [](const FeatureFile& f, const std::string& name) {
              const Matrix& x = f.matrix(name);

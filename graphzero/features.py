@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._ids import as_id, as_ids
+from ._progress import Callback, Reporting
 from ._rows import Destination, dtype_name
 from ._sizes import format_size
 from .cache import RowCache
@@ -98,6 +99,14 @@ class FeatureStore:
         store = FeatureStore.__new__(FeatureStore)
         store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.Tally())
         return store
+
+    def preload(self, *, num_threads: int | None = None, progress: bool | Callback | None = None) -> None:
+        """Read the whole file into RAM now, in one run, rather than row by row when it is first needed.
+
+        Worth it when the file fits: see `Graph.preload`. Raises BudgetError when it is larger than the memory left.
+        """
+        with Reporting(progress) as callback:
+            self._open().preload(num_threads or 0, callback)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._ids import IdArray, as_id, as_ids
+from ._progress import Callback, Reporting
 from ._sizes import format_size
 from .sampling import Subgraph, resolve_seed
 from .walks import WalkMethods
@@ -88,6 +89,20 @@ class Graph(WalkMethods):
     def info(self) -> dict[str, Any]:
         """All that the header says, as a dict."""
         return dict(self._info)
+
+    def preload(self, *, num_threads: int | None = None, progress: bool | Callback | None = None) -> None:
+        """Read the whole file into RAM now, in one run, rather than page by page when it is first needed.
+
+        Worth it when the file fits and much of it will be sampled: it is read at the speed of the disk, and in huge
+        pages where the system has them, which makes sampling about a quarter faster from then on. `NeighborLoader` does
+        it by itself. The pages belong to the page cache: the kernel may take them back. Raises BudgetError when the
+        file is larger than the memory that is left.
+
+        >>> import graphzero as gz
+        >>> gz.Graph("graph.gl").preload()  # doctest: +SKIP
+        """
+        with Reporting(progress) as callback:
+            self._open().preload(num_threads or 0, callback)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 

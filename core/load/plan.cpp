@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "load/order.h"
+#include "storage/preload.h"
 
 namespace gz {
 namespace {
@@ -43,6 +44,18 @@ void check_arguments(const LoadPlan& plan) {
                           nodes, " nodes");
     }
   }
+}
+
+// How many edges an epoch is likely to read.
+uint64_t expected_edges(const LoadPlan& plan) {
+  const uint64_t nodes = std::max<uint64_t>(plan.topology->num_nodes(), 1);
+  const double degree = static_cast<double>(plan.topology->num_edges()) / static_cast<double>(nodes);
+  double frontier = static_cast<double>(plan.seeds.size()), edges = 0;
+  for (const int64_t fanout : plan.options.sample.fanouts) {
+    frontier *= fanout < 0 ? degree : std::min(static_cast<double>(fanout), degree);
+    edges += frontier;
+  }
+  return static_cast<uint64_t>(std::min(edges, 1e18));
 }
 
 GatherOptions gather_options(const Part& part) {
@@ -198,6 +211,11 @@ std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topolo
   plan->caches.resize(plan->parts.size());
   check_arguments(*plan);
   const bool want_cache = options.cache != CacheMode::kOff && options.io != Io::kMmap && !plan->parts.empty();
+  const MountedFile& graph = plan->topology->file();
+  const bool look_ahead = options.sample.io == TopologyIo::kAuto;
+  if (look_ahead && worth_preloading(graph, expected_edges(*plan), options.memory)) {
+    preload(graph, plan->threads, progress);
+  }
   Probe probe = probe_batches(*plan, want_cache, progress);
   const uint64_t room = divide_budget(*plan, probe, want_cache);
   plan->allowance.emplace(plan->batches_budget + 2 * plan->batch_bytes);

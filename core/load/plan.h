@@ -64,8 +64,9 @@ struct LoadPlan {
   mutable std::atomic<bool> announcing{false};
 };
 
-// Checks the arguments, samples a few batches of epoch 0 to learn their size and their hot rows, divides the budget and
-// pins the hot rows. Throws ArgumentError, IndexError, BudgetError.
+// Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
+// epoch 0 to learn their size and their hot rows, divides the budget and pins the hot rows. Throws ArgumentError,
+// IndexError, BudgetError.
 std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts,
                                           std::vector<int64_t> seeds, std::vector<int64_t> times,
                                           const LoadOptions& options, Progress* progress);

@@ -21,7 +21,7 @@ class Mapping {
     kReadOnly,     // shared with the page cache; a write is a fault
     kCopyOnWrite,  // a stray write goes to a private page: it hurts neither the file nor anyone else
   };
-  enum class Advice { kNormal, kRandom, kSequential, kWillNeed, kDontNeed };
+  enum class Advice { kNormal, kRandom, kSequential, kWillNeed, kDontNeed, kHuge };  // kHuge: in huge pages
 
   // Maps the first `bytes` bytes of `file`, which may be closed afterwards. 0 bytes is an empty mapping.
   static std::shared_ptr<Mapping> map(const File& file, uint64_t bytes, Access access);

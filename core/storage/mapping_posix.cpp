@@ -173,6 +173,9 @@ void Mapping::advise(size_t offset, size_t bytes, Advice advice) const noexcept 
   if (advice == Advice::kSequential) how = MADV_SEQUENTIAL;
   if (advice == Advice::kWillNeed) how = MADV_WILLNEED;
   if (advice == Advice::kDontNeed) how = MADV_DONTNEED;
+#ifdef MADV_HUGEPAGE
+  if (advice == Advice::kHuge) how = MADV_HUGEPAGE;
+#endif
   const Pages pages = whole_pages(offset, bytes, size_);
   madvise(data_ + pages.start, pages.bytes, how);
 }

@@ -367,3 +367,25 @@ def test_older_features_open(tmp_path, dtype):
     os.truncate(tmp_path / "old.gd", 32 + x.nbytes - 1)
     with pytest.raises(gz.FormatError, match="does not fit"):
         gz.FeatureStore(tmp_path / "old.gd")
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to empty the page cache of a file")
+def test_preload_brings_the_whole_file_into_ram(tmp_path):
+    """Files of several huge pages and a bit, so that the last piece is a short one."""
+    x = np.random.default_rng(0).random((50_000, 16), np.float32)
+    gz.compile_features(x, tmp_path / "x.gd")
+    gz.compile_graph(np.random.default_rng(0).integers(0, 50_000, (2, 1_200_000)), tmp_path / "g.gl")
+    stores = [gz.FeatureStore(tmp_path / "x.gd"), gz.Graph(tmp_path / "g.gl")]
+    phases: set[str] = set()
+    for store in stores:
+        with open(store.path, "rb") as f:
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        size = os.path.getsize(store.path)
+        cached = lambda store=store: {f.path: f.cached_bytes for f in gz.memory_report().files}[store.path]  # noqa: E731
+        before = cached()
+        store.preload(progress=lambda phase, done, total: phases.add(phase))
+        assert before is None or before < size / 2
+        assert cached() in (None, size)
+    assert phases <= {"reading into RAM"}
+    assert stores[0].gather([49_999]).tolist() == x[[49_999]].tolist()

@@ -1,0 +1,44 @@
+// preload: populate, two megabytes at a time.
+#include "storage/preload.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "storage/residency.h"
+#include "storage/system_memory.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+}  // namespace
+
+void preload(const MountedFile& file, int threads, Progress* progress) {
+  const uint64_t bytes = file.container().file_bytes, left = available_memory();
+  if (left > 0 && bytes > left) {
+    fail<BudgetError>(file.path(), ": the file is ", bytes, " bytes, ", left,
+                      " are available: leave it on disk, where sampling and gather read what they need");
+  }
+  const Mapping& mapping = file.mapping();
+  mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kHuge);
+  parallel_for(static_cast<size_t>(bytes), kHugePage, resolve_threads(threads), [&](size_t begin, size_t end, int w) {
+    if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: an error tells which
+      std::vector<std::byte> read(end - begin);
+      file.file().read_at(read, begin);
+    }
+    if (w == 0 && progress != nullptr) progress->report("reading into RAM", end, bytes);
+  });
+  file.check();
+}
+
+bool worth_preloading(const MountedFile& file, uint64_t reads, uint64_t reserved) {
+  const uint64_t bytes = file.container().file_bytes, left = available_memory();
+  if (reads < bytes / kPageBytes || left < reserved || bytes > (left - reserved) / 2) return false;
+  const auto cached = cached_bytes(file.file(), file.mapping(), 0, bytes);
+  return cached && *cached < bytes / 10 * 9;
+}
+
+}  // namespace gz
