@@ -1,27 +1,35 @@
 """Compiling: edges/s and bytes against GraphZero 0.2, `cp`, and ourselves with all the memory we want.
 
-    python benchmarks/compile.py --edges edges.csv --features feat.npy --scratch DIR [--peer-python PATH] [--budget]
+    python benchmarks/compile.py FOLDER [--gz02-python PATH] [--budget] [--repeat N] [--json PATH]
 
-Every comparison is made in one run, ours and the other in turn, best of `--repeat`; ratios are what counts. `--budget`
-writes a 300 M-edge array to the scratch folder and compiles it with memory="1GB" in a cgroup of 1.3 GB (root, cgroup v1
-or v2), then with memory="16GB" outside. Times include the sync and rename; what they take is told apart.
+FOLDER is made by benchmarks/graph.py (30 M edges as CSV, 2 M rows of 128 float32) and is written to. Every comparison
+is made in one run, ours and the other in turn, best of `--repeat`; ratios are what counts. `--budget` writes a
+300 M-edge array and compiles it with memory="1GB" in a cgroup of 1.3 GB (root, cgroup v1 or v2), then with
+memory="16GB" outside. Times include the sync and rename.
 """
 
 from __future__ import annotations
 
 import argparse
+import filecmp
 import json
-import os
-import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import graph
+import measure
 import numpy as np
+
+import graphzero as gz
+from graphzero._limit import MemoryLimit, memory_limit
+
+Row = tuple[str, str, str]
 
 PEER = "import sys, graphzero as g; g.convert_csv_to_gl(sys.argv[1], sys.argv[2], directed=True)"
 OURS = """
@@ -38,20 +46,15 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def run(command: list[str], inside: Path | None = None) -> str:
-    """Run a command, in a memory cgroup if one is given; return what it printed."""
-
-    def enter() -> None:
-        if inside is not None:
-            (inside / "cgroup.procs").write_text(str(os.getpid()))
-
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=enter)
+def run(command: list[str], inside: MemoryLimit | None = None) -> str:
+    """Run a command, within a memory limit if one is given; return what it printed."""
+    done = subprocess.run(inside.wrap(command) if inside else command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{command[:3]} ended with {done.returncode}: {done.stderr[-2000:]}")
     return done.stdout
 
 
-def ours(source: Path, out: Path, memory: str, inside: Path | None = None) -> dict[str, Any]:
+def ours(source: Path, out: Path, memory: str, inside: MemoryLimit | None = None) -> dict[str, Any]:
     seconds, text = timed(lambda: run([sys.executable, "-c", OURS, str(source), str(out), memory], inside))
     return {**json.loads(text), "process_seconds": seconds}
 
@@ -60,54 +63,47 @@ def best(results: list[dict[str, Any]]) -> dict[str, Any]:
     return min(results, key=lambda r: r["seconds"]["total"])
 
 
-def bench_csv(args: argparse.Namespace) -> dict[str, Any]:
-    out, peer_out = args.scratch / "ours.gl", args.scratch / "peer.gl"
+def bench_csv(edges: Path, scratch: Path, peer_python: str | None, repeat: int) -> tuple[list[Row], dict[str, Any]]:
+    out, peer_out = scratch / "ours.gl", scratch / "peer.gl"
     mine, peer = [], []
-    for _ in range(args.repeat):
-        mine.append(ours(args.edges, out, "1GB"))
-        if args.peer_python:
-            peer.append(timed(lambda: run([args.peer_python, "-I", "-c", PEER, str(args.edges), str(peer_out)]))[0])
+    for _ in range(repeat):
+        mine.append(ours(edges, out, "1GB"))
+        if peer_python:
+            peer.append(timed(lambda: run([peer_python, "-I", "-c", PEER, str(edges), str(peer_out)]))[0])
     top = best(mine)
-    total, publish = top["seconds"]["total"], top["seconds"]["publishing"]
-    result = {
-        "edges": top["edges"],
-        "seconds": total,
-        "seconds_without_publishing": total - publish,
-        "phases": top["seconds"],
-        "edges_per_second": top["edges"] / total,
-        "bytes": top["bytes"],
-        "peak_memory": top["peak_memory"],
-    }
-    if peer:
-        result["peer_seconds"] = min(peer)
-        result["times_faster_than_peer"] = min(peer) / total
-        result["times_faster_without_publishing"] = min(peer) / (total - publish)
-        result["whole_process_times_faster"] = min(peer) / min(r["process_seconds"] for r in mine)
-        result["share_of_peer_bytes"] = top["bytes"] / peer_out.stat().st_size
-    return result
+    total = top["seconds"]["total"]
+    figures = {**top, "edges_per_second": top["edges"] / total}
+    rate = f"{top['edges'] / total / 1e6:.1f} M edges/s"
+    row = (f"{edges.stat().st_size / 1e6:.0f} MB CSV, {top['edges']:,} edges, to .gl", rate, "")
+    if not peer:
+        return [row], figures
+    figures["peer_seconds"] = min(peer)
+    figures["times_faster_than_peer"] = min(peer) / total
+    figures["whole_process_times_faster"] = min(peer) / min(r["process_seconds"] for r in mine)
+    figures["share_of_peer_bytes"] = top["bytes"] / peer_out.stat().st_size
+    faster = f"{figures['times_faster_than_peer']:.1f} x GraphZero 0.2.0 ({min(peer):.1f} s)"
+    size = (" its file", f"{top['bytes'] / 1e6:.0f} MB", f"{figures['share_of_peer_bytes']:.3f} of 0.2.0's")
+    return [(*row[:2], faster), size], figures
 
 
-def bench_features(args: argparse.Namespace) -> dict[str, Any]:
-    import graphzero as gz
-
-    copy, copy_sync, mine, writing = [], [], [], []
-    for _ in range(args.repeat):
-        target = args.scratch / "copy.npy"
-        copy.append(timed(lambda t=target: run(["cp", str(args.features), str(t)]))[0])
-        copy_sync.append(copy[-1] + timed(lambda t=target: run(["sync", str(t)]))[0])
-        report = gz.compile_features(args.features, args.scratch / "x.gd", progress=False)
-        mine.append(report.seconds["total"])
-        writing.append(report.seconds["writing"])
-    size = args.features.stat().st_size
-    return {
+def bench_features(features: Path, scratch: Path, repeat: int) -> tuple[list[Row], dict[str, Any]]:
+    copy, copy_sync, mine = [], [], []
+    target = scratch / "copy.npy"
+    for _ in range(repeat):
+        copy.append(timed(lambda: run(["cp", str(features), str(target)]))[0])
+        copy_sync.append(copy[-1] + timed(lambda: run(["sync", str(target)]))[0])
+        mine.append(gz.compile_features(features, scratch / "x.gd", progress=False).seconds["total"])
+    size = features.stat().st_size
+    figures = {
         "bytes": size,
         "ours_bytes_per_second": size / min(mine),
         "cp_bytes_per_second": size / min(copy),
         "cp_and_sync_bytes_per_second": size / min(copy_sync),
         "share_of_cp": min(copy) / min(mine),
-        "share_of_cp_without_publishing": min(copy) / min(writing),
         "share_of_cp_and_sync": min(copy_sync) / min(mine),
     }
+    against = f"{figures['share_of_cp']:.2f} of cp, {figures['share_of_cp_and_sync']:.2f} of cp and sync"
+    return [(f"{size / 1e9:.2f} GB .npy to .gd, synced", f"{size / min(mine) / 1e9:.2f} GB/s", against)], figures
 
 
 def make_large(path: Path, edges: int, nodes: int) -> None:
@@ -121,82 +117,49 @@ def make_large(path: Path, edges: int, nodes: int) -> None:
     array.flush()
 
 
-def memory_group(limit: int) -> Path | None:
-    """Make a cgroup with a memory limit; None where that cannot be done."""
-    for root, name in (
-        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-        (Path("/sys/fs/cgroup"), "memory.max"),
-    ):
-        try:
-            group = root / f"graphzero-bench-{os.getpid()}"
-            group.mkdir()
-            (group / name).write_text(str(limit))
-        except OSError:
-            continue
-        return group
-    return None
-
-
-def drop_caches() -> None:
-    os.sync()
-    Path("/proc/sys/vm/drop_caches").write_text("3")
-
-
-def bench_budget(args: argparse.Namespace) -> dict[str, Any]:
-    group = memory_group(1_300_000_000)
-    if group is None:
-        return {"skipped": "no memory cgroup can be made here (needs root)"}
-    source = args.scratch / "large.npy"
-    make_large(source, args.budget_edges, args.budget_edges // 15)
-    try:
-        drop_caches()
-        small = ours(source, args.scratch / "large.gl", "1GB", group)
-        drop_caches()
-        large = ours(source, args.scratch / "large2.gl", "16GB")
-        same = run(["cmp", str(args.scratch / "large.gl"), str(args.scratch / "large2.gl")]) == ""
-    finally:
-        group.rmdir()
+def bench_budget(scratch: Path, edges: int) -> tuple[list[Row], dict[str, Any]]:
+    source, small_out, large_out = scratch / "large.npy", scratch / "large.gl", scratch / "large2.gl"
+    make_large(source, edges, edges // 15)
+    with memory_limit(1_300_000_000) as group:
+        if group is None:
+            raise SystemExit("compile: --budget needs a memory cgroup: run as root")
+        measure.drop_caches()
+        small = ours(source, small_out, "1GB", group)
+    measure.drop_caches()
+    large = ours(source, large_out, "16GB")
+    if not filecmp.cmp(small_out, large_out, shallow=False):
+        raise SystemExit("compile: the two files differ")
     rate = {name: r["edges"] / r["seconds"]["total"] for name, r in (("budget", small), ("memory", large))}
-    return {
-        "edges": small["edges"],
-        "edges_per_second": rate,
-        "share_of_in_memory_rate": rate["budget"] / rate["memory"],
-        "spilled_bytes": small["spilled"],
-        "peak_memory": small["peak_memory"],
-        "phases": {"budget": small["seconds"], "memory": large["seconds"]},
-        "files_are_equal": same,
-    }
+    share = rate["budget"] / rate["memory"]
+    figures = {"budget": small, "memory": large, "edges_per_second": rate, "share_of_in_memory_rate": share}
+    what = f"{small['edges']:,} edges, memory='1GB', in a cgroup of 1.3 GB"
+    return [(what, f"{rate['budget'] / 1e6:.1f} M edges/s", f"{share:.2f} of memory='16GB'; equal bytes")], figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edges", type=Path, help="a CSV of src,dst lines")
-    parser.add_argument("--features", type=Path, help="a .npy matrix")
-    parser.add_argument("--scratch", type=Path, required=True)
-    parser.add_argument("--peer-python", help="the interpreter of a venv with graphzero==0.2.0")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--gz02-python", help="the interpreter of a venv with graphzero==0.2.0")
     parser.add_argument("--budget", action="store_true")
     parser.add_argument("--budget-edges", type=int, default=300_000_000)
     parser.add_argument("--repeat", type=int, default=3)
-    args = parser.parse_args()
-    folder = args.scratch / f"graphzero-compile-{os.getpid()}"
-    folder.mkdir(parents=True)
-    args.scratch = folder
-    results: dict[str, Any] = {
-        "machine": {"cpu": platform.processor(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
-    }
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.resolve()
+    edges, features = graph.raw(folder)
+    scratch = Path(tempfile.mkdtemp(prefix="graphzero-compile-", dir=folder))
+    figures: dict[str, Any] = {}
     try:
-        if args.edges:
-            results["csv"] = bench_csv(args)
-        if args.features:
-            results["features"] = bench_features(args)
-        if args.budget:
-            results["budget"] = bench_budget(args)
+        rows, figures["csv"] = bench_csv(edges, scratch, arguments.gz02_python, arguments.repeat)
+        more, figures["features"] = bench_features(features, scratch, arguments.repeat)
+        rows += more
+        if arguments.budget:
+            more, figures["budget"] = bench_budget(scratch, arguments.budget_edges)
+            rows += more
     finally:
-        shutil.rmtree(folder)
-    for topic, figures in results.items():
-        for name, value in figures.items():
-            print(f"{topic:10} {name:36} {value if not isinstance(value, float) else f'{value:,.3f}'}")
-    print(json.dumps(results))
+        shutil.rmtree(scratch)
+    measure.show("Compiling", rows, folder)
+    measure.save(arguments.json, figures, folder)
 
 
 if __name__ == "__main__":

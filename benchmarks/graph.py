@@ -17,10 +17,15 @@ import graphzero as gz
 NODES, EDGES, DIM = 2_000_000, 30_000_000, 128
 
 
-def raw(folder: Path) -> None:
-    """Write the raw files that are missing."""
-    if (folder / "edges.csv").exists():
-        return
+def raw(folder: Path) -> tuple[Path, Path]:
+    """Write the raw files that are missing; return the paths of edges.csv and feat.npy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "edges.csv").exists():  # the last to be written
+        write_raw(folder)
+    return folder / "edges.csv", folder / "feat.npy"
+
+
+def write_raw(folder: Path) -> None:
     rng = np.random.default_rng(0)
 
     def endpoints(power: float) -> np.ndarray:
@@ -41,7 +46,6 @@ def raw(folder: Path) -> None:
 
 def compiled(folder: Path) -> tuple[Path, Path]:
     """Make sure that everything is there; return the paths of graph.gl and x.gd."""
-    folder.mkdir(parents=True, exist_ok=True)
     raw(folder)
     graph, features = folder / "graph.gl", folder / "x.gd"
     if not graph.exists():
@@ -49,6 +53,14 @@ def compiled(folder: Path) -> tuple[Path, Path]:
     if not features.exists():
         gz.compile_features(folder / "feat.npy", features)
     return graph, features
+
+
+def csr_for_torch(folder: Path) -> None:
+    """Write the rows as int64 .npy files, which is what the peers' operators take."""
+    if not (folder / "indices.npy").exists():
+        indptr, indices = gz.Graph(compiled(folder)[0]).csr()
+        np.save(folder / "indptr.npy", indptr.astype(np.int64))
+        np.save(folder / "indices.npy", indices.astype(np.int64))
 
 
 if __name__ == "__main__":

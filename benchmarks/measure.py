@@ -81,7 +81,7 @@ def show(title: str, rows: list[tuple[str, str, str]], folder: str | os.PathLike
 def save(path: str | None, figures: dict[str, Any], folder: str | os.PathLike[str] = ".") -> None:
     """Write the figures, the tables that were shown and the machine as JSON: what benchmarks/table.py reads."""
     if path:
-        content = {"machine": machine(folder), "figures": figures, "tables": _shown}
+        content = {"program": Path(sys.argv[0]).name, "machine": machine(folder), "figures": figures, "tables": _shown}
         Path(path).write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -35,7 +35,8 @@ def table(results: list[dict[str, Any]]) -> str:
             if where != last:
                 lines += [f"Measured on {where}.", ""]
                 last = where
-            lines += [f"| {shown['title']} | | |", "|---|---:|---|"]
+            source = f"benchmarks/{result['program']}, {result['machine']['date']}"
+            lines += [f"| {shown['title']} ({source}) | | |", "|---|---:|---|"]
             lines += [f"| {what.replace('|', '/')} | {figure} | {against} |" for what, figure, against in shown["rows"]]
             lines.append("")
     return "\n".join(lines)
