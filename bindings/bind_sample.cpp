@@ -35,6 +35,10 @@ nb::tuple as_tuple(const SampledSubgraph& s) {
 
 }  // namespace
 
+TopologyIo parse_topology_io(const std::string& name) {
+  return parse_choice<TopologyIo>("io", name, {{"auto", TopologyIo::kAuto}, {"mmap", TopologyIo::kMmap}});
+}
+
 SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint,
                              const std::string& temporal, const std::string& method,
                              const std::optional<std::string>& direction) {
@@ -66,7 +70,7 @@ void bind_sample(nb::module_& m) {
          const std::optional<std::string>& direction, uint64_t seed, int threads, const std::string& io) {
         SampleOptions options =
             sample_options(fanouts, replace, weighted, disjoint || times.has_value(), temporal, method, direction);
-        options.io = parse_choice<TopologyIo>("io", io, {{"auto", TopologyIo::kAuto}, {"mmap", TopologyIo::kMmap}});
+        options.io = parse_topology_io(io);
         options.seed = seed;
         options.threads = threads;
         SampledSubgraph subgraph;

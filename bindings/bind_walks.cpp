@@ -40,7 +40,7 @@ struct Matrix64 {
 
 std::optional<Array> walk(const Topology& t, const Ids& starts, int64_t length, double p, double q, bool weighted,
                           double restart, const std::optional<std::string>& direction, uint64_t seed, int threads,
-                          bool plain, const std::optional<Out>& out) {
+                          bool plain, const std::optional<Out>& out, const std::string& io) {
   if (length < 0) fail<ArgumentError>("walk_length is ", length, ", expected 0 or more");
   const WalkOptions options{.length = static_cast<uint64_t>(length),
                             .p = p,
@@ -50,6 +50,7 @@ std::optional<Array> walk(const Topology& t, const Ids& starts, int64_t length, 
                             .direction = parse_direction(direction),
                             .seed = seed,
                             .threads = threads,
+                            .io = parse_topology_io(io),
                             .plain = plain};
   const Matrix64 matrix(starts.size(), options.length + 1, out);
   PyProgress interrupts{nb::none()};
@@ -62,7 +63,7 @@ std::optional<Array> walk(const Topology& t, const Ids& starts, int64_t length, 
 
 std::optional<Array> fanout(const Topology& t, const Ids& nodes, int64_t count, const std::optional<int64_t>& pad,
                             bool weighted, const std::optional<std::string>& direction, uint64_t seed, int threads,
-                            bool plain, const std::optional<Out>& out) {
+                            bool plain, const std::optional<Out>& out, const std::string& io) {
   if (count <= 0) fail<ArgumentError>("K is ", count, ", expected 1 or more");
   const FanoutOptions options{.count = static_cast<uint64_t>(count),
                               .pad = pad,
@@ -70,6 +71,7 @@ std::optional<Array> fanout(const Topology& t, const Ids& nodes, int64_t count, 
                               .direction = parse_direction(direction),
                               .seed = seed,
                               .threads = threads,
+                              .io = parse_topology_io(io),
                               .plain = plain};
   const Matrix64 matrix(nodes.size(), options.count, out);
   {
@@ -122,7 +124,7 @@ Array pairs(const Walks& walks, int64_t window, bool shuffle, const std::optiona
 }
 
 Array negatives(const Topology& t, int64_t count, const std::optional<Ids>& sources, bool by_degree, double exponent,
-                bool exclude_edges, bool exclude_self, uint64_t seed, int threads, bool plain) {
+                bool exclude_edges, bool exclude_self, uint64_t seed, int threads, bool plain, const std::string& io) {
   if (count < 0) fail<ArgumentError>("num_samples is ", count, ", expected 0 or more");
   const NegativeOptions options{.by_degree = by_degree,
                                 .exponent = exponent,
@@ -130,6 +132,7 @@ Array negatives(const Topology& t, int64_t count, const std::optional<Ids>& sour
                                 .exclude_self = exclude_self,
                                 .seed = seed,
                                 .threads = threads,
+                                .io = parse_topology_io(io),
                                 .plain = plain};
   const auto total = checked_mul(static_cast<uint64_t>(count), sources ? sources->size() : 1);
   if (!total || *total > SIZE_MAX / 32) throw std::bad_alloc();
@@ -150,17 +153,19 @@ Array negatives(const Topology& t, int64_t count, const std::optional<Ids>& sour
 void bind_walks(nb::module_& m) {
   m.def("walk", &walk, nb::arg("topology"), nb::arg("starts"), nb::arg("length"), nb::arg("p") = 1.0,
         nb::arg("q") = 1.0, nb::arg("weighted") = false, nb::arg("restart") = 0.0, nb::arg("direction") = nb::none(),
-        nb::arg("seed") = 0, nb::arg("threads") = 0, nb::arg("plain") = false, nb::arg("out") = nb::none());
+        nb::arg("seed") = 0, nb::arg("threads") = 0, nb::arg("plain") = false, nb::arg("out") = nb::none(),
+        nb::arg("io") = "auto");
   m.def("fanout", &fanout, nb::arg("topology"), nb::arg("nodes"), nb::arg("count"), nb::arg("pad") = nb::none(),
         nb::arg("weighted") = false, nb::arg("direction") = nb::none(), nb::arg("seed") = 0, nb::arg("threads") = 0,
-        nb::arg("plain") = false, nb::arg("out") = nb::none());
+        nb::arg("plain") = false, nb::arg("out") = nb::none(), nb::arg("io") = "auto");
   m.def("neighbours", &neighbours, nb::arg("topology"), nb::arg("node"), nb::arg("count"), nb::arg("weighted") = false,
         nb::arg("direction") = nb::none(), nb::arg("seed") = 0);
   m.def("walk_pairs", &pairs, nb::arg("walks"), nb::arg("window"), nb::arg("shuffle") = false,
         nb::arg("limit") = nb::none(), nb::arg("seed") = 0, nb::arg("threads") = 0);
   m.def("negative_edges", &negatives, nb::arg("topology"), nb::arg("count"), nb::arg("sources") = nb::none(),
         nb::arg("by_degree") = false, nb::arg("exponent") = 0.75, nb::arg("exclude_edges") = true,
-        nb::arg("exclude_self") = true, nb::arg("seed") = 0, nb::arg("threads") = 0, nb::arg("plain") = false);
+        nb::arg("exclude_self") = true, nb::arg("seed") = 0, nb::arg("threads") = 0, nb::arg("plain") = false,
+        nb::arg("io") = "auto");
 }
 
 }  // namespace gz::bindings

@@ -42,6 +42,7 @@ using Array = nb::ndarray<nb::numpy>;
 
 // 'out', 'in', or None for the file's first.
 Direction parse_direction(const std::optional<std::string>& name);
+TopologyIo parse_topology_io(const std::string& name);
 
 // The options of a sampling call, from the words that Python uses for them.
 SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint,

@@ -8,6 +8,7 @@
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "sample/cold_rows.h"
 #include "sample/draw.h"
 #include "sample/row_search.h"
 #include "sample/weighted.h"
@@ -88,20 +89,49 @@ void finish_row(const Csr<Id>& csr, uint64_t begin, uint64_t end, uint64_t drawn
   std::fill(out + drawn, out + o.count, o.pad.value_or(node));
 }
 
+struct Pending {
+  uint64_t begin, end, drawn;
+};
+
+// What the draws of these rows will read.
+template <class Id>
+void ask_for_draws(const Csr<Id>& csr, std::span<const int64_t> nodes, bool weighted, PagePrefetcher& pages) {
+  for (const int64_t node : nodes) add_bounds(pages, csr, static_cast<uint64_t>(node));
+  pages.request_added();
+  if (!weighted) return;
+  for (const int64_t node : nodes) add_weights(pages, csr, csr.row(static_cast<uint64_t>(node)));
+  pages.request_added();
+}
+
+// What was drawn, `positions` a row of the result after the other: all of a row that fits a page.
+template <class Id>
+void ask_for_drawn(const Csr<Id>& csr, std::span<const Pending> rows, uint64_t columns, const int64_t* positions,
+                   PagePrefetcher& pages) {
+  for (const Pending& row : rows) {
+    const uint64_t degree = row.end - row.begin;
+    if (row.drawn > 0 && degree * sizeof(Id) <= kPageBytes) {
+      pages.add(csr.indices + row.begin, degree);
+    } else {
+      for (uint64_t k = 0; k < row.drawn; ++k) pages.add(csr.indices + row.begin + positions[k]);
+    }
+    positions += columns;
+  }
+  pages.request_added();
+}
+
+// Rows [begin, end) of the result; `pages` where the file is cold.
 template <class Id>
 void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const FanoutOptions& o, int64_t* out,
-                  size_t begin, size_t end) {
-  struct Pending {
-    uint64_t begin, end, drawn;
-  };
-  std::array<Pending, kAhead> pending;
+                  size_t begin, size_t end, PagePrefetcher* pages) {
+  const size_t group = pages != nullptr ? end - begin : o.plain ? 1 : kAhead;
+  std::vector<Pending> pending(std::min(group, end - begin));
   Scratch scratch;
   constexpr uint64_t kLineIds = 64 / sizeof(Id), kShortRow = 4 * kLineIds;
-  const size_t group = o.plain ? 1 : kAhead;
   const uint64_t key = make_key(o.seed, kStream);
   for (size_t i = begin; i < std::min(begin + kAhead, end); ++i) prefetch_row(csr, static_cast<uint64_t>(nodes[i]));
   for (size_t first = begin; first < end; first += group) {
     const size_t count = std::min(group, end - first);
+    if (pages != nullptr) ask_for_draws(csr, nodes.subspan(first, count), o.weighted, *pages);
     for (size_t i = 0; i < count; ++i) {
       const auto row = csr.row(static_cast<uint64_t>(nodes[first + i]));
       int64_t* positions = out + (first + i) * o.count;
@@ -114,6 +144,7 @@ void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const Fano
       }
       if (first + i + kAhead < end) prefetch_row(csr, static_cast<uint64_t>(nodes[first + i + kAhead]));
     }
+    if (pages != nullptr) ask_for_drawn(csr, {pending.data(), count}, o.count, out + first * o.count, *pages);
     for (size_t i = 0; i < count; ++i) {
       const size_t at = first + i;
       finish_row(csr, pending[i].begin, pending[i].end, pending[i].drawn, nodes[at], o, out + at * o.count);
@@ -134,10 +165,16 @@ void random_fanout(const Topology& topology, std::span<const int64_t> nodes, con
                    std::span<int64_t> out) {
   check_options(topology, options);
   check_ids(nodes, topology.num_nodes(), topology.file().path());
-  const auto grain = static_cast<size_t>(std::max<uint64_t>(kChunkIds / options.count, 1));
+  const int threads = resolve_threads(options.threads);
+  const ColdReads reads{nodes, nodes.size(), options.count, options.weighted, options.io};
   topology.visit(options.direction, [&](const auto& csr) {
-    parallel_for(nodes.size(), grain, resolve_threads(options.threads),
-                 [&](size_t begin, size_t end, int) { fanout_range(csr, nodes, options, out.data(), begin, end); });
+    const bool ahead = !options.plain && ask_ahead(csr, reads, threads);
+    const auto warm_grain = static_cast<size_t>(std::max<uint64_t>(kChunkIds / options.count, 1));
+    const size_t grain = ahead ? cold_grain(nodes.size(), threads) : warm_grain;
+    parallel_for(nodes.size(), grain, threads, [&](size_t begin, size_t end, int) {
+      PagePrefetcher pages(*csr.file, 1);
+      fanout_range(csr, nodes, options, out.data(), begin, end, ahead ? &pages : nullptr);
+    });
   });
   topology.file().check();
 }
@@ -148,6 +185,9 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
   std::vector<int64_t> out;
   topology.visit(options.direction, [&](const auto& csr) {
     Scratch scratch;
+    PagePrefetcher pages(*csr.file, 1);
+    // A page or two a step are no depth, but a fault would drag in the device's whole readahead, twice.
+    ask_for_draws(csr, {&node, 1}, options.weighted, pages);
     const auto row = csr.row(static_cast<uint64_t>(node));
     if (row.begin == row.end) return;
     FanoutOptions fitting = options;
@@ -155,6 +195,7 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
     fitting.pad = node;                                         // no draws beyond the distinct ones
     out.resize(static_cast<size_t>(fitting.count));
     const uint64_t drawn = draw_row(csr, row, fitting, make_key(options.seed, kStream), 0, out.data(), scratch);
+    ask_for_drawn(csr, std::array{Pending{row.begin, row.end, drawn}}, fitting.count, out.data(), pages);
     finish_row(csr, row.begin, row.end, drawn, node, fitting, out.data());
     out.resize(static_cast<size_t>(drawn));
   });

@@ -21,6 +21,7 @@ struct FanoutOptions {
   Direction direction = Direction::kNone;
   uint64_t seed = 0;
   int threads = 0;
+  TopologyIo io = TopologyIo::kAuto;
   bool plain = false;  // one row after the other: the oracle of tests, the yardstick of benchmarks
 };
 

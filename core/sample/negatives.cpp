@@ -9,6 +9,7 @@
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "sample/cold_rows.h"
 #include "sample/draw.h"
 #include "sample/non_edges.h"
 #include "sample/row_search.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr uint64_t kStream = 0x67656e;           // "neg": apart from what else is drawn from the same seed
 constexpr uint64_t kExactStream = 0x7463617865;  // "exact"
+constexpr uint64_t kProbeStream = 0x65626f7270;  // "probe"
+constexpr uint64_t kSearchPages = 24;            // that a search for a node meets and few others do
 constexpr size_t kLanes = 32;                    // pairs in flight
 constexpr size_t kGrain = size_t{1} << 12;
 constexpr size_t kSlowSamples = size_t{1} << 20;  // from here on a caller may want to interrupt
@@ -58,14 +61,18 @@ class Negatives {
 
   void run(Progress* progress) {
     const int threads = resolve_threads(o_.threads);
-    const bool slow = progress != nullptr && target_.size() > kSlowSamples;
-    parallel_for(target_.size(), kGrain, threads, [&](size_t begin, size_t end, int worker) {
+    const Ahead ahead = o_.plain || hopeless() ? Ahead{} : look_ahead(threads);
+    const bool cold = ahead.rows || ahead.nodes;
+    const bool slow = progress != nullptr && (cold || target_.size() > kSlowSamples);
+    const size_t grain = cold ? cold_grain(target_.size(), threads) : kGrain;
+    parallel_for(target_.size(), grain, threads, [&](size_t begin, size_t end, int worker) {
+      PagePrefetcher pages(*rows_.file, 1);
       if (hopeless()) {
         std::fill(target_.begin() + begin, target_.begin() + end, kNothing);
       } else if (o_.plain) {
         for (size_t i = begin; i < end; ++i) reject_plainly(i);
       } else {
-        reject_abreast(begin, end);
+        reject_abreast(begin, end, ahead.nodes ? &pages : nullptr, ahead.rows ? &pages : nullptr);
       }
       if (slow && worker == 0) progress->report("draw", end, target_.size());
     });
@@ -85,6 +92,7 @@ class Negatives {
     Random random{0};
     Pair pair{0, 0};
     uint64_t tries = 0;
+    NodeSearch node;
     RowSearch search;
   };
 
@@ -95,6 +103,30 @@ class Negatives {
   bool hopeless() const {
     const auto n = static_cast<double>(rows_.num_nodes);
     return !sources_ && o_.exclude_edges && static_cast<double>(rows_.num_edges) >= n * n * (1 - 1.0 / 64);
+  }
+
+  // What the kernel should ask for ahead.
+  struct Ahead {
+    bool rows = false, nodes = false;
+  };
+
+  Ahead look_ahead(int threads) const {
+    std::array<int64_t, 24> some;  // rows like those that will be drawn
+    Random random(make_key(o_.seed, kProbeStream));
+    for (int64_t& node : some) node = static_cast<int64_t>(random.below(rows_.num_nodes));
+    Ahead ahead;
+    ahead.rows = o_.exclude_edges && ask_ahead(rows_, {some, target_.size(), 1, false, o_.io}, threads);
+    if (!o_.by_degree) return ahead;
+    for (const Csr<Id>* csr : {sides_.source_degrees, sides_.target_degrees}) {
+      if (!look_cold(*csr, {some, target_.size(), 0, false, o_.io})) continue;
+      const uint64_t bytes = (csr->num_nodes + 1) * sizeof(uint64_t);
+      if (better_whole(kSearchPages * target_.size(), bytes)) {
+        PagePrefetcher(*csr->file, threads).request_whole(csr->indptr, bytes);
+      } else {
+        ahead.nodes = true;
+      }
+    }
+    return ahead;
   }
 
   Random random(size_t sample, uint64_t stream) const { return Random(make_key(o_.seed, stream, sample)); }
@@ -113,6 +145,10 @@ class Negatives {
     const uint64_t edge = random.below(csr.num_edges);
     const uint64_t* ends = csr.indptr + 1;
     const auto node = static_cast<uint64_t>(std::upper_bound(ends, ends + csr.num_nodes, edge) - ends);
+    return keep_node(csr, node, random);
+  }
+
+  uint64_t keep_node(const Csr<Id>& csr, uint64_t node, Random& random) const {
     if (node == csr.num_nodes) fail_row(*csr.file, node - 1, csr.indptr[node - 1], csr.indptr[node]);
     if (o_.exponent == 1) return node;
     const auto degree = static_cast<double>(std::max<uint64_t>(csr.row(node).degree(), 1));
@@ -138,11 +174,15 @@ class Negatives {
     target_[sample] = kNothing;
   }
 
+  using List = std::vector<Lane*>;
+
   // The same for many samples at a time: a round draws a pair in every lane, then looks the rows up, then searches them
-  // a probe at a time. A lane that is done takes the next sample.
-  void reject_abreast(size_t begin, size_t end) {
-    std::array<Lane, kLanes> lanes;
-    std::vector<Lane*> busy, searching, still;
+  // a probe at a time. A lane that is done takes the next sample. Over a cold file all samples are in hand at once, and
+  // what each pass will read is asked for.
+  void reject_abreast(size_t begin, size_t end, PagePrefetcher* node_pages, PagePrefetcher* row_pages) {
+    const bool cold = node_pages != nullptr || row_pages != nullptr;
+    std::vector<Lane> lanes(cold ? end - begin : std::min(kLanes, end - begin));
+    List busy, still;
     size_t next = begin;
     const auto take_next = [&](Lane& lane) {
       if (next == end) return false;
@@ -151,48 +191,81 @@ class Negatives {
       lane.tries = 0;
       return true;
     };
+    const auto settle = [&](Lane& lane, bool good) {  // keeps the lane busy while there is work for it
+      if (good) {
+        record(lane.sample, lane.pair);
+      } else if (++lane.tries == most_tries()) {
+        target_[lane.sample] = kNothing;
+      } else {
+        return still.push_back(&lane);
+      }
+      if (take_next(lane)) still.push_back(&lane);
+    };
     for (Lane& lane : lanes) {
       if (take_next(lane)) busy.push_back(&lane);
     }
-    while (!busy.empty()) {
-      searching.clear();
-      still.clear();
-      const auto settle = [&](Lane& lane, bool good) {  // keeps the lane busy while there is work for it
-        if (good) {
-          record(lane.sample, lane.pair);
-        } else if (++lane.tries == most_tries()) {
-          target_[lane.sample] = kNothing;
-        } else {
-          return still.push_back(&lane);
-        }
-        if (take_next(lane)) still.push_back(&lane);
-      };
-      for (Lane* lane : busy) {
-        if (!draw_pair(lane->sample, lane->random, lane->pair)) {
-          settle(*lane, false);
-        } else if (!o_.exclude_edges) {
-          settle(*lane, true);
-        } else {
-          prefetch_row(rows_, row_node(lane->pair));
-          searching.push_back(lane);
-        }
+    for (; !busy.empty(); busy.swap(still), still.clear()) {
+      if (sources_) {
+        for (Lane* lane : busy) lane->pair.source = given(lane->sample);
+      } else {
+        draw_nodes(*sides_.source_degrees, &Pair::source, busy, node_pages, settle);
       }
-      for (Lane* lane : searching) {
-        lane->search = {};
-        lane->search.begin(rows_, rows_.row(row_node(lane->pair)), partner(lane->pair));
+      draw_nodes(*sides_.target_degrees, &Pair::target, busy, node_pages, settle);
+      std::erase_if(busy, [&](Lane* lane) {
+        const bool self = o_.exclude_self && lane->pair.source == lane->pair.target;
+        if (self || !o_.exclude_edges) settle(*lane, !self);
+        return self || !o_.exclude_edges;
+      });
+      search_rows(busy, row_pages, settle);
+    }
+  }
+
+  // One end of the pair of every lane; lanes whose draw came to nothing are settled and leave the list.
+  template <class Settle>
+  void draw_nodes(const Csr<Id>& csr, uint64_t Pair::*end, List& list, PagePrefetcher* pages, const Settle& settle) {
+    if (!o_.by_degree) {
+      for (Lane* lane : list) lane->pair.*end = lane->random.below(csr.num_nodes);
+      return;
+    }
+    for (Lane* lane : list) lane->node.begin(csr, lane->random.below(csr.num_edges));
+    List searching = list;
+    while (!searching.empty()) {
+      if (pages != nullptr) {
+        for (Lane* lane : searching) lane->node.ask_pages(csr, *pages);
+        pages->request_added();
       }
-      while (!searching.empty()) {
-        size_t kept = 0;
-        for (Lane* lane : searching) {
-          if (lane->search.step(rows_)) {
-            settle(*lane, !lane->search.found());
-          } else {
-            searching[kept++] = lane;
-          }
-        }
-        searching.resize(kept);
+      std::erase_if(searching, [&](Lane* lane) { return lane->node.step(csr); });
+    }
+    std::erase_if(list, [&](Lane* lane) {
+      lane->pair.*end = keep_node(csr, lane->node.node(), lane->random);
+      const bool nothing = lane->pair.*end == kNoNode;
+      if (nothing) settle(*lane, false);
+      return nothing;
+    });
+  }
+
+  // Settles the lanes by whether their pairs are edges; empties the list.
+  template <class Settle>
+  void search_rows(List& list, PagePrefetcher* pages, const Settle& settle) {
+    for (Lane* lane : list) {
+      prefetch_row(rows_, row_node(lane->pair));
+      if (pages != nullptr) add_bounds(*pages, rows_, row_node(lane->pair));
+    }
+    if (pages != nullptr) pages->request_added();
+    for (Lane* lane : list) {
+      lane->search = {};
+      lane->search.begin(rows_, rows_.row(row_node(lane->pair)), partner(lane->pair));
+    }
+    while (!list.empty()) {
+      if (pages != nullptr) {
+        for (Lane* lane : list) lane->search.ask_pages(rows_, *pages);
+        pages->request_added();
       }
-      busy.swap(still);
+      std::erase_if(list, [&](Lane* lane) {
+        const bool done = lane->search.step(rows_);
+        if (done) settle(*lane, !lane->search.found());
+        return done;
+      });
     }
   }
 

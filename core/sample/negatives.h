@@ -22,6 +22,7 @@ struct NegativeOptions {
   bool exclude_self = true;  // no (u, u)
   uint64_t seed = 0;
   int threads = 0;
+  TopologyIo io = TopologyIo::kAuto;
   bool plain = false;  // one sample after the other: the oracle of tests, the yardstick of benchmarks
 };
 

@@ -19,10 +19,6 @@ enum class Choice {
   kLabor,    // nodes of a hop share one random number per neighbour, so they agree on whom to take (LABOR-0)
 };
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
-enum class TopologyIo {
-  kAuto,  // pages that are not in RAM are requested ahead, many at a time
-  kMmap,  // plain page faults, one at a time: what kAuto is measured against
-};
 
 struct SampleOptions {
   std::vector<int64_t> fanouts;  // one a hop; -1 takes all neighbours

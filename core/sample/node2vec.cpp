@@ -3,9 +3,10 @@
 // walk, so a refused candidate delays nobody else.
 #include "sample/node2vec.h"
 
-#include <array>
+#include <vector>
 
 #include "base/prefetch.h"
+#include "sample/cold_rows.h"
 
 namespace gz {
 namespace {
@@ -27,6 +28,7 @@ class Lanes {
     double limit = 0;              // the candidate is accepted when its bias is above
     uint64_t low = 0, length = 0;  // what is left of a search by weight
     RowSearch search;
+    SearchPages sums;
     double target = 0;
     uint64_t refusals = 0;
     bool fresh = true;  // stands on a node whose row was not looked up yet
@@ -34,28 +36,51 @@ class Lanes {
 
   // Lanes that a pass works on, by number.
   struct List {
-    std::array<uint8_t, kLanes> lanes;
+    explicit List(size_t most) : lanes(most) {}
+    std::vector<uint32_t> lanes;
     size_t count = 0;
-    void add(size_t lane) { lanes[count++] = static_cast<uint8_t>(lane); }
+    void add(size_t lane) { lanes[count++] = static_cast<uint32_t>(lane); }
   };
 
  public:
-  Lanes(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end)
-      : csr_(csr), batch_(batch), bias_(batch.options.p, batch.options.q), next_(begin), end_(end) {}
+  Lanes(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages)
+      : csr_(csr),
+        batch_(batch),
+        bias_(batch.options.p, batch.options.q),
+        next_(begin),
+        end_(end),
+        pages_(pages),
+        lanes_(pages == nullptr ? kLanes : end - begin),
+        busy_(lanes_.size()),
+        drawn_(lanes_.size()),
+        searching_(lanes_.size()) {}
 
-  void run() {
+  void run(Progress* progress) {
     size_t filled = 0;
-    while (filled < kLanes && take_next(lanes_[filled])) busy_.add(filled++);
+    while (filled < lanes_.size() && take_next(lanes_[filled])) busy_.add(filled++);
     while (busy_.count > 0) {
+      ask_pages(busy_, [&](Lane& lane) {
+        if (lane.fresh) add_bounds(*pages_, csr_, lane.node);
+      });
       draw();
       if constexpr (kWeighted) find_positions();
+      ask_pages(drawn_, [&](Lane& lane) { pages_->add(csr_.indices + lane.position); });
       judge();
       search();
       drop_finished();
+      if (progress != nullptr) progress->report("walk", next_ - busy_.count, batch_.starts.size());
     }
   }
 
  private:
+  // Over a cold file: requests what `add` adds for the lanes of a list.
+  template <class Add>
+  void ask_pages(const List& list, const Add& add) {
+    if (pages_ == nullptr) return;
+    for (size_t i = 0; i < list.count; ++i) add(lanes_[list.lanes[i]]);
+    pages_->request_added();
+  }
+
   bool take_next(Lane& lane) {
     while (next_ < end_) {
       lane = Lane{};
@@ -134,6 +159,9 @@ class Lanes {
 
   // Pass 2, by weight: binary searches in the running sums, all lanes a probe at a time.
   void find_positions() {
+    ask_pages(drawn_, [&](Lane& lane) {
+      if (lane.total < 0) add_weights(*pages_, csr_, lane.row);
+    });
     searching_.count = 0;
     size_t kept = 0;
     for (size_t i = 0; i < drawn_.count; ++i) {
@@ -150,12 +178,14 @@ class Lanes {
       lane.target = lane.random.unit() * lane.total;
       lane.low = lane.row.begin;
       lane.length = lane.row.degree();
+      lane.sums = {};
       drawn_.lanes[kept++] = drawn_.lanes[i];
       searching_.add(drawn_.lanes[i]);
       prefetch(csr_.cumulative + lane.low + lane.length / 2);
     }
     drawn_.count = kept;
     while (searching_.count > 0) {
+      ask_pages(searching_, [&](Lane& lane) { lane.sums.ask(*pages_, csr_.cumulative, lane.low, lane.length); });
       kept = 0;
       for (size_t i = 0; i < searching_.count; ++i) {
         Lane& lane = lanes_[searching_.lanes[i]];
@@ -220,6 +250,7 @@ class Lanes {
   // Pass 4: does the node before have an edge to the candidate? All lanes a probe at a time.
   void search() {
     while (searching_.count > 0) {
+      ask_pages(searching_, [&](Lane& lane) { lane.search.ask_pages(csr_, *pages_); });
       size_t kept = 0;
       for (size_t i = 0; i < searching_.count; ++i) {
         Lane& lane = lanes_[searching_.lanes[i]];
@@ -261,7 +292,8 @@ class Lanes {
   const Bias bias_;
   size_t next_;
   const size_t end_;
-  std::array<Lane, kLanes> lanes_;
+  PagePrefetcher* const pages_;  // over a cold file only
+  std::vector<Lane> lanes_;
   List busy_, drawn_, searching_;
   RowWeights row_weights_;
 };
@@ -269,15 +301,16 @@ class Lanes {
 }  // namespace
 
 template <class Id>
-void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end) {
+void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages,
+                    Progress* progress) {
   if (batch.options.weighted) {
-    Lanes<Id, true>(csr, batch, begin, end).run();
+    Lanes<Id, true>(csr, batch, begin, end, pages).run(progress);
   } else {
-    Lanes<Id, false>(csr, batch, begin, end).run();
+    Lanes<Id, false>(csr, batch, begin, end, pages).run(progress);
   }
 }
 
-template void walk_searching(const Csr<uint32_t>&, const WalkBatch&, size_t, size_t);
-template void walk_searching(const Csr<uint64_t>&, const WalkBatch&, size_t, size_t);
+template void walk_searching(const Csr<uint32_t>&, const WalkBatch&, size_t, size_t, PagePrefetcher*, Progress*);
+template void walk_searching(const Csr<uint64_t>&, const WalkBatch&, size_t, size_t, PagePrefetcher*, Progress*);
 
 }  // namespace gz

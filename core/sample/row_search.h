@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/prefetch.h"
+#include "storage/prefetch.h"
 #include "storage/topology.h"
 
 namespace gz {
@@ -27,6 +28,29 @@ bool row_holds(const Csr<Id>& csr, typename Csr<Id>::Row row, uint64_t node) {
   return std::find(begin, end, static_cast<Id>(node)) != end;  // rows of 0.2 files are in no order
 }
 
+// Asks for the pages of a binary search over a cold file, many of which go on side by side. To be called before every
+// step: the pages of three steps, wherever they may lead, are asked for at a time, since a disk gives seven pages in
+// little more time than one.
+class SearchPages {
+ public:
+  template <class T>
+  void ask(PagePrefetcher& pages, const T* array, uint64_t low, uint64_t length) {
+    if (steps_ > 0) {
+      --steps_;
+    } else if (length * sizeof(T) <= 2 * kPageBytes) {
+      if (length > 0) pages.add(array + low, length);
+      steps_ = 64;  // no search has more left
+    } else {
+      constexpr uint64_t kProbes = 8, kNear = 8;  // halves are rounded: a probe is this near to where it is asked for
+      for (uint64_t i = 1; i < kProbes; ++i) pages.add(array + low + length / kProbes * i - kNear, 3 * kNear);
+      steps_ = 2;
+    }
+  }
+
+ private:
+  int steps_ = 0;  // that were asked for
+};
+
 // begin(), then step() until it says true; found() is the answer.
 class RowSearch {
  public:
@@ -35,15 +59,15 @@ class RowSearch {
     node_ = node;
     low_ = row.begin;
     length_ = row.degree();
-    if (!csr.sorted) {
-      found_ = row_holds(csr, row, node);
-      length_ = 0;
-    }
     ask(csr);
   }
 
   template <class Id>
   bool step(const Csr<Id>& csr) {
+    if (!csr.sorted) [[unlikely]] {
+      found_ = row_holds(csr, {low_, low_ + length_}, node_);
+      return true;
+    }
     if (length_ > kScan) {  // the first id not below `node_` is in [low_, low_ + length_] throughout
       const uint64_t half = length_ / 2;
       if (csr.indices[low_ + half - 1] < node_) low_ += half;
@@ -56,6 +80,16 @@ class RowSearch {
   }
 
   bool found() const { return found_; }
+
+  // The pages of the next step, and of those after it where they are the same.
+  template <class Id>
+  void ask_pages(const Csr<Id>& csr, PagePrefetcher& pages) {
+    if (csr.sorted) {
+      asked_.ask(pages, csr.indices, low_, length_);
+    } else if (length_ > 0) {
+      pages.add(csr.indices + low_, length_);
+    }
+  }
 
  private:
   static constexpr uint64_t kScan = 16;  // a search ends with a scan of this many ids: two lines at most
@@ -88,6 +122,42 @@ class RowSearch {
 
   uint64_t node_ = 0, low_ = 0, length_ = 0;
   bool found_ = false;
+  SearchPages asked_;
+};
+
+// The node whose row holds the edge at a position, by binary search in the bounds: begin(), step() until it says true.
+class NodeSearch {
+ public:
+  template <class Id>
+  void begin(const Csr<Id>& csr, uint64_t edge) {
+    edge_ = edge;
+    low_ = 0;
+    length_ = csr.num_nodes;
+    asked_ = {};
+  }
+
+  // As std::upper_bound probes, so that even a damaged file gives the same node either way.
+  template <class Id>
+  bool step(const Csr<Id>& csr) {
+    if (length_ == 0) return true;
+    const uint64_t half = length_ / 2;
+    const bool above = csr.indptr[low_ + half + 1] > edge_;
+    low_ = above ? low_ : low_ + half + 1;
+    length_ = above ? half : length_ - half - 1;
+    prefetch(csr.indptr + low_ + length_ / 2 + 1);
+    return length_ == 0;
+  }
+
+  uint64_t node() const { return low_; }  // num_nodes: no row holds it
+
+  template <class Id>
+  void ask_pages(const Csr<Id>& csr, PagePrefetcher& pages) {
+    asked_.ask(pages, csr.indptr + 1, low_, length_);
+  }
+
+ private:
+  uint64_t edge_ = 0, low_ = 0, length_ = 0;
+  SearchPages asked_;
 };
 
 }  // namespace gz

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
-#include "sample/cold_walk.h"
+#include "sample/cold_rows.h"
 #include "sample/node2vec.h"
 
 namespace gz {
@@ -16,7 +16,6 @@ namespace {
 
 constexpr size_t kLanes = 64;              // walks in flight (benchmarks/walks: flat from 48 to 96)
 constexpr uint64_t kChunkSteps = 1 << 14;  // below this a second thread costs more than it brings
-constexpr size_t kWorthALook = 256;        // walks for which asking whether the file is in RAM is no cost
 constexpr uint64_t kSlowSteps = 1 << 23;   // from here on a caller may want to interrupt
 
 // The walk as it reads in a book. Draws, in order: the restart's coin (if any); then until accepted, the neighbour and,
@@ -130,7 +129,7 @@ void walk_range(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t
   if (o.plain) {
     for (size_t i = begin; i < end; ++i) walk_plain(csr, batch, i);
   } else if (o.weighted || !Bias(o.p, o.q).first_order()) {
-    walk_searching(csr, batch, begin, end);
+    walk_searching(csr, batch, begin, end, nullptr, nullptr);
   } else if (o.restart > 0) {
     walk_uniform<Id, true>(csr, batch, begin, end);
   } else {
@@ -149,10 +148,15 @@ void random_walks(const Topology& topology, std::span<const int64_t> starts, con
   const size_t grain = static_cast<size_t>(round_up(std::max<uint64_t>(kChunkSteps / steps, 1), kLanes));
   const bool slow = progress != nullptr && starts.size() * steps > kSlowSteps;
   const int threads = resolve_threads(options.threads);
-  const bool uniform = !options.weighted && Bias(options.p, options.q).first_order();
+  const ColdReads reads{starts, starts.size() * options.length, 1, options.weighted, options.io};
   topology.visit(options.direction, [&](const auto& csr) {
-    const bool look = !options.plain && starts.size() >= kWorthALook && options.length > 0;
-    if (look && starts_cold(csr, batch, threads) && uniform) return walk_cold(csr, batch, threads, progress);
+    if (!options.plain && options.length > 0 && ask_ahead(csr, reads, threads)) {
+      return parallel_for(starts.size(), cold_grain(starts.size(), threads), threads,
+                          [&](size_t begin, size_t end, int worker) {
+                            PagePrefetcher pages(*csr.file, 1);
+                            walk_searching(csr, batch, begin, end, &pages, worker == 0 ? progress : nullptr);
+                          });
+    }
     parallel_for(starts.size(), grain, threads, [&](size_t begin, size_t end, int worker) {
       walk_range(csr, batch, begin, end);
       if (slow && worker == 0) progress->report("walk", end, starts.size());

@@ -22,6 +22,7 @@ struct WalkOptions {
   Direction direction = Direction::kNone;
   uint64_t seed = 0;
   int threads = 0;
+  TopologyIo io = TopologyIo::kAuto;
   bool plain = false;  // one walk at a time, one step after the other: the oracle of tests, the yardstick of benchmarks
 };
 

@@ -5,6 +5,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -177,8 +180,26 @@ void File::start_writeback(uint64_t offset, uint64_t bytes) {
 #endif
 }
 
-// Asks by a read that must not wait: unlike mincore it tells the truth about files that belong to someone else.
+std::optional<uint64_t> File::cached_pages(uint64_t offset, uint64_t bytes) const {
+#ifdef __linux__
+  constexpr long kCachestat = 451;  // since 6.5; the C library's headers do not have it yet
+  const struct {
+    uint64_t offset, bytes;
+  } range{offset, bytes};
+  struct {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } found{};
+  if (syscall(kCachestat, static_cast<unsigned>(handle_), &range, &found, 0u) == 0) return found.cached;
+#else
+  (void)offset, (void)bytes;
+#endif
+  return std::nullopt;
+}
+
+// Where pages cannot be counted, asks by a read that must not wait: unlike mincore it tells the truth about files that
+// belong to someone else. Counting costs a third of that.
 std::optional<bool> File::cached(uint64_t offset) const {
+  if (const auto pages = cached_pages(offset, 1)) return *pages > 0;
 #if defined(__linux__) && defined(RWF_NOWAIT)
   char byte;
   const iovec piece{&byte, 1};

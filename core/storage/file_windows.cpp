@@ -209,6 +209,7 @@ void File::reserve(uint64_t bytes) {
 
 // Windows has no call for these two hints.
 void File::start_writeback(uint64_t, uint64_t) {}
+std::optional<uint64_t> File::cached_pages(uint64_t, uint64_t) const { return std::nullopt; }
 std::optional<bool> File::cached(uint64_t) const { return std::nullopt; }  // the system does not tell
 void File::drop_cache(uint64_t, uint64_t) const {}
 

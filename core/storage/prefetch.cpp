@@ -23,6 +23,26 @@ bool PagePrefetcher::cold(uint64_t offset) const {
   return file_.mapping().resident(static_cast<size_t>(offset), 1, &page) && (page & 1) == 0;
 }
 
+bool PagePrefetcher::request_added() {
+  const bool cold = !ranges_.empty() && any_cold(ranges_.size(), [&](size_t i) { return ranges_[i]; });
+  if (cold) request_all();
+  ranges_.clear();
+  return cold;
+}
+
+void PagePrefetcher::request_whole(const void* begin, uint64_t bytes) {
+  const uint64_t offset = offset_of(begin);
+  // Long pieces, because a thread takes many in a row: that is the order that disks like best.
+  parallel_for(static_cast<size_t>((bytes + kMost - 1) / kMost), 1024, threads_, [&](size_t first, size_t last, int) {
+    for (size_t i = first; i < last; ++i) {
+      const uint64_t at = offset + i * kMost, piece = std::min(bytes - i * kMost, kMost);
+      const uint64_t pages = (at + piece - 1) / kPage - at / kPage + 1;
+      if (file_.file().cached_pages(at, piece).value_or(0) >= pages) continue;
+      file_.mapping().advise(static_cast<size_t>(at), static_cast<size_t>(piece), Mapping::Advice::kWillNeed);
+    }
+  });
+}
+
 void PagePrefetcher::request_all() {
   for (ByteRange& r : ranges_) {
     r.begin &= ~(kPage - 1);
@@ -39,9 +59,9 @@ void PagePrefetcher::request_all() {
   }
   ranges_.resize(last + 1);
   const Mapping& mapping = file_.mapping();
-  // A page that comes too late after all must not drag in the device's whole readahead, which may be megabytes.
-  mapping.advise(static_cast<size_t>(ranges_.front().begin),
-                 static_cast<size_t>(ranges_.back().end - ranges_.front().begin), Mapping::Advice::kRandom);
+  // A page that comes too late after all must not drag in the device's whole readahead, which may be megabytes. Said of
+  // the whole mapping: the kernel keeps a record for every range that was told something else than its neighbours.
+  mapping.advise(0, mapping.bytes().size(), Mapping::Advice::kRandom);
   parallel_for(ranges_.size(), 64, threads_, [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {
       for (uint64_t at = ranges_[i].begin; at < ranges_[i].end; at += kMost) {

@@ -36,13 +36,25 @@ class PagePrefetcher {
     return true;
   }
 
+  // The same for reads that are told one by one: add() each of them, then request_added().
+  template <class T>
+  void add(const T* begin, uint64_t count = 1) {
+    const uint64_t at = offset_of(begin);
+    ranges_.push_back({at, at + count * sizeof(T)});
+  }
+  bool request_added();
+
+  // What of these `bytes` is not in RAM, all of it, in order: for calls that read most of them anyway. Returns when the
+  // last request is made, which is about when the last byte arrives.
+  void request_whole(const void* begin, uint64_t bytes);
+
   // Whether any of these reads would go to disk, as far as a look at some of them tells, evenly spread: 24 probes see a
   // file that is one tenth cold with 92 %.
   template <class RangeOf>
-  bool any_cold(size_t count, const RangeOf& range) const {
+  bool any_cold(size_t count, const RangeOf& range, size_t probes = kProbes) const {
     std::atomic<int>& watched = file_.closely_watched();
     const int left = watched.load(std::memory_order_relaxed);
-    const size_t probes = std::min(count, left > 0 ? kCloseProbes : kProbes);
+    probes = std::min(count, left > 0 ? kCloser * probes : probes);
     for (size_t i = 0; i < probes; ++i) {
       if (cold(range(i * count / probes).begin)) {
         watched.store(kWatched, std::memory_order_relaxed);
@@ -61,7 +73,7 @@ class PagePrefetcher {
  private:
   // Probes a request. A file that was found cold is looked at closely for the next requests: the last few pages that
   // are missing hide from few probes, and each of them would be a fault.
-  static constexpr size_t kProbes = 24, kCloseProbes = 512;
+  static constexpr size_t kProbes = 24, kCloser = 16;
   static constexpr int kWatched = 64;
 
   bool cold(uint64_t offset) const;

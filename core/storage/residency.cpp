@@ -6,23 +6,11 @@
 #ifdef __linux__
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
 namespace gz {
 namespace {
-
-#ifdef __linux__
-// The kernel's own numbers: neither is in the C library's headers yet.
-constexpr long kCachestat = 451;
-struct CachestatRange {
-  uint64_t offset, bytes;
-};
-struct Cachestat {
-  uint64_t cached, dirty, writeback, evicted, recently_evicted;  // pages
-};
-#endif
 
 std::optional<uint64_t> by_mincore(const Mapping& mapping, uint64_t offset, uint64_t bytes) {
   constexpr uint64_t kStep = uint64_t{1} << 26;
@@ -42,10 +30,8 @@ std::optional<uint64_t> by_mincore(const Mapping& mapping, uint64_t offset, uint
 std::optional<uint64_t> cached_bytes(const File& file, const Mapping& mapping, uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return 0;
 #ifdef __linux__
-  const CachestatRange range{offset, bytes};
-  Cachestat found{};
-  if (syscall(kCachestat, static_cast<unsigned>(file.handle()), &range, &found, 0u) == 0) {
-    return std::min(found.cached * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), bytes);
+  if (const auto pages = file.cached_pages(offset, bytes)) {
+    return std::min(*pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), bytes);
   }
 #endif
   if (!residency_is_told(file)) return std::nullopt;

@@ -13,6 +13,11 @@
 
 namespace gz {
 
+enum class TopologyIo {
+  kAuto,  // pages that are not in RAM are requested ahead, many at a time
+  kMmap,  // plain page faults, one at a time: what kAuto is measured against
+};
+
 // Throws FormatError for a row or neighbour that cannot be, naming `verify`.
 [[noreturn]] void fail_row(const MountedFile& file, uint64_t node, uint64_t begin, uint64_t end);
 [[noreturn]] void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbour);

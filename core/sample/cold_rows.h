@@ -1,0 +1,65 @@
+// cold_rows: whether the rows that a call is about to read are in RAM, and how to bring them in where they are not.
+//
+// A kernel over a cold file takes thousands of rows in hand together instead of dozens, and before each of its passes
+// asks for the pages that the pass will read (storage/prefetch.h). A call that reads most of the file anyway asks for
+// all of it, in order. The draws are the same every way.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "storage/prefetch.h"
+#include "storage/topology.h"
+
+namespace gz {
+
+// What a call will read, as far as that is known before it begins.
+struct ColdReads {
+  std::span<const int64_t> nodes;  // rows that it begins with, or some like them
+  uint64_t rows = 0;               // rows that it reads in all, about
+  uint64_t each = 1;               // edges that it reads of a row, at most; 0: bounds alone
+  bool weighted = false;
+  TopologyIo io = TopologyIo::kAuto;
+};
+
+// Whether the rows look cold to a few probes, which cost the fewer the less there is to do.
+template <class Id>
+bool look_cold(const Csr<Id>& csr, const ColdReads& reads);
+
+// Whether the kernel should ask for its pages. False where they are in RAM, or will be: most of a file that has room in
+// RAM has then been requested.
+template <class Id>
+bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads);
+
+// Whether `touches` random reads would touch so many of the pages that reading all in order is faster, and there is RAM
+// for them.
+bool better_whole(uint64_t touches, uint64_t bytes);
+
+// Rows (or walks, or pairs) that one thread takes in hand together.
+inline size_t cold_grain(size_t count, int threads) {
+  constexpr size_t kMost = 8192;  // deeper than any disk's queue
+  const auto share = (count + static_cast<size_t>(threads) - 1) / static_cast<size_t>(threads);
+  return std::clamp<size_t>(share, 1, kMost);
+}
+
+template <class Id>
+void add_bounds(PagePrefetcher& pages, const Csr<Id>& csr, uint64_t node) {
+  pages.add(csr.indptr + node, 2);
+}
+
+// What drawing by weight from a row reads first: all sums of a short row, the total of a long one, whose other probes
+// are few.
+template <class Id>
+void add_weights(PagePrefetcher& pages, const Csr<Id>& csr, typename Csr<Id>::Row row) {
+  if (row.begin == row.end) return;
+  if (csr.cumulative == nullptr) {
+    pages.add(csr.weights + row.begin, row.degree());
+  } else if (row.degree() * sizeof(double) <= 2 * kPageBytes) {
+    pages.add(csr.cumulative + row.begin, row.degree());
+  } else {
+    pages.add(csr.cumulative + row.end - 1);
+  }
+}
+
+}  // namespace gz
