@@ -1,16 +1,21 @@
 """Walks, one-hop fanouts, pairs and negatives: against GraphZero 0.2.0, torch_cluster, and our own plain loops.
 
-    python benchmarks/walks.py FOLDER [--gz02-python PATH] [--pyg-python PATH] [--json PATH] [--rounds N]
+    python benchmarks/walks.py FOLDER [--gz02-python PATH] [--pyg-python PATH] [--cold PATH.gl] [--json PATH]
 
-FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges). Everything is warm. Peers run in interpreters of their
-own, in turn with ours, and every figure is the best of all rounds. "Plain" is one walk after the other, one step after
-the other, on one thread: the same draws, the same result, no line asked for ahead.
+FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges) and warm. Peers run in interpreters of their own, in turn
+with ours, and every figure is the best of all rounds. "Plain" is one walk after the other, one step after the other, on
+one thread: the same draws, the same result, no line asked for ahead.
+
+--cold makes the same calls over a large .gl (benchmarks/sampling.py makes it: 20 M nodes, 640 M edges, 2.7 GB) with the
+cache dropped, through look-ahead and through plain page faults, each in a process of its own; medians. Needs root.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ from typing import Any
 import graph
 import measure
 import numpy as np
+import sampling
 
 import graphzero as gz
 from graphzero import _core
@@ -74,6 +80,48 @@ print(json.dumps(figures))
 """
 
 NEGATIVES = 200_000
+
+# One cold call; seconds, bytes read from the disk, faults that waited for it, and a sum that tells results apart.
+COLD = """
+import json, resource, sys, time
+import numpy as np
+import graphzero as gz
+from graphzero import _core
+path, call, count, io = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+g = gz.Graph(path)
+file, ids, how = g._open(), np.random.default_rng(7).integers(0, g.num_nodes, count), {"seed": 1, "io": io}
+calls = {
+    "fanout": lambda: _core.fanout(file, ids, 15, **how),
+    "weighted fanout": lambda: _core.fanout(file, ids, 15, weighted=True, **how),
+    "uniform walks": lambda: _core.walk(file, ids, 10, **how),
+    "weighted walks": lambda: _core.walk(file, ids, 10, weighted=True, **how),
+    "node2vec walks": lambda: _core.walk(file, ids, 10, 1.0, 0.5, **how),
+    "negatives": lambda: _core.negative_edges(file, count, **how),
+    "negatives by degree": lambda: _core.negative_edges(file, count, None, True, **how),
+    "sample_neighbours": lambda: np.concatenate([_core.neighbours(file, int(i), 15, **how) for i in ids]),
+}
+def bytes_read():
+    return next(int(line.split()[1]) for line in open("/proc/self/io") if line.startswith("read_bytes"))
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+before, faults_before, start = bytes_read(), faults(), time.perf_counter()
+result = calls[call]()
+seconds = time.perf_counter() - start
+print(json.dumps({"seconds": seconds, "bytes": bytes_read() - before, "faults": faults() - faults_before,
+                  "sum": int(np.dot(result.ravel(), np.arange(1, result.size + 1)))}))
+"""
+COLD_CALLS: dict[str, tuple[int, ...]] = {
+    "fanout": (64, 1024, 16_384, 262_144),
+    "uniform walks": (64, 1024, 16_384, 100_000),
+    "node2vec walks": (64, 1024, 16_384),
+    "negatives": (64, 1024, 16_384, NEGATIVES),
+    "negatives by degree": (64, 1024, 16_384),
+    "sample_neighbours": (1, 64),
+}
+COLD_WEIGHTED: dict[str, tuple[int, ...]] = {
+    "weighted fanout": (64, 1024, 16_384),
+    "weighted walks": (64, 1024, 16_384),
+}
 
 
 def csr_for_torch(folder: Path, g: gz.Graph) -> None:
@@ -166,16 +214,8 @@ def report(mine: dict[str, float], gz02: dict[str, float], pyg: dict[str, float]
     return ratios
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--gz02-python", help="an interpreter that has graphzero==0.2.0")
-    parser.add_argument("--pyg-python", help="an interpreter that has torch and torch_cluster")
-    parser.add_argument("--graph", type=Path, help="the .gl file, where it is not FOLDER/graph.gl")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--json")
-    arguments = parser.parse_args()
-    folder: Path = arguments.folder.resolve()
+def warm(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Ours and the peers, in turn; prints their table."""
     g = gz.Graph(arguments.graph or graph.compiled(folder)[0])
     csr_for_torch(folder, g)
     mine: dict[str, float] = {}
@@ -189,9 +229,62 @@ def main() -> None:
             least(pyg, measure.run_peer(arguments.pyg_python, PYG, folder, STARTS, LENGTH))
     ratios = report(mine, gz02, pyg, folder)
     seconds = {"ours": mine, "graphzero 0.2.0": gz02, "torch_cluster": pyg}
-    measure.save(
-        arguments.json, {"seconds": seconds, "ratios": ratios, "threads": len(os.sched_getaffinity(0))}, folder
-    )
+    return {"seconds": seconds, "ratios": ratios}
+
+
+def cold(path: Path, rounds: int) -> dict[str, Any]:
+    """Print what look-ahead brings over plain faults, for batches that touch few of the pages and for some that touch
+    most: those read the whole file either way."""
+    rows, figures = [], {}
+    for call, counts in (COLD_CALLS | (COLD_WEIGHTED if gz.Graph(path).has_weights else {})).items():
+        for count in counts:
+            ways: dict[str, list[dict[str, Any]]] = {"auto": [], "mmap": []}
+            for _ in range(rounds):
+                for io, runs in ways.items():
+                    measure.drop_caches()
+                    runs.append(measure.run_peer(sys.executable, COLD, path, call, count, io))
+            if len({run["sum"] for runs in ways.values() for run in runs}) != 1:
+                raise RuntimeError(f"{call}, {count}: results depend on how pages are read")
+            medians = {
+                io: {key: statistics.median(run[key] for run in runs) for key in ("seconds", "bytes", "faults")}
+                for io, runs in ways.items()
+            }
+            ahead, plain = medians["auto"], medians["mmap"]
+            ratio = plain["seconds"] / ahead["seconds"]
+            figures[f"{call}, {count}"] = medians | {"ratio": ratio}
+            rows.append(
+                (
+                    f"{call}, {count:,}",
+                    f"{ahead['seconds'] * 1e3:.1f} ms",
+                    f"x{ratio:.1f} of plain faults ({plain['seconds'] * 1e3:.0f} ms); "
+                    f"{ahead['bytes'] / 1e6:,.1f} MB read ({plain['bytes'] / 1e6:,.0f} MB)",
+                )
+            )
+    size = path.stat().st_size / 1e9
+    measure.show(f"walks, cold, {size:.1f} GB (calls of so many nodes; walks of 10 steps, K = {K})", rows, path.parent)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--gz02-python", help="an interpreter that has graphzero==0.2.0")
+    parser.add_argument("--pyg-python", help="an interpreter that has torch and torch_cluster")
+    parser.add_argument("--graph", type=Path, help="the .gl file, where it is not FOLDER/graph.gl")
+    parser.add_argument("--cold", type=Path, help="a .gl file for the cold figures; made when it is missing")
+    parser.add_argument("--only", choices=["warm", "cold"])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.resolve()
+    figures: dict[str, Any] = {"threads": len(os.sched_getaffinity(0))}
+    if arguments.only in (None, "warm"):
+        figures |= warm(folder, arguments)
+    if arguments.cold and arguments.only in (None, "cold"):
+        if not arguments.cold.exists():
+            sampling.large(arguments.cold)
+        figures["cold"] = cold(arguments.cold.resolve(), arguments.rounds)
+    measure.save(arguments.json, figures, folder)
 
 
 if __name__ == "__main__":

@@ -82,13 +82,14 @@ std::optional<Array> fanout(const Topology& t, const Ids& nodes, int64_t count, 
 }
 
 Array neighbours(const Topology& t, int64_t node, int64_t count, bool weighted,
-                 const std::optional<std::string>& direction, uint64_t seed) {
+                 const std::optional<std::string>& direction, uint64_t seed, const std::string& io) {
   if (count <= 0) fail<ArgumentError>("K is ", count, ", expected 1 or more");
   const FanoutOptions options{.count = static_cast<uint64_t>(count),
                               .pad = std::nullopt,
                               .weighted = weighted,
                               .direction = parse_direction(direction),
-                              .seed = seed};
+                              .seed = seed,
+                              .io = parse_topology_io(io)};
   std::vector<int64_t> found;
   {
     nb::gil_scoped_release release;
@@ -159,7 +160,7 @@ void bind_walks(nb::module_& m) {
         nb::arg("weighted") = false, nb::arg("direction") = nb::none(), nb::arg("seed") = 0, nb::arg("threads") = 0,
         nb::arg("plain") = false, nb::arg("out") = nb::none(), nb::arg("io") = "auto");
   m.def("neighbours", &neighbours, nb::arg("topology"), nb::arg("node"), nb::arg("count"), nb::arg("weighted") = false,
-        nb::arg("direction") = nb::none(), nb::arg("seed") = 0);
+        nb::arg("direction") = nb::none(), nb::arg("seed") = 0, nb::arg("io") = "auto");
   m.def("walk_pairs", &pairs, nb::arg("walks"), nb::arg("window"), nb::arg("shuffle") = false,
         nb::arg("limit") = nb::none(), nb::arg("seed") = 0, nb::arg("threads") = 0);
   m.def("negative_edges", &negatives, nb::arg("topology"), nb::arg("count"), nb::arg("sources") = nb::none(),

@@ -48,14 +48,15 @@ void add_bounds(PagePrefetcher& pages, const Csr<Id>& csr, uint64_t node) {
   pages.add(csr.indptr + node, 2);
 }
 
-// What drawing by weight from a row reads first: all sums of a short row, the total of a long one, whose other probes
-// are few.
+// What `draws` draws by weight from a row read first: all sums of the row, or its total alone where they are long
+// beside the few that a draw looks at.
 template <class Id>
-void add_weights(PagePrefetcher& pages, const Csr<Id>& csr, typename Csr<Id>::Row row) {
+void add_weights(PagePrefetcher& pages, const Csr<Id>& csr, typename Csr<Id>::Row row, uint64_t draws) {
+  constexpr uint64_t kMost = 16 * kPageBytes;
   if (row.begin == row.end) return;
-  if (csr.cumulative == nullptr) {
+  if (csr.cumulative == nullptr) {  // they are added up, each time
     pages.add(csr.weights + row.begin, row.degree());
-  } else if (row.degree() * sizeof(double) <= 2 * kPageBytes) {
+  } else if (row.degree() * sizeof(double) <= kMost * draws) {
     pages.add(csr.cumulative + row.begin, row.degree());
   } else {
     pages.add(csr.cumulative + row.end - 1);

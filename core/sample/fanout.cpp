@@ -95,11 +95,11 @@ struct Pending {
 
 // What the draws of these rows will read.
 template <class Id>
-void ask_for_draws(const Csr<Id>& csr, std::span<const int64_t> nodes, bool weighted, PagePrefetcher& pages) {
+void ask_for_draws(const Csr<Id>& csr, std::span<const int64_t> nodes, const FanoutOptions& o, PagePrefetcher& pages) {
   for (const int64_t node : nodes) add_bounds(pages, csr, static_cast<uint64_t>(node));
   pages.request_added();
-  if (!weighted) return;
-  for (const int64_t node : nodes) add_weights(pages, csr, csr.row(static_cast<uint64_t>(node)));
+  if (!o.weighted) return;
+  for (const int64_t node : nodes) add_weights(pages, csr, csr.row(static_cast<uint64_t>(node)), o.count);
   pages.request_added();
 }
 
@@ -131,7 +131,7 @@ void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const Fano
   for (size_t i = begin; i < std::min(begin + kAhead, end); ++i) prefetch_row(csr, static_cast<uint64_t>(nodes[i]));
   for (size_t first = begin; first < end; first += group) {
     const size_t count = std::min(group, end - first);
-    if (pages != nullptr) ask_for_draws(csr, nodes.subspan(first, count), o.weighted, *pages);
+    if (pages != nullptr) ask_for_draws(csr, nodes.subspan(first, count), o, *pages);
     for (size_t i = 0; i < count; ++i) {
       const auto row = csr.row(static_cast<uint64_t>(nodes[first + i]));
       int64_t* positions = out + (first + i) * o.count;
@@ -186,8 +186,9 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
   topology.visit(options.direction, [&](const auto& csr) {
     Scratch scratch;
     PagePrefetcher pages(*csr.file, 1);
+    const bool ahead = options.io == TopologyIo::kAuto;
     // A page or two a step are no depth, but a fault would drag in the device's whole readahead, twice.
-    ask_for_draws(csr, {&node, 1}, options.weighted, pages);
+    if (ahead) ask_for_draws(csr, {&node, 1}, options, pages);
     const auto row = csr.row(static_cast<uint64_t>(node));
     if (row.begin == row.end) return;
     FanoutOptions fitting = options;
@@ -195,7 +196,7 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
     fitting.pad = node;                                         // no draws beyond the distinct ones
     out.resize(static_cast<size_t>(fitting.count));
     const uint64_t drawn = draw_row(csr, row, fitting, make_key(options.seed, kStream), 0, out.data(), scratch);
-    ask_for_drawn(csr, std::array{Pending{row.begin, row.end, drawn}}, fitting.count, out.data(), pages);
+    if (ahead) ask_for_drawn(csr, std::array{Pending{row.begin, row.end, drawn}}, fitting.count, out.data(), pages);
     finish_row(csr, row.begin, row.end, drawn, node, fitting, out.data());
     out.resize(static_cast<size_t>(drawn));
   });

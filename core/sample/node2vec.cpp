@@ -160,7 +160,7 @@ class Lanes {
   // Pass 2, by weight: binary searches in the running sums, all lanes a probe at a time.
   void find_positions() {
     ask_pages(drawn_, [&](Lane& lane) {
-      if (lane.total < 0) add_weights(*pages_, csr_, lane.row);
+      if (lane.total < 0) add_weights(*pages_, csr_, lane.row, 1);
     });
     searching_.count = 0;
     size_t kept = 0;

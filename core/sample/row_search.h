@@ -84,8 +84,8 @@ class RowSearch {
   // The pages of the next step, and of those after it where they are the same.
   template <class Id>
   void ask_pages(const Csr<Id>& csr, PagePrefetcher& pages) {
-    if (csr.sorted) {
-      asked_.ask(pages, csr.indices, low_, length_);
+    if (csr.sorted) {  // the last step reads a whole window, past the row's end too
+      asked_.ask(pages, csr.indices, low_, std::min(length_ + kScan, csr.num_edges - low_));
     } else if (length_ > 0) {
       pages.add(csr.indices + low_, length_);
     }

@@ -196,10 +196,9 @@ std::optional<uint64_t> File::cached_pages(uint64_t offset, uint64_t bytes) cons
   return std::nullopt;
 }
 
-// Where pages cannot be counted, asks by a read that must not wait: unlike mincore it tells the truth about files that
-// belong to someone else. Counting costs a third of that.
+// Asks by a read that must not wait: unlike mincore it tells the truth about files that belong to someone else. But
+// Linux since 5.12 starts readahead for it.
 std::optional<bool> File::cached(uint64_t offset) const {
-  if (const auto pages = cached_pages(offset, 1)) return *pages > 0;
 #if defined(__linux__) && defined(RWF_NOWAIT)
   char byte;
   const iovec piece{&byte, 1};

@@ -18,9 +18,12 @@ constexpr uint64_t kMost = 32 * kPage;
 }  // namespace
 
 bool PagePrefetcher::cold(uint64_t offset) const {
-  if (const auto cached = file_.file().cached(offset)) return !*cached;
+  if (const auto pages = file_.file().cached_pages(offset, 1)) return *pages == 0;
   unsigned char page = 1;
-  return file_.mapping().resident(static_cast<size_t>(offset), 1, &page) && (page & 1) == 0;
+  if (residency_is_told(file_.file()) && file_.mapping().resident(static_cast<size_t>(offset), 1, &page)) {
+    return (page & 1) == 0;
+  }
+  return !file_.file().cached(offset).value_or(true);
 }
 
 bool PagePrefetcher::request_added() {

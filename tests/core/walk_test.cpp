@@ -110,6 +110,22 @@ TEST(a_row_search_probe_by_probe_agrees_with_one_in_one_go) {
   }
 }
 
+TEST(a_node_search_probe_by_probe_finds_the_row_of_each_edge) {
+  const std::vector<uint64_t> indptr{0, 0, 3, 3, 4, 9, 9, 9, 10, 10};  // with empty rows, at both ends too
+  Csr<uint32_t> csr;
+  csr.num_nodes = indptr.size() - 1;
+  csr.num_edges = indptr.back();
+  csr.indptr = indptr.data();
+  for (uint64_t edge = 0; edge < csr.num_edges; ++edge) {
+    NodeSearch search;
+    search.begin(csr, edge);
+    while (!search.step(csr)) {
+    }
+    CHECK(indptr[search.node()] <= edge);
+    CHECK(edge < indptr[search.node() + 1]);
+  }
+}
+
 TEST(shuffled_pairs_are_those_in_order) {
   std::vector<int64_t> walks;
   for (int64_t i = 0; i < 30; ++i) walks.push_back(i);

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import threading
 from itertools import accumulate, pairwise, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -301,28 +300,6 @@ def test_damaged_rows_are_a_format_error_never_a_wild_read(tmp_path, fault, opti
         return
     with pytest.raises(gz.FormatError, match="verify"):
         g.batch_random_walk(np.arange(n), 5, seed=0, **options)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory) -> Path:
-    """Pages enough that 300 walks are few beside them."""
-    r = np.random.default_rng(0)
-    n, edges = 1_000_000, 2_000_000
-    path = tmp_path_factory.mktemp("large") / "large.gl"
-    return write_graph(path, n, r.integers(0, n, edges), r.integers(0, n, edges))
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no way to empty the page cache of a file")
-@pytest.mark.parametrize("options", [{}, {"restart": 0.2}, {"q": 0.5}], ids=str)
-def test_a_file_that_is_not_in_ram_gives_the_same_walks(large, options):
-    starts = np.random.default_rng(0).integers(0, 1_000_000, 300)
-    with large.open("rb") as f:
-        os.fsync(f.fileno())
-        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    g = gz.Graph(large)
-    cold = g.batch_random_walk(starts, 8, seed=1, **options)
-    np.testing.assert_array_equal(cold, g.batch_random_walk(starts, 8, seed=1, **options))
-    np.testing.assert_array_equal(cold, _core.walk(g._open(), starts, 8, seed=1, plain=True, **options))
 
 
 # -- threads and processes --------------------------------------------------------------------------------------------
