@@ -150,7 +150,8 @@ def limited(name: str, args: Options) -> dict[str, Any]:
         if group is None:
             raise SystemExit("outofcore: cannot make a control group: run as root")
         command = [sys.executable, __file__, *sys.argv[1:], "--run", name]
-        done = subprocess.run(group.wrap(command), stdout=subprocess.PIPE, text=True, check=False)
+        environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}  # as `graphzero train` has it, for every run alike
+        done = subprocess.run(group.wrap(command), stdout=subprocess.PIPE, text=True, check=False, env=environment)
         if done.returncode != 0:
             raise SystemExit(f"outofcore: {name} failed with {done.returncode}, killed by the kernel: {group.kills}")
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -211,5 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     main()
