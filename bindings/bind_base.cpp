@@ -58,7 +58,9 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const InputError& e) {
     raise_as("InputError", e.what());
   } catch (const BudgetError& e) {
-    raise_as("BudgetError", e.what());
+    nb::object type = nb::module_::import_("graphzero.errors").attr("BudgetError");
+    nb::object error = type(e.what(), e.needed);
+    PyErr_SetObject(type.ptr(), error.ptr());
   } catch (const StorageError& e) {
     nb::object type = nb::module_::import_("graphzero.errors").attr("StorageError");
     nb::object error = type(e.code, e.what(), e.path);

@@ -18,7 +18,16 @@ class InputError(GraphZeroError, ValueError):
 
 
 class BudgetError(GraphZeroError, MemoryError):
-    """The `memory=` budget cannot hold the least that the work needs. The message says how much would do."""
+    """The `memory=` budget cannot hold the least that the work needs: `needed_bytes`, which the message says too."""
+
+    def __init__(self, message: str, needed_bytes: int) -> None:
+        """Keep both; they are the arguments that pickling repeats."""
+        super().__init__(message, needed_bytes)
+        self.needed_bytes = needed_bytes
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return str(self.args[0])
 
 
 class StorageError(GraphZeroError, OSError):

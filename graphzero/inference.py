@@ -151,12 +151,12 @@ class _Shares:
     @classmethod
     def of(cls, budget: int, width: int, out_width: int, rows: int) -> _Shares:
         row = 4 * width
-        budget = max(budget - _READERS, budget // 2)
+        asked, budget = budget, max(budget - _READERS, budget // 2)
         least = 64 * (row + 4 * out_width) + 500_000  # a few rows of each, and the writer's least
         if budget < least:
             raise BudgetError(
-                f"memory leaves {format_size(budget)}, rows of {width} numbers need at least {format_size(least)}: "
-                f"give twice as much"
+                f"memory is {format_size(asked)}, rows of {width} numbers need at least {format_size(2 * least)}",
+                2 * least,
             )
         return cls(
             block_rows=max(1, min(rows, 1 << _ROW_BITS, int(0.35 * budget) // row)),

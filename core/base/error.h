@@ -28,8 +28,9 @@ struct ArgumentError : Error {  // an argument that makes no sense: Python's Val
 struct IndexError : Error {  // an id outside the graph or the store: Python's IndexError
   using Error::Error;
 };
-struct BudgetError : Error {  // the memory budget cannot hold the least that the work needs
-  using Error::Error;
+struct BudgetError : Error {  // the memory budget cannot hold the least that the work needs: `needed` bytes
+  BudgetError(const std::string& message, uint64_t needed_) : Error(message), needed(needed_) {}
+  uint64_t needed;
 };
 struct Cancelled : Error {  // the caller asked to stop (Ctrl-C, a closed loader)
   Cancelled() : Error("cancelled") {}

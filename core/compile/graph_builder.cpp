@@ -53,7 +53,8 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
   }
   const auto threads = static_cast<uint64_t>(options_.threads);
   if (options_.memory < kLeastMemory * threads) {
-    fail<BudgetError>("memory is ", options_.memory, " bytes, compiling with ", threads, " threads needs at least ",
+    throw BudgetError(text("memory is ", options_.memory, " bytes, compiling with ", threads,
+                           " threads needs at least ", kLeastMemory * threads),
                       kLeastMemory * threads);
   }
   if (options_.spill_folder.empty()) options_.spill_folder.assign(1, '.');

@@ -63,9 +63,10 @@ struct RowCache::State {
     if (matrix.row_bytes == 0) fail<ArgumentError>("'", matrix.name, "' has no columns: there is nothing to cache");
     const Room room = room_for(budget, matrix.row_bytes, matrix.rows);
     if (room.capacity == 0) {
-      fail<BudgetError>("the cache budget of ", budget, " bytes holds no row of '", matrix.name, "', which takes ",
-                        matrix.row_bytes, " bytes and some to find it: give at least ",
-                        round_up(matrix.row_bytes + 128, kPageBytes));
+      const uint64_t needed = round_up(matrix.row_bytes + 128, kPageBytes);
+      throw BudgetError(text("the cache budget of ", budget, " bytes holds no row of '", matrix.name, "', which takes ",
+                             matrix.row_bytes, " bytes and some to find it: give at least ", needed),
+                        needed);
     }
     buffer = Buffer(room.bytes, Purpose::kCache);
     book = SlotBook(buffer.data() + room.book_at, room.capacity);

@@ -138,8 +138,10 @@ uint64_t divide_budget(LoadPlan& plan, const Probe& probe, bool want_cache) {
   plan.batch_bytes = std::max<uint64_t>(static_cast<uint64_t>(static_cast<double>(probe.batch_bytes) * kMargin), 1);
   const uint64_t least = fixed + 3 * plan.batch_bytes;  // one in training, the one before it, one in the making
   if (memory < least) {
-    fail<BudgetError>("memory is ", megabytes(memory), ", one batch takes ", megabytes(plan.batch_bytes),
-                      " and three must fit: raise memory to ", megabytes(least), " or lower batch_size or fanouts");
+    throw BudgetError(
+        text("memory is ", megabytes(memory), ", one batch takes ", megabytes(plan.batch_bytes),
+             " and three must fit: raise memory to ", megabytes(least), " or lower batch_size or fanouts"),
+        least);
   }
   const uint64_t spare = memory - least;
   const uint64_t for_batches = want_cache ? spare / 2 : spare;

@@ -19,8 +19,9 @@ constexpr uint64_t kHugePage = uint64_t{2} << 20;
 void preload(const MountedFile& file, int threads, Progress* progress) {
   const uint64_t bytes = file.container().file_bytes, left = available_memory();
   if (left > 0 && bytes > left) {
-    fail<BudgetError>(file.path(), ": the file is ", bytes, " bytes, ", left,
-                      " are available: leave it on disk, where sampling and gather read what they need");
+    throw BudgetError(text(file.path(), ": the file is ", bytes, " bytes, ", left,
+                           " are available: leave it on disk, where sampling and gather read what they need"),
+                      bytes);
   }
   const Mapping& mapping = file.mapping();
   mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kHuge);

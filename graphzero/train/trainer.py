@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -84,8 +85,8 @@ class Trainer:
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
-            loaders = self.ready_loader("train"), self.ready_loader(self._valid)
-            stopped = self._epochs(run, *loaders, stop)
+            loaders = self._ready_loaders("train", self._valid)
+            stopped = self._epochs(run, loaders[0], loaders[1], stop)
             del loaders  # and with them their caches
             test_accuracy = self._finish(run, stopped, stop)
         return TrainResult(
@@ -232,6 +233,17 @@ class Trainer:
             return None
         return self._accuracy(run.model, self.ready_loader("test"), "test", stop)
 
+    def _ready_loaders(self, *splits: str) -> list[NeighborLoader]:
+        loaders, refused = [], []
+        for split in splits:
+            try:
+                loaders.append(self.ready_loader(split))
+            except BudgetError as error:
+                refused.append(error)
+        if refused:  # the one that asks for most: the others are content with that
+            raise max(refused, key=lambda error: error.needed_bytes)
+        return loaders
+
     def ready_loader(self, split: str) -> NeighborLoader:
         """The batches of a split, the budget divided now: after the first epoch would be late to say it does not do.
 
@@ -246,8 +258,14 @@ class Trainer:
                 reason = error
             else:
                 return loader
-        part = "two thirds" if split == "train" else "a third"
-        raise BudgetError(f"{split} gets {part} of memory={format_size(self._memory)}: {reason}") from reason
+        part, times = ("two thirds", _EVAL_SHARE / (_EVAL_SHARE - 1)) if split == "train" else ("a third", _EVAL_SHARE)
+        needed = math.ceil(reason.needed_bytes * times / 1e6) * 1_000_000
+        raise BudgetError(
+            f"memory is {format_size(self._memory)}: {split} batches get {part} of it and need "
+            f"{format_size(reason.needed_bytes)}: raise memory to {needed // 1_000_000}MB "
+            f"or lower batch_size or fanouts",
+            needed,
+        ) from reason
 
     def _patience_spent(self, run: RunState) -> bool:
         patience = self.options.patience

@@ -178,8 +178,10 @@ def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
 
 
 def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
-    with pytest.raises(gz.BudgetError, match=r"train gets two thirds of memory=10 MB.* raise memory"):
+    with pytest.raises(gz.BudgetError, match=r"memory is 10 MB: valid batches get a third .* to \d+MB") as told:
         Trainer(data, dataclasses.replace(OPTIONS, memory="10MB")).fit()
+    enough = dataclasses.replace(OPTIONS, memory=told.value.needed_bytes, epochs=1)
+    assert Trainer(data, enough).fit().epochs  # what it asks for does
 
 
 @pytest.mark.parametrize(
