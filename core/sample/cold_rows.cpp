@@ -18,7 +18,7 @@ template <class Id>
 bool look_cold(const Csr<Id>& csr, const ColdReads& reads) {
   if (reads.io == TopologyIo::kMmap || reads.nodes.empty() || csr.num_edges == 0) return false;
   const PagePrefetcher pages(*csr.file, 1);
-  const auto probes = static_cast<size_t>(std::clamp<uint64_t>(reads.rows / 256, 4, 24));
+  const auto probes = static_cast<size_t>(std::clamp<uint64_t>(reads.rows / 512, 2, 24));
   const auto at = [&](const auto* address) { return ByteRange{pages.offset_of(address), 0}; };
   const auto bounds = [&](size_t i) { return at(csr.indptr + reads.nodes[i]); };
   if (pages.any_cold(reads.nodes.size(), bounds, probes)) return true;
