@@ -95,12 +95,10 @@ def test_synth_does_not_replace_a_dataset_unless_asked(toy: Path, tmp_path: Path
     assert run("synth", tmp_path / "s", *options, "--overwrite").exit_code == 0
 
 
-def test_ctrl_c_is_prompt_and_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_is_prompt_and_leaves_nothing(spawn, tmp_path: Path) -> None:
     words = ("synth", tmp_path / "s", "--nodes", 50_000_000, "--edges", 2_000_000_000)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "graphzero", *map(str, words)], env=env, stderr=subprocess.PIPE, text=True
-    )
+    process = spawn([sys.executable, "-m", "graphzero", *map(str, words)], env=env, stderr=subprocess.PIPE)
     while not (tmp_path / "s").exists():
         assert process.poll() is None
         time.sleep(0.05)

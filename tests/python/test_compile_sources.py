@@ -242,7 +242,7 @@ def test_a_terminal_line_has_share_rate_and_time_left() -> None:
     assert stream.getvalue().endswith("\r")
 
 
-def test_interruption_is_prompt_and_leaves_nothing(tmp_path: Path) -> None:
+def test_interruption_is_prompt_and_leaves_nothing(spawn, tmp_path: Path) -> None:
     code = (
         "import numpy as np, graphzero as gz, sys\n"
         "def blocks():\n"
@@ -251,9 +251,7 @@ def test_interruption_is_prompt_and_leaves_nothing(tmp_path: Path) -> None:
         "    while True: yield r.integers(0, 10**6, (2, 100_000))\n"
         "gz.compile_graph(blocks(), sys.argv[1] + '/g.gl', memory='20MB')\n"
     )
-    run = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    run = spawn([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None
     assert run.stdout.readline() == "ready\n"
     time.sleep(0.5)

@@ -336,7 +336,7 @@ def test_no_seeds_is_no_batches(data):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_is_prompt(data, tmp_path):
+def test_ctrl_c_is_prompt(spawn, data, tmp_path):
     script = tmp_path / "loop.py"
     script.write_text(
         textwrap.dedent(f"""
@@ -353,9 +353,7 @@ def test_ctrl_c_is_prompt(data, tmp_path):
         """)
     )
     root = Path(gz.__file__).parent.parent
-    child = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(root)}
-    )
+    child = spawn([sys.executable, str(script)], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(root)})
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     time.sleep(0.3)

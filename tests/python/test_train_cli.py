@@ -57,15 +57,14 @@ def test_it_trains_writes_a_report_and_prints_json(folder: Path, tmp_path: Path)
     assert saved.exists()
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(folder: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_says_how_to_go_on(spawn, folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "c.npz"
     command = ["train", folder, *SMALL, "--checkpoint", saved]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
+    process = spawn(
         [sys.executable, "-m", "graphzero", *map(str, command), "--epochs", "100000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         cwd=ROOT,
         env=environment | {"PYTHONUNBUFFERED": "1"},
     )
