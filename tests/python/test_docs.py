@@ -93,6 +93,8 @@ def test_the_figures_can_be_filled_in(tmp_path, monkeypatch):
 
     page = (ROOT / "README.md").read_text()
     assert page.count(table.BEGIN) == page.count(table.END) == 1
-    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "kernel", "python", "read_ahead_kb"), 1)
-    filled = table.table([{"machine": machine, "tables": [{"title": "T", "rows": [("a|b", "1 ms", "2x c")]}]}])
+    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "kernel", "python", "read_ahead_kb", "date"), 1)
+    tables = [{"title": "T", "rows": [("a|b", "1 ms", "2x c")]}]
+    filled = table.table([{"program": "p.py", "machine": machine, "tables": tables}])
+    assert "| T (benchmarks/p.py, 1) | | |" in filled
     assert "| a/b | 1 ms | 2x c |" in filled
