@@ -124,14 +124,6 @@ COLD_WEIGHTED: dict[str, tuple[int, ...]] = {
 }
 
 
-def csr_for_torch(folder: Path, g: gz.Graph) -> None:
-    """Write the rows as int64 .npy files, which is what the op takes."""
-    if not (folder / "indptr.npy").exists():
-        indptr, indices = g.csr()
-        np.save(folder / "indptr.npy", indptr.astype(np.int64))
-        np.save(folder / "indices.npy", indices.astype(np.int64))
-
-
 def ours(folder: Path, g: gz.Graph) -> dict[str, Callable[[], Any]]:
     """What is timed, by name."""
     ids = np.load(folder / "seeds.npy")
@@ -210,14 +202,15 @@ def report(mine: dict[str, float], gz02: dict[str, float], pyg: dict[str, float]
     for name in ("negatives", "negatives, degree"):
         against = ratio(f"{name}: plain loop", mine[f"{name}, plain"], mine[name])
         rows.append((name, f"{NEGATIVES / mine[name] / 1e6:.2f} M/s", against))
-    measure.show("walks (warm; xN: so many times faster than)", rows, folder)
+    measure.show("Walks (warm; xN: so many times faster than)", rows, folder)
     return ratios
 
 
 def warm(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Ours and the peers, in turn; prints their table."""
     g = gz.Graph(arguments.graph or graph.compiled(folder)[0])
-    csr_for_torch(folder, g)
+    g.preload()
+    graph.csr_for_torch(folder)
     mine: dict[str, float] = {}
     gz02: dict[str, float] = {}
     pyg: dict[str, float] = {}
