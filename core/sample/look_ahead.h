@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sample/choose.h"
+#include "sample/cold_rows.h"
 #include "sample/neighbours.h"
 #include "storage/prefetch.h"
 
@@ -16,6 +17,23 @@ class LookAhead {
  public:
   LookAhead(const Csr& csr, const SampleOptions& options, bool timed)
       : csr_(csr), options_(options), timed_(timed), prefetcher_(*csr.file, options.threads) {}
+
+  // Loads all that a sample around these seeds may read, where it will read most of that and there is room for it.
+  void load_if_most(std::span<const int64_t> seeds) const {
+    const double degree =
+        static_cast<double>(csr_.num_edges) / static_cast<double>(std::max<uint64_t>(csr_.num_nodes, 1));
+    double frontier = static_cast<double>(seeds.size()), rows = 0;
+    for (const int64_t fanout : options_.fanouts) {
+      rows += frontier;
+      frontier *= fanout < 0 ? degree : std::min(degree, static_cast<double>(fanout));
+    }
+    const ColdReads reads{.nodes = seeds, .rows = static_cast<uint64_t>(std::min(rows, 1e15)), .io = options_.io};
+    uint64_t bytes = 0;
+    each_array([&](const auto* array, uint64_t count) { bytes += count * sizeof *array; });
+    // The edges of a row lie together, most often on one page.
+    if (reads.rows < bytes / kPageBytes / 2 || !look_cold(csr_, reads) || !better_whole(reads.rows, bytes)) return;
+    each_array([&](const auto* array, uint64_t count) { prefetcher_.load_whole(array, count * sizeof *array); });
+  }
 
   // The bounds of these nodes' rows.
   void bounds(std::span<const int64_t> nodes) {
@@ -51,6 +69,20 @@ class LookAhead {
   }
 
  private:
+  // Calls f(array, values) for all that a sample reads.
+  template <class F>
+  void each_array(const F& f) const {
+    f(csr_.indptr, csr_.num_nodes + 1);
+    const auto edges = [&](const auto* array) {
+      if (array != nullptr) f(array, csr_.num_edges);
+    };
+    edges(csr_.indices);
+    if (options_.weighted && (csr_.cumulative == nullptr || timed_)) edges(csr_.weights);
+    if (options_.weighted && !timed_) edges(csr_.cumulative);
+    if (options_.edge_ids) edges(csr_.edge_ids32), edges(csr_.edge_ids64);
+    if (timed_) edges(csr_.times), edges(csr_.by_time32), edges(csr_.by_time64);
+  }
+
   template <class T>
   bool cold(std::span<const HopRow> rows, const T* array) const {
     if (array == nullptr || csr_.num_edges == 0) return false;

@@ -16,6 +16,25 @@ constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 }  // namespace
 
+void load_range(const MountedFile& file, uint64_t begin, uint64_t end, int threads, Progress* progress) {
+  const Mapping& mapping = file.mapping();
+  begin &= ~(kHugePage - 1);
+  end = std::min(end, file.container().file_bytes);
+  const auto bytes = static_cast<size_t>(end - begin);
+  // No readahead: what is wanted is known, and more than that may be megabytes.
+  mapping.advise(static_cast<size_t>(begin), bytes, Mapping::Advice::kRandom);
+  mapping.advise(static_cast<size_t>(begin), bytes, Mapping::Advice::kHuge);
+  parallel_for(bytes, kHugePage, threads, [&](size_t from, size_t to, int worker) {
+    if (!mapping.populate(static_cast<size_t>(begin) + from, to - from)) {
+      // An old kernel, or a page that cannot be read: then this tells which.
+      std::vector<std::byte> read(to - from);
+      file.file().read_at(read, begin + from);
+    }
+    if (worker == 0 && progress != nullptr) progress->report("reading into RAM", to, bytes);
+  });
+  file.check();
+}
+
 void preload(const MountedFile& file, int threads, Progress* progress) {
   const uint64_t bytes = file.container().file_bytes, left = available_memory();
   if (left > 0 && bytes > left) {
@@ -23,16 +42,7 @@ void preload(const MountedFile& file, int threads, Progress* progress) {
                            " are available: leave it on disk, where sampling and gather read what they need"),
                       bytes);
   }
-  const Mapping& mapping = file.mapping();
-  mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kHuge);
-  parallel_for(static_cast<size_t>(bytes), kHugePage, resolve_threads(threads), [&](size_t begin, size_t end, int w) {
-    if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: an error tells which
-      std::vector<std::byte> read(end - begin);
-      file.file().read_at(read, begin);
-    }
-    if (w == 0 && progress != nullptr) progress->report("reading into RAM", end, bytes);
-  });
-  file.check();
+  load_range(file, 0, bytes, resolve_threads(threads), progress);
 }
 
 bool worth_preloading(const MountedFile& file, uint64_t reads, uint64_t reserved) {
