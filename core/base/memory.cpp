@@ -91,6 +91,13 @@ Buffer::~Buffer() {
   uncount(purpose_, size_);
 }
 
+void Buffer::count_as(Purpose purpose) {
+  if (purpose == purpose_) return;
+  g_held[static_cast<size_t>(purpose_)] -= size_;
+  g_held[static_cast<size_t>(purpose)] += size_;
+  purpose_ = purpose;
+}
+
 namespace {
 
 struct Shelf {
@@ -148,13 +155,14 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
       Buffer found = std::move(*best);
       s.idle.erase(best);
       s.idle_bytes -= found.size();
+      found.count_as(purpose);
       return with_return(std::move(found));
     }
   }
   return with_return(Buffer(bytes + bytes / 8, purpose));  // room for the next batch, which is a little larger
 }
 
-BufferPool::Allowance::Allowance(uint64_t bytes) : bytes_(bytes) {
+BufferPool::Allowance::Allowance(uint64_t bytes) : bytes_(bytes), shelf_(&shelf()) {
   Shelf& s = shelf();
   std::lock_guard lock(s.mutex);
   s.most += bytes_;
@@ -162,8 +170,9 @@ BufferPool::Allowance::Allowance(uint64_t bytes) : bytes_(bytes) {
 
 BufferPool::Allowance::~Allowance() {
   Shelf& s = shelf();
+  if (&s != shelf_) return;  // a forked child's shelf never saw the allowance
   std::lock_guard lock(s.mutex);
-  s.most -= std::min(s.most, bytes_);  // a forked child's shelf never saw the allowance
+  s.most -= bytes_;
   while (s.idle_bytes > s.most) {
     s.idle_bytes -= s.idle.back().size();
     s.idle.pop_back();

@@ -39,6 +39,7 @@ class Buffer {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  void count_as(Purpose purpose);  // from now on
   explicit operator bool() const { return data_ != nullptr; }
 
   template <class T>
@@ -80,7 +81,8 @@ class BufferPool {
     Allowance& operator=(const Allowance&) = delete;
 
    private:
-    uint64_t bytes_;
+    const uint64_t bytes_;
+    const void* const shelf_;  // the one that was told
   };
 };
 

@@ -46,12 +46,11 @@ class RowChooser {
   // Leaves the row the edges that are no later than `time`.
   void limit(HopRow& row, int64_t time) const { row.population = no_later_than(row, time); }
 
-  // How many positions choose() gives: exactly where `exact()`, at most otherwise.
+  // How many positions choose() gives; fewer where weights are zero.
   uint64_t most(const HopRow& row) const {
     if (all_ || row.population == 0) return row.population;
     return options_.replace ? fanout_ : std::min(fanout_, row.population);
   }
-  bool exact() const { return !options_.weighted; }  // weights may be zero
 
   // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint.
   size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch) const {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
@@ -50,6 +51,8 @@ class Expansion {
       result.num_sampled_nodes.push_back(static_cast<int64_t>(graph_.nodes - nodes));
       result.num_sampled_edges.push_back(static_cast<int64_t>(graph_.edges - edges));
     }
+    result.scratch_bytes = labels_.bytes();
+    for (const auto& memory : {rows_memory_, neighbours_memory_}) result.scratch_bytes += memory ? memory->size() : 0;
     return graph_.finish();
   }
 
@@ -103,8 +106,9 @@ class Expansion {
       labels +=
           edges * static_cast<size_t>(std::min<uint64_t>(degree, static_cast<uint64_t>(options_.fanouts[hop + 1])));
     }
-    if (!graph_.disjoint) labels = static_cast<size_t>(std::min<uint64_t>(labels, csr_.num_nodes));
-    labels_.reserve(labels);
+    const auto trees = graph_.disjoint ? static_cast<uint64_t>(graph_.result.num_sampled_nodes[0]) : 1;
+    const uint64_t most = checked_mul(csr_.num_nodes, trees).value_or(UINT64_MAX);  // a tree meets a node once
+    labels_.reserve(static_cast<size_t>(std::min<uint64_t>(labels, most)));
   }
 
   // Reads the rows' bounds, and says where each chunk's edges go; returns how many there are at most.

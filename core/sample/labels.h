@@ -57,6 +57,8 @@ class Labels {
     }
   }
 
+  uint64_t bytes() const { return buffer_->size(); }
+
   // Labels the graph's edges from `first` on, whose `col` is there and whose neighbours are given: writes their `row`
   // and adds the nodes that are new. There must be room.
   void label(size_t first, const Id* neighbours, size_t count) {

@@ -49,6 +49,7 @@ struct SampledSubgraph {
   Int64Array batch;       // the seed index of each node; empty unless disjoint
   std::vector<int64_t> num_sampled_nodes;  // hops + 1 numbers, the first is the number of seeds
   std::vector<int64_t> num_sampled_edges;  // one a hop
+  uint64_t scratch_bytes = 0;              // what the sampler held beside all this
 
   std::span<int64_t> row() const { return edge_index.span().first(edge_index.size / 2); }
   std::span<int64_t> col() const { return edge_index.span().subspan(edge_index.size / 2); }
