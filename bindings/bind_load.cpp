@@ -1,5 +1,6 @@
 // bind_load: the loader's plan and the epochs in flight.
 #include "base/error.h"
+#include "base/process.h"
 #include "bindings.h"
 #include "load/order.h"
 #include "load/pipeline.h"
@@ -119,16 +120,32 @@ CacheMode cache_mode(const std::string& name) {
   fail<ArgumentError>("cache is '", name, "', expected 'auto', 'on' or 'off'");
 }
 
-// An epoch keeps its plan for the parts' names.
-struct Epoch {
+// An epoch keeps its plan for the parts' names. In a forked child it is nobody's: the pipeline's threads are not there,
+// and its locks may be held by them, so it is neither asked nor destroyed.
+class Epoch {
+ public:
   Epoch(std::shared_ptr<const LoadPlan> plan_, uint64_t number, Allocate allocate)
-      : plan(plan_), pipeline(std::move(plan_), number, std::move(allocate)) {}
+      : plan(plan_), pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, std::move(allocate))) {}
   ~Epoch() {
+    if (!is_ours()) {
+      static_cast<void>(pipeline_.release());
+      nb::set_leak_warnings(false);  // it is left, and with it what it holds, on purpose
+      return;
+    }
     nb::gil_scoped_release release;  // a thread that waits for the GIL could not be joined
-    pipeline.stop();
+    pipeline_->stop();
   }
-  std::shared_ptr<const LoadPlan> plan;
-  Pipeline pipeline;
+
+  const std::shared_ptr<const LoadPlan> plan;
+  bool is_ours() const { return process_ == process_id(); }
+  Pipeline& pipeline() const {
+    if (!is_ours()) fail<ArgumentError>("the epoch runs in the process that was forked: start one here, iter(loader)");
+    return *pipeline_;
+  }
+
+ private:
+  std::unique_ptr<Pipeline> pipeline_;
+  const int64_t process_ = process_id();
 };
 
 }  // namespace
@@ -146,37 +163,50 @@ void bind_load(nb::module_& m) {
           },
           nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none());
 
+  nb::class_<LoadOptions>(m, "LoadOptions")
+      .def(
+          "__init__",
+          [](LoadOptions* self, uint64_t batch_size, bool shuffle, bool drop_last, uint64_t seed, uint64_t memory,
+             int prefetch, int threads, const std::string& io, const std::string& cache, std::vector<int64_t> fanouts,
+             bool replace, bool weighted, bool disjoint, const std::string& temporal, const std::string& method,
+             const std::optional<std::string>& direction) {
+            new (self) LoadOptions{
+                .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
+                .batch_size = batch_size,
+                .shuffle = shuffle,
+                .drop_last = drop_last,
+                .seed = seed,
+                .memory = memory,
+                .prefetch = prefetch,
+                .threads = threads,
+                .io = io_from_name(io),
+                .cache = cache_mode(cache)};
+          },
+          nb::kw_only(), nb::arg("batch_size"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"),
+          nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("io"), nb::arg("cache"),
+          nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
+          nb::arg("method"), nb::arg("direction").none());
+
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
           [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Ids& seeds,
-             const std::optional<Ids>& times, uint64_t batch_size, bool shuffle, bool drop_last, uint64_t seed,
-             uint64_t memory, int prefetch, int threads, const std::string& io, const std::string& cache,
-             std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
-             const std::string& method, const std::optional<std::string>& direction, nb::object progress) {
-            LoadOptions options;
-            options.sample =
-                sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction);
-            options.batch_size = batch_size;
-            options.shuffle = shuffle;
-            options.drop_last = drop_last;
-            options.seed = seed;
-            options.memory = memory;
-            options.prefetch = prefetch;
-            options.threads = threads;
-            options.io = io_from_name(io);
-            options.cache = cache_mode(cache);
-            PyProgress report(std::move(progress));
+             const std::optional<Ids>& times, const LoadOptions& options) {
+            PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;
             return make_plan(std::move(topology), std::move(parts), copied(seeds),
-                             times ? copied(*times) : std::vector<int64_t>{}, options, &report);
+                             times ? copied(*times) : std::vector<int64_t>{}, options, &interruptible);
           },
-          nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("batch_size"),
-          nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"), nb::arg("memory"), nb::arg("prefetch"),
-          nb::arg("threads"), nb::arg("io"), nb::arg("cache"), nb::arg("fanouts"), nb::arg("replace"),
-          nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none(),
-          nb::arg("progress") = nb::none())
+          nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"))
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
+  m.def(
+      "check_load",
+      [](const Topology& topology, const std::vector<Part>& parts, const Ids& seeds, const std::optional<Ids>& times,
+         const LoadOptions& options) {
+        nb::gil_scoped_release release;
+        check_load(topology, parts, {seeds.data(), seeds.size()}, times ? times->size() : 0, options);
+      },
+      nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"));
 
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
@@ -189,11 +219,12 @@ void bind_load(nb::module_& m) {
       .def("next",
            [](Epoch& self) -> std::optional<nb::dict> {
              LoadedBatch batch;
+             Pipeline& pipeline = self.pipeline();
              for (;;) {
                Pipeline::State state;
                {
                  nb::gil_scoped_release release;
-                 state = self.pipeline.next(batch, kPatienceMs);
+                 state = pipeline.next(batch, kPatienceMs);
                }
                if (state == Pipeline::State::kEnd) return std::nullopt;
                if (state == Pipeline::State::kReady) return to_python(*self.plan, batch);
@@ -202,22 +233,12 @@ void bind_load(nb::module_& m) {
            })
       .def("stop",
            [](Epoch& self) {
+             if (!self.is_ours()) return;
              nb::gil_scoped_release release;
-             self.pipeline.stop();
+             self.pipeline().stop();
            })
-      .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline.num_batches(); })
-      .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline.stats()); });
-  m.def(
-      "check_sampling",
-      [](const Topology& topology, bool with_times, std::vector<int64_t> fanouts, bool replace, bool weighted,
-         bool disjoint, const std::string& temporal, const std::string& method,
-         const std::optional<std::string>& direction) {
-        check_options(topology,
-                      sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
-                      with_times);
-      },
-      nb::arg("topology"), nb::arg("with_times"), nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"),
-      nb::arg("disjoint"), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none());
+      .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
+      .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
   m.def("count_batches", &count_batches, nb::arg("count"), nb::arg("batch_size"), nb::arg("drop_last"));
 }
 

@@ -1,7 +1,8 @@
-"""Ids as people have them (lists, NumPy of any integer dtype, torch) to the int64 arrays the core takes."""
+"""Ids and counts as people have them (lists, NumPy of any integer dtype, torch) to what the core takes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,16 @@ def as_ids(ids: Any, name: str = "ids") -> IdArray:
     """
     if hasattr(ids, "detach"):  # a torch tensor, on any device
         ids = ids.detach().cpu().numpy()
-    array = np.asarray(ids)
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise ValueError(f"{name} must have one dimension, got rows of different lengths") from None
     if array.size == 0 and array.dtype == np.float64 and not isinstance(ids, np.ndarray):
         array = array.astype(np.int64)  # an empty list has no dtype of its own
     if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got dtype {array.dtype}")
+        found = f"dtype {array.dtype}" if array.dtype != object else _named(ids)
+        mask = ": of a mask, np.flatnonzero(mask) gives the ids" if array.dtype == np.bool_ else ""
+        raise TypeError(f"{name} must be integers, got {found}{mask}")
     if array.ndim == 0:
         array = array.reshape(1)
     if array.ndim != 1:
@@ -37,6 +43,37 @@ def as_ids(ids: Any, name: str = "ids") -> IdArray:
 
 def as_id(value: Any, name: str = "node") -> int:
     """Return one id as a Python int; floats and booleans are refused."""
+    number = as_count(value, name)
+    if not -(2**63) <= number < 2**63:
+        raise IndexError(f"{name} is {number}, which is past 2^63 - 1")
+    return number
+
+
+def as_count(value: Any, name: str, least: int | None = None) -> int:
+    """Return a whole number, of at least `least` where that is given; floats, text and booleans are refused."""
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-    return int(value.__index__())
+    number = int(value.__index__())
+    if least is not None and not least <= number < 2**63:
+        raise ValueError(f"{name} is {number}, expected {f'at least {least}' if number < least else 'less than 2^63'}")
+    return number
+
+
+def as_threads(num_threads: Any) -> int:
+    """Return what the core takes for `num_threads`: 0 for None, which means one per processor."""
+    # Numbers far from any machine's are left to the core, which says what it expects.
+    return 0 if num_threads is None else max(-(2**20), min(as_count(num_threads, "num_threads"), 2**20))
+
+
+def as_fanouts(fanouts: Any) -> list[int]:
+    """Return `fanouts` as a list of whole numbers, one a hop; which ones make sense is for the core to say."""
+    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
+        raise TypeError(f"fanouts must be one number a hop, as in [15, 10, 5], got {fanouts!r}")
+    return [as_id(fanout, f"fanouts[{hop}]") for hop, fanout in enumerate(fanouts)]
+
+
+def _named(ids: Any) -> str:
+    if isinstance(ids, (list, tuple)):
+        other = next((i for i in ids if isinstance(i, bool) or not isinstance(i, (int, np.integer))), None)
+        return f"{other!r} among them" if other is not None else f"{max(ids)}, which is past 2^63 - 1"
+    return f"a {type(ids).__name__}" if ids is not None else "None"

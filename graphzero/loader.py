@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _core
-from ._ids import as_ids
+from ._ids import as_count, as_fanouts, as_ids, as_threads
 from ._sizes import format_size, parse_size
+from ._transfer import as_device, pinned_allocator, to_device
 from .batch import Batch
 from .features import FeatureStore
 from .graph import Graph
+from .loader_stats import LoaderStats
 from .sampling import resolve_seed
 
 if TYPE_CHECKING:
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LoaderStats", "NeighborLoader"]
 
+# Attributes of a batch that features may not be called.
+_TAKEN = {
+    *("y", "edge_index", "n_id", "e_id", "input_id", "batch", "batch_size", "seed_time"),
+    *("num_sampled_nodes", "num_sampled_edges"),
+}
 Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | None
 
 
@@ -81,38 +88,46 @@ class NeighborLoader:
         the way. `device` may be a CUDA device: batches are then copied from page-locked memory on a side stream while
         you compute. `io` and `cache` ("auto", "on", "off") are for measuring; their defaults decide by themselves.
         """
+        if not isinstance(graph, Graph):
+            raise TypeError(f"graph must be a Graph, got {type(graph).__name__}: open a .gl file with gz.Graph(path)")
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform must be callable, got {type(transform).__name__}")
         self._graph = graph
         self._seeds = _resolve_seeds(seeds, graph.num_nodes)
         self._labels = _as_labels(labels, graph.num_nodes)
         self._time = None if time is None else as_ids(time, "time")
         self._seed = resolve_seed(seed)
-        self._batch_size = int(batch_size)
-        if self._batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}, expected at least 1")
-        self._shuffle = bool(shuffle)
+        self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
         self._memory = parse_size(memory)
-        self._prefetch = int(prefetch)
-        self._num_threads = 0 if num_threads is None else int(num_threads)
-        self._device = device
+        self._device = None if device is None else as_device(device)
         self._transform = transform
-        self._io = io
-        self._cache = cache
         name = _dtype_name(dtype)
         self._parts = _named(features, "x", name) | _named(edge_features, "edge_attr", name, by_edge=True)
-        self._sampling: dict[str, Any] = {
-            "fanouts": [int(f) for f in fanouts],
-            "replace": bool(replace),
-            "weighted": bool(weighted),
-            "disjoint": bool(disjoint) or time is not None,
-            "temporal": temporal,
-            "method": method,
-            "direction": direction,
-        }
-        _core.check_sampling(graph._open(), with_times=self._time is not None, **self._sampling)
+        self._fanouts = as_fanouts(fanouts)
+        self._options = _core.LoadOptions(
+            batch_size=self._batch_size,
+            shuffle=bool(shuffle),
+            drop_last=self._drop_last,
+            seed=self._seed,
+            memory=self._memory,
+            prefetch=min(as_count(prefetch, "prefetch", least=1), 2**20),
+            threads=as_threads(num_threads),
+            io=io,
+            cache=cache,
+            fanouts=self._fanouts,
+            replace=bool(replace),
+            weighted=bool(weighted),
+            disjoint=bool(disjoint) or time is not None,
+            temporal=temporal,
+            method=method,
+            direction=direction,
+        )
+        _core.check_load(graph._open(), self._open_parts(), self._seeds, self._time, self._options)
         self._epoch = 0
         self._plan: _core.LoadPlan | None = None
         self._last: _core.LoadEpoch | None = None
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         """Return the number of batches of an epoch."""
@@ -125,33 +140,32 @@ class NeighborLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly."""
-        if epoch < 0:
-            raise ValueError(f"epoch is {epoch}, expected at least 0")
-        self._epoch = int(epoch)
+        self._epoch = as_count(epoch, "epoch", least=0)
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         plan = self._ready_plan()
-        allocate = _pinned_allocator() if _is_cuda(self._device) else None
+        allocate = pinned_allocator() if self._device is not None and self._device.type == "cuda" else None
         epoch = _core.LoadEpoch(plan, self._epoch, allocate)
         self._epoch += 1
         self._last = epoch
         batches = self._deliver(epoch)
         if self._device is not None:
-            batches = _to_device(batches, self._device)
+            batches = to_device(batches, self._device)
         if self._transform is not None:
             batches = map(self._transform, batches)
         return _Closing(batches, epoch)
 
     def stats(self) -> LoaderStats:
         """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
+        self._leave_the_parents()
         raw = self._last.stats if self._last is not None else None
         return LoaderStats.of(raw, self._plan.info if self._plan is not None else None)
 
     def __repr__(self) -> str:
         """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10], parts=['x'], memory=2 GB)`."""
         return (
-            f"NeighborLoader({len(self)} batches of {self._batch_size}, fanouts={self._sampling['fanouts']}, "
+            f"NeighborLoader({len(self)} batches of {self._batch_size}, fanouts={self._fanouts}, "
             f"parts={list(self._parts)}, memory={format_size(self._memory)})"
         )
 
@@ -162,28 +176,24 @@ class NeighborLoader:
         )
 
     def _ready_plan(self) -> _core.LoadPlan:
+        self._leave_the_parents()
         if self._plan is None:
-            parts = [
-                _core.LoadPart(name, store._open(), store.name, by_edge, dtype)
-                for name, (store, by_edge, dtype) in self._parts.items()
-            ]
             self._plan = _core.LoadPlan.make(
-                self._graph._open(),
-                parts,
-                self._seeds,
-                self._time,
-                batch_size=self._batch_size,
-                shuffle=self._shuffle,
-                drop_last=self._drop_last,
-                seed=self._seed,
-                memory=self._memory,
-                prefetch=self._prefetch,
-                threads=self._num_threads,
-                io=self._io,
-                cache=self._cache,
-                **self._sampling,
+                self._graph._open(), self._open_parts(), self._seeds, self._time, self._options
             )
         return self._plan
+
+    def _leave_the_parents(self) -> None:
+        """Start anew in a forked child: threads of the parent may have held the cache's locks."""
+        if self._process != os.getpid():
+            self._plan = self._last = None
+            self._process = os.getpid()
+
+    def _open_parts(self) -> list[_core.LoadPart]:
+        return [
+            _core.LoadPart(name, store._open(), store.name, by_edge, dtype)
+            for name, (store, by_edge, dtype) in self._parts.items()
+        ]
 
     def _deliver(self, epoch: _core.LoadEpoch) -> Iterator[Batch]:
         import torch
@@ -232,100 +242,28 @@ class _Closing:
         self._finalizer()
 
 
-@dataclass(frozen=True)
-class LoaderStats:
-    """Where an epoch's time went. Seconds of stages are summed over the loader's threads."""
-
-    batches: int = 0
-    nodes: int = 0
-    edges: int = 0
-    sample_seconds: float = 0.0
-    read_seconds: float = 0.0
-    copy_seconds: float = 0.0
-    blocked_seconds: float = 0.0
-    starved_seconds: float = 0.0
-    consumer_seconds: float = 0.0
-    queue_depth: float = 0.0
-    rows: int = 0
-    rows_mapped: int = 0
-    rows_cached: int = 0
-    bytes_useful: int = 0
-    bytes_read: int = 0
-    reads: int = 0
-    peak_bytes: int = 0
-    plan: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None) -> LoaderStats:
-        """Make it from what the core counted."""
-        if raw is None:
-            return cls(plan=plan or {})
-        raw = dict(raw)
-        depth = raw.pop("depth_sum") / max(raw["batches"], 1)
-        return cls(queue_depth=depth, plan=plan or {}, **raw)
-
-    @property
-    def hit_rate(self) -> float:
-        """The share of rows that came from RAM: the row cache or the page cache."""
-        return (self.rows_cached + self.rows_mapped) / self.rows if self.rows else 0.0
-
-    @property
-    def read_amplification(self) -> float:
-        """Bytes read from the disk for each byte that was asked of it."""
-        missed = self.bytes_useful * (1 - self.hit_rate)
-        return self.bytes_read / missed if missed > 0 else 0.0
-
-    @property
-    def batches_per_second(self) -> float:
-        """Batches delivered a second, your own step included."""
-        seconds = self.starved_seconds + self.consumer_seconds
-        return self.batches / seconds if seconds > 0 else 0.0
-
-    @property
-    def bottleneck(self) -> str:
-        """What an epoch waits for: 'training step', 'sampling', 'reading', 'copying', or 'nothing yet'."""
-        if self.batches == 0:
-            return "nothing yet"
-        if self.starved_seconds < 0.1 * (self.starved_seconds + self.consumer_seconds):
-            return "training step"
-        stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
-        return max(stages, key=lambda stage: stages[stage])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, derived figures included, ready for JSON."""
-        derived = ("hit_rate", "read_amplification", "batches_per_second", "bottleneck")
-        return asdict(self) | {name: getattr(self, name) for name in derived}
-
-    def __str__(self) -> str:
-        """Say it in a few lines."""
-        return (
-            f"{self.batches} batches, {self.batches_per_second:.1f}/s, waiting for: {self.bottleneck}\n"
-            f"  sample {self.sample_seconds:.2f} s, read {self.read_seconds:.2f} s, copy {self.copy_seconds:.2f} s, "
-            f"threads idle {self.blocked_seconds:.2f} s\n"
-            f"  you waited {self.starved_seconds:.2f} s, your steps took {self.consumer_seconds:.2f} s, "
-            f"{self.queue_depth:.1f} batches ready on average\n"
-            f"  {self.rows:,} rows, {self.hit_rate:.1%} from RAM, {format_size(self.bytes_read)} read in "
-            f"{self.reads:,} reads ({self.read_amplification:.1f} x what was missing)"
-        )
-
-
 def _named(features: Features, default: str, dtype: str | None, *, by_edge: bool = False) -> dict[str, Any]:
     """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store."""
     if features is None:
         return {}
+    named: dict[str, Any]
     if isinstance(features, FeatureStore):
         named = {default: features}
     elif isinstance(features, Mapping):
         named = dict(features)
-    else:
-        named = {store.name: store for store in features}
+    elif isinstance(features, (list, tuple)):
+        named = {getattr(store, "name", f"[{i}]"): store for i, store in enumerate(features)}
         if len(named) != len(features):
             raise ValueError("two features have the same name: pass a dict that names them")
-    reserved = {"y", "edge_index", "n_id", "e_id", "input_id", "batch", "batch_size", "seed_time"}
+    else:
+        named = {default: features}
     for name, store in named.items():
         if not isinstance(store, FeatureStore):
-            raise TypeError(f"feature {name!r} must be a FeatureStore, got {type(store).__name__}")
-        if name in reserved or not name.isidentifier():
+            raise TypeError(
+                f"feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features makes a .gd "
+                "file of rows, gz.FeatureStore(path) opens it"
+            )
+        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or hasattr(Batch, name):
             raise ValueError(f"feature name {name!r} is taken or no attribute name: pass a dict with other names")
     return {name: (store, by_edge, _converted(store, dtype)) for name, store in named.items()}
 
@@ -363,7 +301,12 @@ def _as_labels(labels: Any, num_nodes: int) -> torch.Tensor | None:
 
     if isinstance(labels, FeatureStore):
         labels = labels.get_tensor()
-    tensor = labels if isinstance(labels, torch.Tensor) else torch.from_numpy(np.asarray(labels))
+    if not isinstance(labels, torch.Tensor):
+        labels = np.asarray(labels)
+        if labels.dtype.kind not in "iufb":
+            raise TypeError(f"labels must be numbers, one for each node, got dtype {labels.dtype}")
+        labels = torch.from_numpy(labels if labels.flags.writeable else labels.copy())  # torch has no read-only memory
+    tensor: torch.Tensor = labels
     if tensor.shape[:1] != (num_nodes,):
         raise ValueError(f"labels has shape {tuple(tensor.shape)}, expected an entry for each of {num_nodes} nodes")
     return tensor
@@ -374,59 +317,3 @@ def _as_tensor(array: Any, dtype: str) -> torch.Tensor:
 
     tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
-
-
-def _is_cuda(device: Any) -> bool:
-    if device is None:
-        return False
-    import torch
-
-    return torch.device(device).type == "cuda"
-
-
-def _pinned_allocator() -> Callable[[int], torch.Tensor]:
-    """Page-locked memory from torch, whose allocator reuses it once the copies that read it are done."""
-    import torch
-
-    return lambda size: torch.empty(max(size, 1), dtype=torch.uint8, pin_memory=True)
-
-
-def _to_device(batches: Iterator[Batch], device: Any) -> Iterator[Batch]:
-    """Copy each batch on a side stream while the one before it is in use."""
-    import torch
-
-    target = torch.device(device)
-    if target.type != "cuda":
-        for batch in batches:
-            yield batch.to(target)
-        return
-    side = torch.cuda.Stream(target)  # type: ignore[no-untyped-call]
-    waiting: tuple[Batch, torch.cuda.Event] | None = None  # on its way, and when it will be there
-    for host in batches:
-        pinned = Batch(**{k: _pinned(v) for k, v in host})
-        with torch.cuda.stream(side):
-            moved = pinned.to(target, non_blocking=True)
-            done = side.record_event()
-        del host, pinned  # torch keeps page-locked memory until the copies that read it are done
-        if waiting is not None:
-            yield _arrived(*waiting, target)
-        waiting = (moved, done)
-    if waiting is not None:
-        yield _arrived(*waiting, target)
-
-
-def _pinned(value: Any) -> Any:
-    import torch
-
-    return value if not isinstance(value, torch.Tensor) or value.is_pinned() else value.pin_memory()
-
-
-def _arrived(batch: Batch, done: Any, device: Any) -> Batch:
-    import torch
-
-    current = torch.cuda.current_stream(device)
-    current.wait_event(done)
-    for _, value in batch:
-        if isinstance(value, torch.Tensor):
-            value.record_stream(current)  # the allocator must not reuse it while this stream reads it
-    return batch

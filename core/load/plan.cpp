@@ -22,30 +22,6 @@ constexpr uint64_t kAnnouncedBytes = 32;              // what an announced row t
 constexpr double kPinnedShare = 0.5;                  // of a cache: hot rows; the rest follows the epoch
 constexpr double kMargin = 1.15;                      // batches vary in size
 
-void check_arguments(const LoadPlan& plan) {
-  const LoadOptions& options = plan.options;
-  check_options(*plan.topology, options.sample, !plan.times.empty());
-  if (options.batch_size == 0) fail<ArgumentError>("batch_size is 0, expected at least 1");
-  if (options.prefetch < 1) fail<ArgumentError>("prefetch is ", options.prefetch, ", expected at least 1");
-  if (!plan.times.empty() && plan.times.size() != plan.seeds.size()) {
-    fail<ArgumentError>("time has ", plan.times.size(), " entries, seeds has ", plan.seeds.size());
-  }
-  const uint64_t nodes = plan.topology->num_nodes();
-  for (size_t i = 0; i < plan.seeds.size(); ++i) {
-    if (plan.seeds[i] < 0 || static_cast<uint64_t>(plan.seeds[i]) >= nodes) {
-      fail<IndexError>("seeds[", i, "] = ", plan.seeds[i], " is out of range for ", plan.topology->file().path(),
-                       " with ", nodes, " nodes");
-    }
-  }
-  for (const Part& part : plan.parts) {
-    const Matrix& matrix = part.file->matrix(part.matrix);
-    if (!part.by_edge && matrix.rows < nodes) {
-      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", matrix.rows, " rows, the graph has ",
-                          nodes, " nodes");
-    }
-  }
-}
-
 // How many edges an epoch is likely to read.
 uint64_t expected_edges(const LoadPlan& plan) {
   const uint64_t nodes = std::max<uint64_t>(plan.topology->num_nodes(), 1);
@@ -67,6 +43,7 @@ GatherOptions gather_options(const Part& part) {
 // What the first batches of epoch 0 are like.
 struct Probe {
   uint64_t subgraph_bytes = 0, batch_bytes = 0;  // the largest
+  uint64_t scratch_bytes = 0;                    // the most that sampling one took beside it
   std::vector<std::vector<int64_t>> ids;         // one list a part: all ids that were needed
   std::vector<uint64_t> part_bytes;              // one a part: bytes gathered
 };
@@ -84,6 +61,7 @@ Probe probe_batches(const LoadPlan& plan, bool keep_ids, Progress* progress) {
     const auto graph = sample_batch(plan, 0, number, batch_input(order, options.batch_size, number));
     uint64_t bytes = subgraph_bytes(graph);
     probe.subgraph_bytes = std::max(probe.subgraph_bytes, bytes);
+    probe.scratch_bytes = std::max(probe.scratch_bytes, graph.scratch_bytes);
     for (size_t i = 0; i < plan.parts.size(); ++i) {
       const Part& part = plan.parts[i];
       const auto ids = ids_of(part, graph);
@@ -128,19 +106,23 @@ std::vector<int64_t> hottest(std::vector<int64_t> ids) {
   return hot;
 }
 
-std::string megabytes(uint64_t bytes) { return text((bytes + 999'999) / 1'000'000, "MB"); }
+// Rounded up, so that what an error asks for will do.
+std::string amount(uint64_t bytes) {
+  if (bytes < 10'000'000) return text((bytes + 999) / 1000, "KB");
+  return text((bytes + 999'999) / 1'000'000, "MB");
+}
 
 // Batches first, as many as `prefetch` asks for but at most half of the budget; then look-ahead; caches get the rest.
 uint64_t divide_budget(LoadPlan& plan, const Probe& probe, bool want_cache) {
   const uint64_t memory = plan.options.memory;
-  const uint64_t fixed = static_cast<uint64_t>(plan.threads) * kThreadBytes +
-                         bytes_held(Purpose::kTables) * static_cast<uint64_t>(plan.threads);
+  const uint64_t fixed = static_cast<uint64_t>(plan.threads) * (kThreadBytes + probe.scratch_bytes);
   plan.batch_bytes = std::max<uint64_t>(static_cast<uint64_t>(static_cast<double>(probe.batch_bytes) * kMargin), 1);
   const uint64_t least = fixed + 3 * plan.batch_bytes;  // one in training, the one before it, one in the making
   if (memory < least) {
     throw BudgetError(
-        text("memory is ", megabytes(memory), ", one batch takes ", megabytes(plan.batch_bytes),
-             " and three must fit: raise memory to ", megabytes(least), " or lower batch_size or fanouts"),
+        text("memory is ", amount(memory), ", ", plan.threads, " threads take ", amount(fixed), " and one batch takes ",
+             amount(plan.batch_bytes), ", of which three must fit: raise memory to ", amount(least),
+             " or lower num_threads, batch_size or fanouts"),
         least);
   }
   const uint64_t spare = memory - least;
@@ -179,6 +161,36 @@ void make_caches(LoadPlan& plan, Probe& probe, uint64_t room, Progress* progress
 
 }  // namespace
 
+void check_load(const Topology& topology, const std::vector<Part>& parts, std::span<const int64_t> seeds, size_t times,
+                const LoadOptions& options) {
+  check_options(topology, options.sample, times > 0);
+  resolve_threads(options.threads);
+  if (options.batch_size == 0) fail<ArgumentError>("batch_size is 0, expected at least 1");
+  if (options.prefetch < 1) fail<ArgumentError>("prefetch is ", options.prefetch, ", expected at least 1");
+  if (times > 0 && times != seeds.size()) {
+    fail<ArgumentError>("time has ", times, " entries, seeds has ", seeds.size());
+  }
+  const uint64_t nodes = topology.num_nodes();
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    if (seeds[i] < 0 || static_cast<uint64_t>(seeds[i]) >= nodes) {
+      fail<IndexError>("seeds[", i, "] = ", seeds[i], " is out of range for ", topology.file().path(), " with ", nodes,
+                       " nodes");
+    }
+  }
+  const bool has_edge_ids =
+      topology.visit(options.sample.direction, [](const auto& csr) { return csr.has_edge_ids(); });
+  for (const Part& part : parts) {
+    const Matrix& matrix = part.file->matrix(part.matrix);
+    // Edge ids of the user's own may leave out some, or count both ways of an edge as one: only positions tell.
+    const uint64_t edges = has_edge_ids ? 0 : topology.num_edges();
+    const uint64_t least = part.by_edge ? edges : nodes;
+    if (matrix.rows < least) {
+      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", matrix.rows, " rows, the graph has ",
+                          least, part.by_edge ? " edges" : " nodes");
+    }
+  }
+}
+
 std::span<const int64_t> ids_of(const Part& part, const SampledSubgraph& graph) {
   return part.by_edge ? graph.edge.span() : graph.node.span();
 }
@@ -211,7 +223,7 @@ std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topolo
   plan->options = options;
   plan->threads = resolve_threads(options.threads);
   plan->caches.resize(plan->parts.size());
-  check_arguments(*plan);
+  check_load(*plan->topology, plan->parts, plan->seeds, plan->times.size(), options);
   const bool want_cache = options.cache != CacheMode::kOff && options.io != Io::kMmap && !plan->parts.empty();
   const MountedFile& graph = plan->topology->file();
   const bool look_ahead = options.sample.io == TopologyIo::kAuto;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,10 @@ struct LoadPlan {
   // An epoch tells the caches which rows are to come. One at a time: those that run beside it share the rows alone.
   mutable std::atomic<bool> announcing{false};
 };
+
+// Throws what make_plan() would throw at once: ArgumentError, IndexError. `times` is how many there are.
+void check_load(const Topology& topology, const std::vector<Part>& parts, std::span<const int64_t> seeds, size_t times,
+                const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
 // epoch 0 to learn their size and their hot rows, divides the budget and pins the hot rows. Throws ArgumentError,
