@@ -1,4 +1,6 @@
 // bind_base: exceptions, threads, memory figures, progress.
+#include <new>
+
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
@@ -73,6 +75,8 @@ void translate(const std::exception_ptr& p, void*) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const Error& e) {
     raise_as("GraphZeroError", e.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "the system has not the memory that this call needs: ask for less at once");
   }
 }
 

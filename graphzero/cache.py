@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._ids import as_ids
+from ._ids import as_ids, as_threads
 from ._rows import Destination, dtype_name
 from ._sizes import format_size, parse_size
+from .graph import Graph
 
 if TYPE_CHECKING:
     from .features import FeatureStore
@@ -55,9 +56,10 @@ class RowCache:
 
         `rows` are ids, the hottest first, or a Graph.
         """
-        topology = getattr(rows, "_topology", None)
-        if topology is not None:
-            ids = _core.nodes_by_degree(topology, int(self._core.stats()["capacity"] * share))
+        if not 0 <= share <= 1:
+            raise ValueError(f"the share to pin is {share}, expected 0 to 1")
+        if isinstance(rows, Graph):
+            ids = _core.nodes_by_degree(rows._open(), int(self._core.stats()["capacity"] * share))
         else:
             ids = as_ids(rows, "pin")
         return int(self._core.pin(ids, share))
@@ -79,7 +81,7 @@ class RowCache:
         wanted = dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
         room = target.room(self._matrix, len(rows), wanted)
-        found = self._core.gather(rows, room, wanted, io, num_threads or 0, number, self._tally)
+        found = self._core.gather(rows, room, wanted, io, as_threads(num_threads), number, self._tally)
         return target.result(found, wanted or self._matrix.dtype)
 
     def announce(self, number: int, ids: Any) -> None:

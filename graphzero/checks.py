@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import _core
+from ._ids import as_threads
 
 __all__ = ["VerifyReport", "verify"]
 
@@ -38,5 +39,5 @@ def verify(
     2
     """
     path = os.path.abspath(os.fsdecode(filename))
-    done = _core.verify(path, num_threads or 0, progress)
+    done = _core.verify(path, as_threads(num_threads), progress)
     return VerifyReport(path, done["bytes"], done["arrays"], done["seconds"], done["checksummed"])

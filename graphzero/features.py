@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._ids import as_id, as_ids
+from ._ids import as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._rows import Destination, dtype_name
 from ._sizes import format_size
@@ -106,7 +106,7 @@ class FeatureStore:
         Worth it when the file fits: see `Graph.preload`. Raises BudgetError when it is larger than the memory left.
         """
         with Reporting(progress) as callback:
-            self._open().preload(num_threads or 0, callback)
+            self._open().preload(as_threads(num_threads), callback)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class FeatureStore:
         wanted = dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
         room = target.room(matrix, len(rows), wanted)
-        found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, num_threads or 0, self._tally)
+        found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)
         return target.result(found, wanted or matrix.dtype)
 
     def cached(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._ids import IdArray, as_id, as_ids
+from ._ids import IdArray, as_fanouts, as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._sizes import format_size
 from .sampling import Subgraph, resolve_seed
@@ -102,7 +102,7 @@ class Graph(WalkMethods):
         >>> gz.Graph("graph.gl").preload()  # doctest: +SKIP
         """
         with Reporting(progress) as callback:
-            self._open().preload(num_threads or 0, callback)
+            self._open().preload(as_threads(num_threads), callback)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -135,6 +135,8 @@ class Graph(WalkMethods):
 
     def csr(self, *, direction: str | None = None) -> tuple[IdArray, npt.NDArray[Any]]:
         """The whole topology as (indptr, indices), views of the file: row i is indices[indptr[i]:indptr[i + 1]]."""
+        if direction not in (None, "out", "in"):
+            raise ValueError(f"direction is {direction!r}, expected 'out' or 'in'")
         side = direction or ("out" if self.direction in ("out", "both") else "in")
         return self._open().array(f"{side}.indptr"), self._open().array(f"{side}.indices")
 
@@ -205,7 +207,7 @@ class Graph(WalkMethods):
         node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_neighbours(
             self._open(),
             ids,
-            [as_id(f, "a fanout") for f in fanouts],
+            as_fanouts(fanouts),
             replace,
             weighted,
             disjoint,
@@ -214,7 +216,7 @@ class Graph(WalkMethods):
             method,
             direction,
             resolve_seed(seed),
-            0 if num_threads is None else as_id(num_threads, "num_threads"),
+            as_threads(num_threads),
             io,
         )
         return Subgraph(node, edge_index[0], edge_index[1], edge, batch, num_nodes, num_edges, edge_index)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._ids import IdArray, as_id, as_ids
+from ._ids import IdArray, as_id, as_ids, as_threads
 from .sampling import resolve_seed
 
 __all__ = ["Pairs", "WalkMethods", "walk_pairs"]
@@ -59,7 +59,7 @@ class WalkMethods:
             weighted,
             direction,
             resolve_seed(seed),
-            _threads(num_threads),
+            as_threads(num_threads),
             False,
             target,
         )
@@ -136,13 +136,13 @@ class WalkMethods:
             self._open(),
             ids,
             length,
-            p,
-            q,
+            _number(p, "p"),
+            _number(q, "q"),
             weighted,
-            restart,
+            _number(restart, "restart"),
             direction,
             resolve_seed(seed),
-            _threads(num_threads),
+            as_threads(num_threads),
             False,
             target,
         )
@@ -184,11 +184,11 @@ class WalkMethods:
             as_id(num_samples, "num_samples"),
             None if src is None else as_ids(src, "src"),
             method == "degree",
-            exponent,
+            _number(exponent, "exponent"),
             exclude_edges,
             exclude_self,
             resolve_seed(seed),
-            _threads(num_threads),
+            as_threads(num_threads),
         )
 
 
@@ -236,7 +236,7 @@ def walk_pairs(
         shuffle,
         None if limit is None else as_id(limit, "limit"),
         resolve_seed(seed) if shuffle or limit is not None else 0,
-        _threads(num_threads),
+        as_threads(num_threads),
     )
     return Pairs(pairs[0], pairs[1])
 
@@ -255,5 +255,7 @@ def checked_out(out: Any, shape: tuple[int, int]) -> IdArray:
     return array
 
 
-def _threads(num_threads: int | None) -> int:
-    return 0 if num_threads is None else as_id(num_threads, "num_threads")
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    return float(value)

@@ -134,10 +134,13 @@ const ArrayInfo* Container::find(std::string_view name) const {
 
 uint64_t announced_header_bytes(std::span<const std::byte> first_page, const std::string& path) {
   if (first_page.size() < kPageBytes) {
-    fail<FormatError>(path, ": ", first_page.size(), " bytes, a GraphZero file has at least ", kPageBytes);
+    fail<FormatError>(path, ": ", first_page.size(), " bytes, a GraphZero file has at least ", kPageBytes,
+                      ": it was cut short, or never compiled (graphzero compile)");
   }
   if (std::memcmp(first_page.data(), kMagic.data(), kMagic.size()) != 0) {
-    fail<FormatError>(path, ": not a GraphZero file (the magic bytes at 0 are missing)");
+    fail<FormatError>(path,
+                      ": not a GraphZero file (the magic bytes at 0 are missing): edges and rows are compiled first, "
+                      "see graphzero compile");
   }
   const auto major = load<uint16_t>(first_page, kAtMajor);
   if (major != kVersionMajor) {

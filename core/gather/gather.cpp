@@ -193,8 +193,9 @@ void GatherStats::add(const GatherStats& other) {
 DType gathered_dtype(const Matrix& matrix, const GatherOptions& options) {
   const DType out = options.out_dtype.value_or(matrix.dtype);
   if (row_kernel({.from = matrix.dtype, .to = out}) == nullptr) {
-    fail<ArgumentError>("dtype is ", dtype_name(out), ", expected ", dtype_name(matrix.dtype),
-                        " as on disk, or float32");
+    const bool other = matrix.dtype != DType::kFloat32;
+    fail<ArgumentError>("dtype is ", dtype_name(out), ", expected ", dtype_name(matrix.dtype), " as on disk",
+                        other ? ", or float32" : "");
   }
   return out;
 }
@@ -209,7 +210,7 @@ void check_row_ids(const FeatureFile& file, const Matrix& matrix, std::span<cons
   for (const int64_t id : ids) any |= bad(id);  // without a branch: the compiler makes vectors of it
   if (!any) return;
   const int64_t first = *std::find_if(ids.begin(), ids.end(), bad);
-  fail<IndexError>("node id ", first, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
+  fail<IndexError>("id ", first, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
 }
 
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::byte* out,
@@ -222,7 +223,7 @@ void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMo
             const GatherOptions& options, GatherStats* stats, Progress* progress) {
   for (const RowMove& move : moves) {
     if (move.from >= matrix.rows) {
-      fail<IndexError>("node id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows,
+      fail<IndexError>("id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows,
                        " rows");
     }
   }

@@ -257,7 +257,7 @@ def test_both_directions(tmp_path):
     (IndexError, "node id 300 at position 0", [300], [2], {}),
     (ValueError, "fanouts is empty", [0], [], {}),
     (ValueError, r"fanouts\[1\] is -2", [0], [1, -2], {}),
-    (TypeError, "fanout must be an integer", [0], [1.5], {}),
+    (TypeError, r"fanouts\[0\] must be an integer", [0], [1.5], {}),
     (TypeError, "seeds must be integers", [0.5], [1], {}),
     (ValueError, "temporal is 'first'", [0], [1], {"temporal": "first"}),
     (ValueError, "method is 'best'", [0], [1], {"method": "best"}),
