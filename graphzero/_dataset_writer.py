@@ -20,7 +20,11 @@ from .graph import Graph
 
 
 class DatasetWriter:
-    """Puts files into the folder, and takes them away again when something fails before the manifest is there."""
+    """Puts files into the folder, and takes them away again when something fails before the manifest is there.
+
+    Where a dataset is replaced they are made in a folder within and moved at the end: a mistake in the last argument
+    must not cost the old one.
+    """
 
     def __init__(self, folder: str, overwrite: bool) -> None:
         """Prepare for `folder`; nothing is touched until the writer is entered."""
@@ -28,6 +32,7 @@ class DatasetWriter:
         self._overwrite = overwrite
         self._made: list[str] = []
         self._made_folder = False
+        self._stage = folder  # where files are made
 
     def __enter__(self) -> DatasetWriter:
         """Make the folder. FileExistsError when there is a dataset and `overwrite` is False."""
@@ -37,8 +42,9 @@ class DatasetWriter:
                 raise FileExistsError(
                     errno.EEXIST, "there is a dataset already (overwrite=True replaces it)", self.folder
                 )
-            os.unlink(manifest)  # first: a half-replaced dataset must not look whole
-            _manifest.sync_folder(self.folder)
+            self._stage = os.path.join(self.folder, ".replacing")
+            shutil.rmtree(self._stage, ignore_errors=True)  # of one that was killed
+            os.mkdir(self._stage)
         self._made_folder = not os.path.exists(self.folder)
         os.makedirs(self.folder, exist_ok=True)
         return self
@@ -46,6 +52,9 @@ class DatasetWriter:
     def __exit__(self, kind: object, *_: object) -> None:
         """Take the files away again when an exception is on its way."""
         if kind is None:
+            return
+        if self._stage != self.folder:
+            shutil.rmtree(self._stage, ignore_errors=True)
             return
         for path in self._made:
             with contextlib.suppress(OSError):
@@ -55,9 +64,26 @@ class DatasetWriter:
                 with contextlib.suppress(OSError):
                     os.rmdir(path)
 
+    def publish(self, manifest: _manifest.Manifest) -> None:
+        """Put the files in their places and write the manifest, which makes the folder a dataset."""
+        if self._stage != self.folder:
+            os.unlink(os.path.join(self.folder, _manifest.MANIFEST))  # a half-replaced dataset must not look whole
+            _manifest.sync_folder(self.folder)
+            for path in self._made:
+                place = os.path.join(self.folder, os.path.relpath(path, self._stage))
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                os.replace(path, place)
+                _manifest.sync_folder(os.path.dirname(place))
+            shutil.rmtree(self._stage)
+        _manifest.write_manifest(self.folder, manifest)
+
+    def path(self, file: str) -> str:
+        """Return the full path of a file, made or about to be."""
+        return os.path.join(self._stage, *file.split("/"))
+
     def target(self, file: str) -> str:
         """Return the full path of a file that is about to be made."""
-        path = os.path.join(self.folder, *file.split("/"))
+        path = self.path(file)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self._made.append(path)
         return path
@@ -65,11 +91,14 @@ class DatasetWriter:
     def graph(self, source: Any, options: dict[str, Any]) -> int:
         """Put the topology in its place and return its number of nodes."""
         path = _compiled(source, Graph, ".gl")
+        given = [name for name in options if name not in ("memory", "num_threads", "progress")]
+        if path is not None and given:
+            raise TypeError(f"{', '.join(given)}: options of compile_graph, but the graph is compiled already")
         if path is None:
             compile_graph(source, self.target("graph.gl"), **_announced(options, "graph.gl"))
         else:
             self.link(path, "graph.gl")
-        with Graph(os.path.join(self.folder, "graph.gl")) as graph:
+        with Graph(self.path("graph.gl")) as graph:
             return graph.num_nodes
 
     def features(self, name: str, source: Any, count: int, options: dict[str, Any]) -> _manifest.ArrayRef:
@@ -85,7 +114,7 @@ class DatasetWriter:
         else:
             array = source.name if isinstance(source, FeatureStore) else FeatureStore(path).name
             self.link(path, file)
-        with FeatureStore(os.path.join(self.folder, *file.split("/")), array) as store:
+        with FeatureStore(self.path(file), array) as store:
             if rows is not None and store.num_nodes != rows:
                 raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per node of the graph")
         return _manifest.ArrayRef(file, array)
@@ -94,7 +123,11 @@ class DatasetWriter:
         """Put the labels in their place."""
         if not isinstance(source, Iterator):
             source = as_labels(source)
-            classes = classes if classes is not None else max(int(source.max(initial=-1)) + 1, 1)
+            largest = int(source.max(initial=-1))
+            if classes is not None and largest >= classes:
+                at = int(np.argmax(source))
+                raise ValueError(f"labels[{at}] is {largest}, expected less than num_classes = {classes}")
+            classes = classes if classes is not None else max(largest + 1, 1)
         if classes is None:
             raise ValueError("num_classes is None: labels that come in blocks need it")
         ref = self._array("labels.gd", "y", source, count, options)
@@ -114,14 +147,18 @@ class DatasetWriter:
             self._made.remove(target)  # it is in its place already, and not ours to take away
             return
         temporary = f"{target}.{os.getpid()}.tmp"
-        self._made.append(temporary)
         try:
-            os.link(source, temporary)
-        except OSError:
-            shutil.copyfile(source, temporary)
-            with open(temporary, "rb+") as f:
-                os.fsync(f.fileno())
-        os.replace(temporary, target)
+            try:
+                os.link(source, temporary)
+            except OSError:
+                shutil.copyfile(source, temporary)
+                with open(temporary, "rb+") as f:
+                    os.fsync(f.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
         _manifest.sync_folder(os.path.dirname(target))
 
 

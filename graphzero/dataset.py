@@ -165,7 +165,8 @@ class Dataset:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
         anything `compile_features` takes; a single one is named "x". `labels` are whole numbers, -1 (or NaN) for none.
         `splits` maps names to node ids or to boolean masks. Compiled files are linked into the folder, or copied from
-        another disk. The manifest is written last: a failure leaves no dataset.
+        another disk. The manifest is written last: a failure leaves no dataset, or the one that `overwrite=True` was to
+        replace.
 
         >>> import numpy as np, graphzero as gz
         >>> ds = gz.Dataset.create("toy", np.array([[0, 1, 2], [1, 2, 0]]), features=np.eye(3, dtype="float32"),
@@ -188,7 +189,7 @@ class Dataset:
             made = _manifest.Manifest(
                 title, {"node": node}, {"node__to__node": edge}, "node", "node__to__node", dict(about or {})
             )
-            _manifest.write_manifest(writer.folder, made)
+            writer.publish(made)
         return cls(writer.folder)
 
     # -- what it is ---------------------------------------------------------------------------------------------------

@@ -174,11 +174,21 @@ def test_a_dataset_is_not_replaced_unless_asked(folder: Path) -> None:
     assert gz.Dataset.create(folder, EDGES, overwrite=True).num_classes == 0
 
 
-def test_a_failed_replacement_leaves_no_dataset_that_looks_whole(folder: Path) -> None:
-    with pytest.raises(ValueError, match="rows"):
-        gz.Dataset.create(folder, EDGES, features=X[:3], overwrite=True)
-    with pytest.raises(gz.StorageError, match="no dataset here"):
-        gz.Dataset(folder)
+def test_a_failed_replacement_leaves_the_old_dataset(tmp_path: Path) -> None:
+    folder = tmp_path / "ds"
+    edges = np.array([[0, 1, 2], [1, 2, 0]])
+    gz.Dataset.create(folder, edges, labels=[0, 1, 1], features=np.eye(3, dtype=np.float32))
+    (folder / ".replacing").mkdir()  # as a kill leaves it
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(gz.InputError, match="y: 2 rows, expected 3"):
+        gz.Dataset.create(folder, edges[:, :2], labels=[0, 1], num_nodes=3, overwrite=True)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert not (folder / ".replacing").exists()
+    replaced = gz.Dataset.create(folder, folder / "graph.gl", labels=[2, 0, 0], overwrite=True)
+    assert replaced.graph.num_edges == 3
+    assert replaced.labels.tolist() == [2, 0, 0]
+    replaced.verify()
+    assert not (folder / ".replacing").exists()
 
 
 # -- faults that only the files can tell ------------------------------------------------------------------------------
