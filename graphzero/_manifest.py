@@ -244,8 +244,13 @@ def read_manifest(folder: str) -> Manifest:
     try:
         with open(path, "rb") as f:
             raw = f.read(MOST_BYTES + 1)
+    except NotADirectoryError as e:
+        raise StorageError(
+            e.errno, f"{folder}: is a file, expected a dataset folder (Graph and FeatureStore open files)", folder
+        ) from None
     except OSError as e:
-        why = "no dataset here" if isinstance(e, FileNotFoundError) else e.strerror
+        made = "no dataset here; Dataset.create and graphzero synth make one"
+        why = made if isinstance(e, FileNotFoundError) else e.strerror
         raise StorageError(e.errno, f"{path}: cannot open: {why}", path) from None
     reader = _Reader(path, folder)
     if len(raw) > MOST_BYTES:

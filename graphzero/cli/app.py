@@ -70,6 +70,14 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
                 raise
             typer.echo(f"graphzero: {_line(e)}", err=True)
             raise typer.Exit(_exit_code(e)) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as e:  # nobody foresaw it: torch without memory, or a fault of ours
+            if _debug.get():
+                raise
+            again = "graphzero --debug shows where, and is worth a report"
+            typer.echo(f"graphzero: {_line(e)} ({type(e).__name__}; {again})", err=True)
+            raise typer.Exit(EXIT_FAULT) from None
 
     app.command(name or command.__name__.replace("_", "-"))(guarded)
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from graphzero._limit import MemoryLimit, memory_limit
+from graphzero._manifest import MANIFEST
 from graphzero._sizes import parse_size
 from graphzero.dataset import Dataset
 from graphzero.errors import GraphZeroError
@@ -82,13 +83,15 @@ def command(
         _compare(out_of_core, in_ram, limit if group is not None else None)
         _next_steps(folder, report, clean)
     if clean:
-        shutil.rmtree(folder)
+        _remove(folder, report)
 
 
 def _dataset(folder: Path, nodes: int) -> tuple[Dataset, float]:
     """Open the data of an earlier demo of the same size, or make it; the seconds are 0 for the former."""
-    if (folder / "data").exists():
+    if (folder / "data" / MANIFEST).exists():
         dataset = Dataset(folder / "data")
+        if dataset.info["about"].get("made_by") != "graphzero synth":
+            raise GraphZeroError(f"{folder / 'data'}: a dataset that the demo did not make: give another folder")
         if dataset.num_nodes == nodes:
             return dataset, 0.0
     need = int(nodes * (_DIM * 4 + 10 * 4 + 8) * 2.2)  # the files, and room to sort the edges
@@ -113,6 +116,15 @@ def _dataset(folder: Path, nodes: int) -> tuple[Dataset, float]:
             overwrite=True,
         )
     return dataset, time.perf_counter() - begin
+
+
+def _remove(folder: Path, report: Path | None) -> None:
+    """Take away what the demo made, and the folder if nothing else is in it: it may be one that people work in."""
+    shutil.rmtree(folder / "data")
+    if report is not None:
+        report.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _drop(dataset: Dataset) -> None:
@@ -197,6 +209,8 @@ def _compare(ours: dict[str, Any], ram: dict[str, Any], limit: str | None) -> No
 
 def _next_steps(folder: Path, report: Path | None, clean: bool) -> None:
     lines = ["[bold]What next[/]"]
+    if shutil.which("graphzero") is None:  # `make demo` runs it from an environment that the shell does not know
+        lines.append(f"  . {Path(sys.executable).parent / 'activate'}  first, so that the shell finds graphzero")
     if report is not None and not clean:
         lines.append(f"  open {report}  plots of throughput, memory and where the time went")
     if not clean:

@@ -83,6 +83,8 @@ def command(
 
     if report is not None:
         require_plots()
+        if report.is_dir():
+            raise typer.BadParameter(f"{report} is a folder, expected the name of a file", param_hint="--report")
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint PATH to go on from", param_hint="--resume")
     hops = _numbers(fanouts, "--fanouts")

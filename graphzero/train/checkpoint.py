@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import FormatError
 
-__all__ = ["Checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]
 
 VERSION = 1
 _NOTE = "graphzero.json"
@@ -51,6 +51,17 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     _sync_directory(target.parent)
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raise before hours of work when no checkpoint could be saved there, or a file that is none would be lost."""
+    target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target}: is a folder, expected the name of a file to save the run in")
+    if target.exists() and target.stat().st_size > 0 and not zipfile.is_zipfile(target):
+        raise FileExistsError(
+            f"{target}: is no checkpoint and would be overwritten: give another name, or remove it first"
+        )
+
+
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint. Raises FormatError when the file is not one; nothing in it is ever executed."""
     name = os.fspath(path)
@@ -63,7 +74,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{name}: not a readable checkpoint ({error})") from error
+        raise FormatError(f"{name}: not a checkpoint that `graphzero train` wrote, or damaged") from error
     if note.get("version") != VERSION:
         raise FormatError(f"{name}: checkpoint version {note.get('version')!r}, expected {VERSION}")
     return Checkpoint(arrays, note)

@@ -197,11 +197,11 @@ def _draw_learning(axes: Any, result: TrainResult) -> None:
     loss.grid(False)
     loss.spines["right"].set_visible(True)
     loss.patch.set_alpha(0)
-    loss.plot(epochs, [e.loss for e in result.epochs], "--", color=_SERIES[2], label="loss (right)")
+    loss.plot(epochs, [e.loss for e in result.epochs], "--", color=_SERIES[2])
     loss.set_ylabel("loss")
     loss.set_ylim(bottom=0)
-    lines = axes.get_lines()[:2] + loss.get_lines()
-    axes.legend(lines, [line.get_label() for line in lines], loc="center right")
+    axes.plot([], [], "--", color=_SERIES[2], label="loss (right)")
+    _legend_above(axes, 3)
 
 
 def _draw_throughput(axes: Any, result: TrainResult) -> None:

@@ -19,9 +19,10 @@ from torch.nn import functional
 
 from .._ids import as_ids
 from .._sizes import format_size, parse_size
+from .._transfer import as_device
 from ..errors import BudgetError, GraphZeroError
 from ..loader import NeighborLoader
-from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from .checkpoint import Checkpoint, check_target, load_checkpoint, save_checkpoint
 from .models import SampledModel, make_model
 from .monitor import MemoryMonitor
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
@@ -60,7 +61,10 @@ class Trainer:
         self.options = options if options is not None else TrainOptions()
         self.observer = observer if observer is not None else Observer()
         self.checkpoint = os.fspath(checkpoint) if checkpoint is not None else None
-        self.device = _device(self.options.device)
+        if self.checkpoint is not None:
+            check_target(self.checkpoint)
+        name = self.options.device
+        self.device = as_device(name if name is not None else "cuda" if torch.cuda.is_available() else "cpu")
         if self.options.feature not in data.features:
             known = ", ".join(map(repr, data.features))
             raise KeyError(f"no feature {self.options.feature!r} in the dataset, it has {known}")
@@ -306,12 +310,6 @@ class Trainer:
             "budget": format_size(self._memory),
             "train_seeds": len(self.data.splits["train"]),
         }
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
 
 
 @contextmanager

@@ -88,6 +88,10 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, folder: Path, tmp_path: Path)
         (["--layers", "3"], "names 2 hops"),
         (["--model", "gat"], "expected one of 'sage', 'gcn'"),
         (["--memory", "1MB"], "raise memory"),
+        (["--device", "gpu"], "device is 'gpu', expected one such as 'cpu' or 'cuda'"),
+        (["--checkpoint", str(ROOT / "README.md")], "README.md: is no checkpoint and would be overwritten"),
+        (["--checkpoint", str(ROOT / "docs")], "docs: is a folder"),
+        (["--report", str(ROOT / "docs")], "docs is a folder"),
     ],
 )
 def test_mistakes_are_told_in_a_line(folder: Path, arguments: list[str], message: str) -> None:
@@ -95,6 +99,16 @@ def test_mistakes_are_told_in_a_line(folder: Path, arguments: list[str], message
     assert done.exit_code in (1, 2)
     assert message in " ".join(done.output.replace("│", " ").split())
     assert "Traceback" not in done.output
+
+
+def test_what_nobody_foresaw_is_told_in_a_line_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of\nluck")
+
+    monkeypatch.setattr("graphzero.cli.info.is_dataset", fail)
+    done = run("info", folder)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("graphzero: error: out of luck (RuntimeError; graphzero --debug shows where")
 
 
 def test_the_demo_runs_small_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +119,19 @@ def test_the_demo_runs_small_and_says_what_it_found(tmp_path: Path, monkeypatch:
     for word in ("test accuracy", "peak memory", "everything in RAM", "What next", "rm -r here"):
         assert word in done.stdout
     assert (tmp_path / "here" / "report.html").exists()
+
+
+def test_a_demo_that_cleans_up_takes_only_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "thesis.txt").write_text("years of work")
+    done = run("demo", tmp_path, "--nodes", 5_000, "--epochs", 1, "--memory", "100MB", "--clean")
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_demo_leaves_a_dataset_of_somebody_else_alone(tmp_path: Path) -> None:
+    gz.Dataset.create(tmp_path / "data", [(0, 1), (1, 0)])
+    done = run("demo", tmp_path, "--nodes", 5_000)
+    assert done.exit_code == 1
+    assert "a dataset that the demo did not make: give another folder" in done.stderr
+    assert gz.Dataset(tmp_path / "data").num_nodes == 2
