@@ -37,7 +37,8 @@ class NeighborLoader:
 
     Each batch is sampled, its rows are read from the file (or copied from RAM where they are), and it waits, finished,
     until you ask for it. All that is held for this stays within `memory`: batches, read buffers, and a cache of rows
-    that gets what is left. Worker processes are not needed.
+    that gets what is left. A topology that fits well into the memory of the machine is read into the page cache before
+    the first batch (see `Graph.preload`). Worker processes are not needed.
 
     `graph`: a `Graph`. `features`: a `FeatureStore`, several, or a dict that names them; rows arrive as `batch.x` or
     under the array's name. `edge_features`: the same, with a row for each edge id; they arrive as `batch.edge_attr` or
