@@ -74,6 +74,6 @@ def as_fanouts(fanouts: Any) -> list[int]:
 
 def _named(ids: Any) -> str:
     if isinstance(ids, (list, tuple)):
-        other = next((i for i in ids if isinstance(i, bool) or not isinstance(i, (int, np.integer))), None)
-        return f"{other!r} among them" if other is not None else f"{max(ids)}, which is past 2^63 - 1"
+        others = [i for i in ids if isinstance(i, bool) or not isinstance(i, (int, np.integer))]
+        return f"{others[0]!r} among them" if others else f"{max(ids, key=abs)}, which is past 2^63 - 1"
     return f"a {type(ids).__name__}" if ids is not None else "None"

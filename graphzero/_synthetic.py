@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._ids import IdArray
+from ._ids import IdArray, as_count
 from ._shuffle import Shuffle
 
 __all__ = ["SyntheticGraph"]
@@ -69,7 +69,7 @@ class SyntheticGraph:
             ("classes", 1, self.nodes),
             ("seed", 0, 2**64 - 1),
         ):
-            value = getattr(self, name)
+            value = as_count(getattr(self, name), name)
             if not least <= value <= most:
                 raise ValueError(f"{name} is {value}, expected {least} to {most}")
         if not self.classes <= self.num_communities <= self.nodes:

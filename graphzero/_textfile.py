@@ -15,6 +15,7 @@ from .errors import InputError
 _HEAD = 1 << 16
 _BLOCK = 1 << 22
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # the last: what ends old DOS files
 _DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -79,20 +80,25 @@ def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -
     A header is a first line none of whose fields starts like a number.
     """
     if delimiter is not None and (
-        len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n#%.-+0123456789'
+        not isinstance(delimiter, str)
+        or len(delimiter) != 1
+        or not delimiter.isascii()
+        or delimiter in '"\r\n#%.-+0123456789'
     ):
         raise ValueError(f"delimiter is {delimiter!r}, expected one character such as ',' or '\\t' (' ': any blanks)")
-    try:
-        with open_text(path) as file:
+    with open_text(path) as file:
+        try:
             head = file.read(_HEAD)
             while head and b"\n" not in head.lstrip(b"\xef\xbb\xbf") and len(head) < 1 << 26:
                 more = file.read(len(head))
                 if not more:
                     break
                 head += more
-    except (EOFError, lzma.LZMAError, _zlib_error()) as error:
-        raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in head[:1024]:
+        except (EOFError, OSError, lzma.LZMAError, _zlib_error()) as error:
+            if not is_compressed(path):
+                raise
+            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:1024].translate(None, _NO_TEXT) != head[:1024]:
         raise InputError(
             f"{path}: line 1: this is no UTF-8 or ASCII text (UTF-16 or binary?), expected lines of numbers"
         )

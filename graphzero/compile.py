@@ -10,6 +10,8 @@ from itertools import chain
 from typing import Any
 
 from . import _core
+from ._ids import as_count, as_threads
+from ._outputs import as_target
 from ._progress import Callback, Reporting
 from ._reports import GraphReport
 from ._sizes import parse_size
@@ -74,13 +76,13 @@ def compile_graph(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
-    if id_base < 0 or (num_nodes is not None and num_nodes < 0):
-        raise ValueError(f"id_base is {id_base} and num_nodes {num_nodes}, expected 0 or more")
-    path = os.path.abspath(os.fspath(out))
+    as_count(id_base, "id_base", least=0)
+    if num_nodes is not None:
+        as_count(num_nodes, "num_nodes", least=0)
+    path = as_target(out, "topology")
     folder = os.path.abspath(os.fspath(spill_dir)) if spill_dir is not None else os.path.dirname(path)
-    for where in {folder, os.path.dirname(path)}:
-        if not os.path.isdir(where):
-            raise FileNotFoundError(f"{where}: no such folder")
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{folder}: no such folder to spill to")
 
     texts = _text_paths(source)
     reader: _TextReader | _BlockReader
@@ -102,7 +104,7 @@ def compile_graph(
             self_loops=self_loops,
             id_base=id_base,
             memory=parse_size(memory),
-            threads=num_threads or 0,
+            threads=as_threads(num_threads),
             spill_folder=folder,
             progress=callback,
         )
@@ -141,6 +143,8 @@ def _text_paths(source: Any) -> list[str] | None:
         path = os.fspath(source)
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path}: no such file")
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{path}: is a folder, expected a file of edges")
         if path.endswith((".npy", ".gl")):
             return None
         return [path]
@@ -260,9 +264,11 @@ class _Columns:
 
 def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weights: Any, times: Any) -> _Columns:
     """Return which columns hold what."""
-    if columns is not None and (isinstance(columns, str) or len(columns) != 2):
+    if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 2):
         raise ValueError(f"columns is {columns!r}, expected two names or numbers: (source, target)")
     src, dst = (_column(path, dialect, c) for c in (columns if columns is not None else (0, 1)))
+    if src == dst:
+        raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
     names = [name.lower() for name in dialect.header or []]
     taken = {src, dst}
     third = min({0, 1, 2} - taken)

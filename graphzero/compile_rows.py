@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from . import _core
 from ._dtypes import FLOATS, Converter, DataType, dtype_name, from_bfloat16, int8_scale
+from ._ids import as_count, as_threads
+from ._outputs import as_target
 from ._progress import Callback, Reporting
 from ._reports import FeatureReport
 from ._rowtext import PARSED, TextRows
@@ -59,10 +61,13 @@ def compile_features(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
-    path = os.path.abspath(os.fspath(out))
-    if not os.path.isdir(os.path.dirname(path)):
-        raise FileNotFoundError(f"{os.path.dirname(path)}: no such folder")
-    budget, threads = parse_size(memory), num_threads or 0
+    as_count(id_base, "id_base", least=0)
+    if num_nodes is not None:
+        num_nodes = as_count(num_nodes, "num_nodes", least=0)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, got {type(name).__name__}")
+    path = as_target(out, "features")
+    budget, threads = parse_size(memory), as_threads(num_threads)
     _core.reset_bytes_held_peak()
     with Reporting(progress) as callback:
         if is_text(source):

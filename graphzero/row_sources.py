@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ._dtypes import dtype_name
 from .errors import InputError
+from .sources import load_npy
 
 __all__ = ["Rows", "all_rows", "is_text", "rows_of_file"]
 
@@ -45,6 +46,8 @@ def is_text(source: Any) -> bool:
     path = os.fspath(source)
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path}: no such file")
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path}: is a folder, expected a file of rows")
     return not path.endswith((".npy", ".gd"))
 
 
@@ -74,8 +77,8 @@ def _rows_of(source: Any, name: str) -> list[Rows]:
         source = source.numpy()
     if isinstance(source, (list, tuple)) and not any(isinstance(s, np.ndarray) or hasattr(s, "detach") for s in source):
         source = np.asarray(source)
-    if isinstance(source, np.ndarray):
-        return [_rows_of_array(source, name)]
+    if isinstance(source, np.ndarray) or hasattr(source, "__array__"):  # the latter: a DataFrame and its like
+        return [_rows_of_array(np.asarray(source), name)]
     if isinstance(source, Iterable):
         return [_rows_of_iterator(source, name)]
     raise TypeError(
@@ -97,10 +100,7 @@ def _rows_of_array(array: npt.NDArray[Any], name: str, dtype: str | None = None)
 
 
 def _rows_of_npy(path: str, name: str) -> Rows:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise InputError(f"{path}: no .npy file of numbers ({error})") from error
+    array = load_npy(path)
     rows = _rows_of_array(array, name)
     if isinstance(array, np.memmap) and array.flags.c_contiguous and array.dtype.isnative:
         rows.raw = (path, int(array.offset))

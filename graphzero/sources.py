@@ -61,6 +61,15 @@ def to_numpy(values: Any) -> npt.NDArray[Any]:
     return np.asarray(values)
 
 
+def load_npy(path: str) -> npt.NDArray[Any]:
+    """Map a `.npy` file of numbers; what Python objects one may hold are never unpickled."""
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InputError(f"{path}: no .npy file of numbers ({error})") from error
+    return array
+
+
 def as_id_column(values: Any, what: str) -> npt.NDArray[Any]:
     """Return ids as a one-dimensional array of a dtype the core reads; floats and booleans are refused."""
     ids = to_numpy(values)
@@ -70,6 +79,8 @@ def as_id_column(values: Any, what: str) -> npt.NDArray[Any]:
         raise TypeError(f"{what} must be integers, got dtype {ids.dtype}")
     if ids.ndim != 1:
         raise ValueError(f"{what} must have one dimension, got shape {ids.shape}")
+    if ids.dtype == np.uint64 and ids.size and int(ids.max()) >= 2**62:
+        raise InputError(f"{what} holds {int(ids.max())}, expected node ids below 2^62: map the ids to 0, 1, 2, ...")
     if ids.dtype not in _NATIVE_IDS or ids.strides[0] % ids.itemsize or not ids.flags.aligned:
         ids = ids.astype(np.uint64 if ids.dtype.kind == "u" else np.int64)
     return ids
@@ -80,14 +91,19 @@ def as_weights(values: Any) -> npt.NDArray[np.float32]:
     weights = to_numpy(values)
     if weights.dtype.kind not in "fiub" or weights.ndim != 1:
         raise TypeError(f"weights must be a vector of numbers, got dtype {weights.dtype}, shape {weights.shape}")
-    return np.ascontiguousarray(weights, dtype=np.float32)
+    with np.errstate(over="ignore"):  # the core refuses what is not finite, and says where it stands
+        return np.ascontiguousarray(weights, dtype=np.float32)
 
 
 def as_times(values: Any) -> npt.NDArray[np.int64]:
     """Return times as contiguous int64; datetime64 as its own ticks."""
     times = to_numpy(values)
     if times.dtype.kind in "mM":
+        if np.isnat(times).any():
+            raise InputError(f"times[{int(np.argmax(np.isnat(times)))}] is NaT, expected a time for every edge")
         times = times.astype(np.int64)
+    if times.dtype == np.uint64 and times.size and int(times.max()) >= 2**63:
+        raise InputError(f"times hold {int(times.max())}, expected less than 2^63")
     if times.dtype.kind not in "iu" or times.ndim != 1:
         raise TypeError(f"times must be a vector of integers, got dtype {times.dtype}, shape {times.shape}")
     return np.ascontiguousarray(times, dtype=np.int64)
@@ -108,6 +124,18 @@ def as_block(block: Any) -> Block:
 
 def _is_matrix(block: Any) -> bool:
     return isinstance(block, list) and all(isinstance(row, (list, tuple)) and len(row) == 2 for row in block)
+
+
+def _is_flat(row: Any) -> bool:
+    return all(isinstance(value, (int, float, np.number)) for value in row)
+
+
+def _as_matrix(rows: list[Any]) -> npt.NDArray[Any]:
+    if len({len(row) for row in rows}) > 1:
+        raise InputError("edges: rows of different lengths, expected pairs (source, target)")
+    if len(rows[0]) == 3 and len(rows) != 2:
+        raise TypeError("edges: a list of three numbers each, expected pairs: give weights apart, (src, dst, weights)")
+    return np.asarray(rows)
 
 
 def _columns(array: npt.NDArray[Any], what: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -230,11 +258,7 @@ def as_source(source: Any, weights: Any = None, times: Any = None) -> EdgeSource
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if path.endswith(".npy"):
-            try:
-                array = np.load(path, mmap_mode="r", allow_pickle=False)
-            except ValueError as error:
-                raise InputError(f"{path}: no .npy file of numbers ({error})") from error
-            return ArraySource.of(array, extra_w, extra_t, path)
+            return ArraySource.of(load_npy(path), extra_w, extra_t, path)
         return GraphFileSource(path)
     if isinstance(source, EdgeSource):
         return source
@@ -253,6 +277,12 @@ def as_source(source: Any, weights: Any = None, times: Any = None) -> EdgeSource
     if isinstance(source, list) and (not source or _is_matrix(source)):
         src, dst = ([pair[i] for pair in source] for i in (0, 1))
         return ArraySource(as_id_column(src, "src"), as_id_column(dst, "dst"), extra_w, extra_t)
+    if isinstance(source, list) and all(isinstance(row, (list, tuple)) and _is_flat(row) for row in source):
+        return ArraySource.of(_as_matrix(source), extra_w, extra_t)
+    if hasattr(source, "iloc"):
+        raise TypeError("cannot read edges from a DataFrame: pass its columns, (df['src'], df['dst'])")
+    if hasattr(source, "tocoo"):
+        raise TypeError("cannot read edges from a sparse matrix: pass (m.row, m.col, m.data) of m.tocoo()")
     if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
         return BlockSource(source)
     raise TypeError(

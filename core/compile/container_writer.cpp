@@ -55,8 +55,12 @@ void ContainerWriter::check_room(uint64_t bytes) const {
   const std::string folder = folder_of(target_);
   const uint64_t room = free_bytes(folder);
   if (bytes > room) {
-    throw StorageError(text(target_, ": the file needs ", container_.file_bytes, " bytes (", container_.num_nodes,
-                            " nodes, ", container_.num_edges, " edges), ", folder, " has ", room, " free"),
+    const uint64_t nodes = container_.num_nodes, edges = container_.num_edges;
+    const bool topology = container_.kind == Kind::kTopology;
+    const bool sparse = topology && nodes / 16 > edges;  // a row for each id up to the largest
+    throw StorageError(text(target_, ": the file needs ", container_.file_bytes, " bytes (", nodes, " nodes",
+                            topology ? text(", ", edges, " edges") : "", "), ", folder, " has ", room, " free",
+                            sparse ? ": most ids have no edge, map them to 0, 1, 2, ..." : ""),
                        ENOSPC, target_);
   }
 }

@@ -236,13 +236,14 @@ void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) const {
   for (size_t i = 0; i < writer.count; ++i) {
     if (writer.src[i] < limit && writer.dst[i] < limit) continue;
     const bool src = writer.src[i] >= limit;
-    const uint64_t found = (src ? writer.src[i] : writer.dst[i]) + options_.id_base;
-    const auto negative = static_cast<int64_t>(found);  // ids past 2^63 were refused when they came
-    fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", negative, ", expected a node id from ",
+    const auto found = static_cast<int64_t>((src ? writer.src[i] : writer.dst[i]) + options_.id_base);
+    const uint64_t last = limit + options_.id_base - 1;
+    fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected a node id from ",
                      options_.id_base,
-                     options_.num_nodes ? text(" to ", limit + options_.id_base - 1, " (num_nodes = ", limit, ")")
-                     : negative < 0     ? " on"
-                                        : text(" to ", limit + options_.id_base - 1, ": map the ids to 0, 1, 2, ..."));
+                     options_.num_nodes ? text(" to ", last, " (num_nodes = ", limit, ")")
+                     : found < static_cast<int64_t>(options_.id_base)
+                         ? " on"
+                         : text(" to ", last, ": map the ids to 0, 1, 2, ..."));
   }
   for (size_t i = 0; shape_.weights && i < writer.count; ++i) {
     if (writer.weights[i] >= 0 && std::isfinite(writer.weights[i])) continue;
