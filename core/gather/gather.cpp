@@ -223,8 +223,7 @@ void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMo
             const GatherOptions& options, GatherStats* stats, Progress* progress) {
   for (const RowMove& move : moves) {
     if (move.from >= matrix.rows) {
-      fail<IndexError>("id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows,
-                       " rows");
+      fail<IndexError>("id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
     }
   }
   run(file, matrix, {}, moves, out, options, stats, progress);

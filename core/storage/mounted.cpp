@@ -17,7 +17,8 @@ namespace {
 
 Container read_container(const File& file) {
   const std::string& path = file.path();
-  if (!file.is_regular()) fail<FormatError>(path, ": not a regular file, expected a .gl or .gd file (a dataset folder opens with Dataset)");
+  if (!file.is_regular())
+    fail<FormatError>(path, ": not a regular file, expected a .gl or .gd file (a dataset folder opens with Dataset)");
   const uint64_t size = file.size();
   std::vector<std::byte> header(std::min<uint64_t>(size, kPageBytes));
   file.read_at(header, 0);

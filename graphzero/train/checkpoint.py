@@ -74,7 +74,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{name}: not a checkpoint that `graphzero train` wrote, or damaged") from error
+        raise FormatError(f"{name}: not a readable checkpoint: damaged, or not written by `graphzero train`") from error
     if note.get("version") != VERSION:
         raise FormatError(f"{name}: checkpoint version {note.get('version')!r}, expected {VERSION}")
     return Checkpoint(arrays, note)
