@@ -129,7 +129,6 @@ class Epoch {
   ~Epoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
-      nb::set_leak_warnings(false);  // it is left, and with it what it holds, on purpose
       return;
     }
     nb::gil_scoped_release release;  // a thread that waits for the GIL could not be joined
