@@ -9,26 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-
-
-def dtype_name(dtype: Any) -> str | None:
-    """Return a dtype as people write it (text, NumPy, torch) by its name; None stays None.
-
-    >>> dtype_name(np.float32), dtype_name("bfloat16"), dtype_name(None)
-    ('float32', 'bfloat16', None)
-    """
-    if dtype is None:
-        return None
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        return "bfloat16"
-    if type(dtype).__module__.split(".")[0] == "torch":
-        return str(dtype).removeprefix("torch.")
-    return str(np.dtype(dtype).name)
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of that name; bfloat16, which NumPy lacks, is uint16."""
-    return np.dtype(np.uint16 if name == "bfloat16" else name)
+from ._dtypes import numpy_dtype
 
 
 def is_torch(value: Any) -> bool:

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._dtypes import dtype_name
 from ._ids import as_ids, as_threads
-from ._rows import Destination, dtype_name
+from ._rows import Destination
 from ._sizes import format_size, parse_size
 from .graph import Graph
 
@@ -78,7 +79,7 @@ class RowCache:
     ) -> Any:
         """The rows of `ids`, as `FeatureStore.gather` gives them; `number` is that of an announced batch."""
         rows = as_ids(ids)
-        wanted = dtype_name(dtype)
+        wanted = None if dtype is None else dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
         room = target.room(self._matrix, len(rows), wanted)
         found = self._core.gather(rows, room, wanted, io, as_threads(num_threads), number, self._tally)

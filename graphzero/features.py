@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._dtypes import dtype_name
 from ._ids import as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
-from ._rows import Destination, dtype_name
+from ._rows import Destination
 from ._sizes import format_size
 from .cache import RowCache
 
@@ -152,7 +153,7 @@ class FeatureStore:
         """
         matrix = self._matrix(name)
         rows = as_ids(ids)
-        wanted = dtype_name(dtype)
+        wanted = None if dtype is None else dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
         room = target.room(matrix, len(rows), wanted)
         found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ._outputs import as_target
 from ._sizes import format_size, parse_size
+from ._transfer import as_device
 from .compile_rows import compile_features
 from .errors import BudgetError
 from .features import FeatureStore
@@ -94,6 +96,9 @@ def inference(
 
     import torch
 
+    for what, value, kind in (("graph", graph, Graph), ("features", features, FeatureStore)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{what} must be a {kind.__name__}, got {type(value).__name__}")
     layers = model.num_layers if num_layers is None else num_layers
     if not 1 <= layers <= model.num_layers:
         raise ValueError(f"num_layers is {num_layers}, expected 1 to {model.num_layers}, the layers of the model")
@@ -104,7 +109,8 @@ def inference(
             f"{features.path} has {features.num_nodes} rows, expected {graph.num_nodes}, "
             f"one for each node of {graph.path}"
         )
-    target = Path(os.path.abspath(os.fspath(out)))
+    target = Path(as_target(out, "features"))  # before the layers, which may take hours
+    device = None if device is None else as_device(device)
     budget = parse_size(memory)
     begin = time.perf_counter()
     rows_read = 0

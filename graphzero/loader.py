@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
+from ._dtypes import dtype_name
 from ._ids import as_count, as_fanouts, as_ids, as_threads
 from ._sizes import format_size, parse_size
 from ._transfer import as_device, pinned_allocator, to_device
@@ -103,7 +104,7 @@ class NeighborLoader:
         self._memory = parse_size(memory)
         self._device = None if device is None else as_device(device)
         self._transform = transform
-        name = _dtype_name(dtype)
+        name = _wanted_dtype(dtype)
         self._parts = _named(features, "x", name) | _named(edge_features, "edge_attr", name, by_edge=True)
         self._fanouts = as_fanouts(fanouts)
         self._options = _core.LoadOptions(
@@ -275,13 +276,12 @@ def _converted(store: FeatureStore, dtype: str | None) -> str | None:
     return dtype
 
 
-def _dtype_name(dtype: Any) -> str | None:
+def _wanted_dtype(dtype: Any) -> str | None:
     if dtype is None:
         return None
-    name = str(dtype).removeprefix("torch.") if not isinstance(dtype, (type, np.dtype)) else np.dtype(dtype).name
-    if name != "float32":
-        raise ValueError(f"dtype is {name!r}, expected 'float32' or None (as on disk)")
-    return name
+    if dtype_name(dtype) != "float32":
+        raise ValueError(f"dtype is {dtype_name(dtype)!r}, expected 'float32' or None (as on disk)")
+    return "float32"
 
 
 def _resolve_seeds(seeds: Any, num_nodes: int) -> Any:

@@ -202,3 +202,23 @@ def test_labels_past_the_classes_and_options_that_would_be_ignored(here):
     with pytest.raises(TypeError, match="directed: options of compile_graph, but the graph is compiled already"):
         gz.Dataset.create("ds", "g.gl", directed=False)
     assert not (here / "ds").exists()
+
+
+def test_inference_is_refused_before_the_layers(graph, store, here):
+    pytest.importorskip("torch")
+
+    class Model:
+        num_layers, aggregation = 2, "mean"
+
+        def combine(self, *_):
+            raise AssertionError("work was done")
+
+    for arguments, error, match in (
+        ((store, graph, "out.gd"), TypeError, "graph must be a Graph, got FeatureStore"),
+        ((graph, store, "edges.csv"), FileExistsError, "is no GraphZero file and would be overwritten"),
+        ((graph, store, "none/out.gd"), FileNotFoundError, "no such folder"),
+    ):
+        with pytest.raises(error, match=match):
+            gz.inference(Model(), *arguments)
+    with pytest.raises(ValueError, match="device is 'gpu'"):
+        gz.inference(Model(), graph, store, "out.gd", device="gpu")
