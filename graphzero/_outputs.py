@@ -24,6 +24,8 @@ def as_target(out: str | os.PathLike[str], kind: str) -> str:
         raise PermissionError(f"{folder}: files cannot be made in this folder")
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path}: is a folder, expected the name of a file to make")
+    if os.path.exists(path) and not os.path.isfile(path):  # a device, say, which a rename would replace
+        raise FileExistsError(f"{path}: is no regular file, expected the name of a file to make")
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         return path
     try:

@@ -186,6 +186,11 @@ def test_somebodys_data_is_not_overwritten(here, kind):
         assert (here / name).read_bytes() == before
     with pytest.raises(IsADirectoryError, match="is a folder, expected the name of a file"):
         compile_it(source, "folder")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo("pipe")
+        with pytest.raises(FileExistsError, match="is no regular file"):
+            compile_it(source, "pipe")
+        os.unlink("pipe")
 
 
 def test_an_older_or_a_broken_file_of_the_same_kind_is_replaced(here):
