@@ -164,18 +164,6 @@ size_t File::read_some_at(std::span<std::byte> buffer, uint64_t offset) const {
   fail_windows(path_, text("cannot read at byte ", offset), code);
 }
 
-void File::read_at(std::span<std::byte> buffer, uint64_t offset) const {
-  while (!buffer.empty()) {
-    const size_t got = read_some_at(buffer, offset);
-    if (got == 0) {
-      throw StorageError(text(path_, ": the file ends at byte ", offset, ", ", buffer.size(), " bytes before expected"),
-                         EIO, path_);
-    }
-    buffer = buffer.subspan(got);
-    offset += got;
-  }
-}
-
 void File::write_at(std::span<const std::byte> buffer, uint64_t offset) {
   while (!buffer.empty()) {
     OVERLAPPED at = at_byte(offset);
