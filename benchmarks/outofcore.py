@@ -160,7 +160,7 @@ def limited(name: str, args: Options) -> dict[str, Any]:
 
 
 def make(args: Options) -> None:
-    if args.folder.exists():
+    if (args.folder / "dataset.json").exists():
         return
     splits = {"train": args.train_share, "valid": 0.001, "test": 0.001}
     gz.synthesize(args.folder, nodes=args.nodes, edges=args.edges, dim=args.dim, memory="2GB", splits=splits)
@@ -201,8 +201,8 @@ def main() -> None:
             ("reads alone", f"{steady['reads'] * 1e3:,.0f}", f"of {runs['reads']['batches']} batches"),
             ("compute alone", f"{steady['compute'] * 1e3:,.0f}", ""),
             ("plain mmap", f"{steady['plain'] * 1e3:,.0f}", f"of {runs['plain']['batches']} batches"),
-            ("training / max(reads, compute)", f"{steady['training'] / bound:.2f}", "at most 1.25 wanted"),
-            ("plain mmap / training", f"{steady['plain'] / steady['training']:.1f}", "at least 10 wanted"),
+            ("training / max(reads, compute)", f"{steady['training'] / bound:.2f}", "1 is perfect overlap"),
+            ("plain mmap / training", f"{steady['plain'] / steady['training']:.1f}", ""),
             ("peak anonymous memory", format_size(runs["training"]["peak_anonymous"]), f"memory={args.memory}"),
             ("bytes read, training", format_size(runs["training"]["stats"]["bytes_read"]), ""),
         ],
