@@ -80,7 +80,8 @@ def as_id_column(values: Any, what: str) -> npt.NDArray[Any]:
     if ids.ndim != 1:
         raise ValueError(f"{what} must have one dimension, got shape {ids.shape}")
     if ids.dtype == np.uint64 and ids.size and int(ids.max()) >= 2**62:
-        raise InputError(f"{what} holds {int(ids.max())}, expected node ids below 2^62: map the ids to 0, 1, 2, ...")
+        first = int(np.argmax(ids >= 2**62))
+        raise InputError(f"{what}[{first}] is {ids[first]}, expected node ids below 2^62: map the ids to 0, 1, 2, ...")
     if ids.dtype not in _NATIVE_IDS or ids.strides[0] % ids.itemsize or not ids.flags.aligned:
         ids = ids.astype(np.uint64 if ids.dtype.kind == "u" else np.int64)
     return ids

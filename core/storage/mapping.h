@@ -21,7 +21,7 @@ class Mapping {
     kReadOnly,     // shared with the page cache; a write is a fault
     kCopyOnWrite,  // a stray write goes to a private page: it hurts neither the file nor anyone else
   };
-  enum class Advice { kNormal, kRandom, kSequential, kWillNeed, kDontNeed, kHuge };  // kHuge: in huge pages
+  enum class Advice { kNormal, kRandom, kSequential, kWillNeed, kDontNeed };
 
   // Maps the first `bytes` bytes of `file`, which may be closed afterwards. 0 bytes is an empty mapping.
   static std::shared_ptr<Mapping> map(const File& file, uint64_t bytes, Access access);
@@ -36,6 +36,8 @@ class Mapping {
   void check() const;  // throws StorageError when damaged
   void advise(size_t offset, size_t bytes, Advice advice) const noexcept;
 
+  // Asks that a fault in these pages reads a whole huge page of 2 MiB. False where the system does not do that.
+  bool prefer_huge_pages(size_t offset, size_t bytes) const noexcept;
   // Faults these pages in, in parallel with nothing and without a signal: returns false where a page cannot be read or
   // the kernel lacks the call.
   bool populate(size_t offset, size_t bytes) const noexcept;

@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <mutex>
 
 #include "base/checked.h"
@@ -31,6 +33,15 @@ std::atomic<uintptr_t> g_foreign{0};  // the last address that was not ours, and
 std::atomic<int> g_foreign_repeats{0};
 
 // 4 KiB on x86-64, 16 KiB on Apple silicon, up to 64 KiB on other ARM machines. Read before the handler can run.
+#ifdef __linux__
+bool kernel_from(int major, int minor) {
+  utsname name;
+  int m = 0, n = 0;
+  if (uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &m, &n) != 2) return false;
+  return m > major || (m == major && n >= minor);
+}
+#endif
+
 uintptr_t system_page() {
   static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   return bytes;
@@ -173,11 +184,21 @@ void Mapping::advise(size_t offset, size_t bytes, Advice advice) const noexcept 
   if (advice == Advice::kSequential) how = MADV_SEQUENTIAL;
   if (advice == Advice::kWillNeed) how = MADV_WILLNEED;
   if (advice == Advice::kDontNeed) how = MADV_DONTNEED;
-#ifdef MADV_HUGEPAGE
-  if (advice == Advice::kHuge) how = MADV_HUGEPAGE;
-#endif
   const Pages pages = whole_pages(offset, bytes, size_);
   madvise(data_ + pages.start, pages.bytes, how);
+}
+
+bool Mapping::prefer_huge_pages(size_t offset, size_t bytes) const noexcept {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  // Before Linux 5.18 the call succeeds and files are read by the page; with larger pages a huge one is far larger too.
+  static const bool known = kernel_from(5, 18) && system_page() == 4096;
+  if (!known || offset >= size_ || bytes == 0) return false;
+  const Pages pages = whole_pages(offset, bytes, size_);
+  return madvise(data_ + pages.start, pages.bytes, MADV_HUGEPAGE) == 0;
+#else
+  (void)offset, (void)bytes;
+  return false;
+#endif
 }
 
 bool Mapping::populate(size_t offset, size_t bytes) const noexcept {

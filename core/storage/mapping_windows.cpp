@@ -63,6 +63,7 @@ void Mapping::advise(size_t offset, size_t bytes, Advice advice) const noexcept 
   PrefetchVirtualMemory(GetCurrentProcess(), 1, &range, 0);
 }
 
+bool Mapping::prefer_huge_pages(size_t, size_t) const noexcept { return false; }         // not for files
 bool Mapping::populate(size_t, size_t) const noexcept { return false; }                  // no such call
 bool Mapping::resident(size_t, size_t, unsigned char*) const noexcept { return false; }  // the system does not tell
 

@@ -21,9 +21,9 @@ void load_range(const MountedFile& file, uint64_t begin, uint64_t end, int threa
   begin &= ~(kHugePage - 1);
   end = std::min(end, file.container().file_bytes);
   const auto bytes = static_cast<size_t>(end - begin);
-  // No readahead: what is wanted is known, and more than that may be megabytes.
-  mapping.advise(static_cast<size_t>(begin), bytes, Mapping::Advice::kRandom);
-  mapping.advise(static_cast<size_t>(begin), bytes, Mapping::Advice::kHuge);
+  // With huge pages no readahead: what is wanted is known, and more than that may be megabytes. Without, only that.
+  const bool huge = mapping.prefer_huge_pages(static_cast<size_t>(begin), bytes);
+  mapping.advise(static_cast<size_t>(begin), bytes, huge ? Mapping::Advice::kRandom : Mapping::Advice::kNormal);
   parallel_for(bytes, kHugePage, threads, [&](size_t from, size_t to, int worker) {
     if (!mapping.populate(static_cast<size_t>(begin) + from, to - from)) {
       // An old kernel, or a page that cannot be read: then this tells which.
