@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -27,6 +28,24 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
+constexpr auto kLookOut = std::chrono::microseconds(200);  // how long a thread that is awake looks for work
+
+// Spins until `ready()` or until kLookOut is over; returns whether it became ready.
+template <class Ready>
+bool look_out(const Ready& ready) {
+  const auto until = std::chrono::steady_clock::now() + kLookOut;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (ready()) return true;
+#if defined(__x86_64__) && !defined(_MSC_VER)
+      __builtin_ia32_pause();
+#endif
+    }
+    std::this_thread::yield();  // there may be more threads than processors
+  } while (std::chrono::steady_clock::now() < until);
+  return ready();
+}
+
 // One parallel_for in flight.
 struct Job {
   Job(size_t n_, size_t grain_, int threads, const Body& body_)
@@ -36,7 +55,7 @@ struct Job {
   std::atomic<size_t> next{0};    // start of the first chunk nobody took
   std::atomic<bool> stop{false};  // an exception was thrown
   int seats;                      // helpers that may still join; guarded by Pool::mutex_
-  int helpers = 0;                // helpers at work; guarded by Pool::mutex_
+  std::atomic<int> helpers{0};    // helpers at work; changed with Pool::mutex_ held
   int worker_ids = 0;             // ids given to helpers; guarded by Pool::mutex_
   std::exception_ptr error;       // the first one; guarded by Pool::mutex_
   std::condition_variable idle;   // helpers reached 0
@@ -59,16 +78,23 @@ struct Job {
 
 class Pool {
  public:
+  std::atomic<int> awake{0};  // StayAwakes that live
+
   void run(Job& job, int threads) {
     {
       std::lock_guard lock(mutex_);
       grow(threads - 1);
       jobs_.push_back(&job);
+      ++posted_;
     }
     for (int i = 1; i < threads; ++i) wake_.notify_one();
     job.run(0, mutex_);
-    std::unique_lock lock(mutex_);
-    jobs_.remove(&job);  // no helper joins after this
+    {
+      std::lock_guard lock(mutex_);
+      jobs_.remove(&job);  // no helper joins after this
+    }
+    if (awake > 0) look_out([&] { return job.helpers == 0; });
+    std::unique_lock lock(mutex_);  // also lets go the helper that has just counted itself off
     job.idle.wait(lock, [&] { return job.helpers == 0; });
   }
 
@@ -87,12 +113,7 @@ class Pool {
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      Job* job = nullptr;
-      wake_.wait(lock, [&] {
-        const auto open = std::find_if(jobs_.begin(), jobs_.end(), [](Job* j) { return j->seats > 0; });
-        if (open != jobs_.end()) job = *open;
-        return job != nullptr;
-      });
+      Job* job = wait_for_job(lock);
       --job->seats;
       ++job->helpers;
       const int worker = ++job->worker_ids;
@@ -100,13 +121,30 @@ class Pool {
       job->run(worker, mutex_);
       lock.lock();
       if (--job->helpers == 0) job->idle.notify_one();
+      if (awake > 0) {
+        const unsigned seen = posted_;
+        lock.unlock();
+        look_out([&] { return posted_ != seen || awake == 0; });
+        lock.lock();
+      }
     }
+  }
+
+  Job* wait_for_job(std::unique_lock<std::mutex>& lock) {
+    Job* job = nullptr;
+    wake_.wait(lock, [&] {
+      const auto open = std::find_if(jobs_.begin(), jobs_.end(), [](Job* j) { return j->seats > 0; });
+      if (open != jobs_.end()) job = *open;
+      return job != nullptr;
+    });
+    return job;
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::list<Job*> jobs_;  // guarded by mutex_
-  int started_ = 0;       // guarded by mutex_
+  std::list<Job*> jobs_;             // guarded by mutex_
+  std::atomic<unsigned> posted_{0};  // jobs so far; changed with mutex_ held
+  int started_ = 0;                  // guarded by mutex_
 };
 
 // The pool outlives main(): detached threads may still look at it while statics are destroyed, so it is never deleted.
@@ -155,6 +193,9 @@ int machine_threads() {
 }
 
 }  // namespace
+
+StayAwake::StayAwake() : pool_(&pool()) { ++static_cast<Pool*>(pool_)->awake; }
+StayAwake::~StayAwake() { --static_cast<Pool*>(pool_)->awake; }
 
 void parallel_for(size_t n, size_t grain, int threads, const Body& body) {
   if (n == 0) return;

@@ -17,6 +17,20 @@ using Body = std::function<void(size_t begin, size_t end, int worker)>;
 // multiples of `grain` whatever the thread count. The first exception stops further chunks and is thrown here.
 void parallel_for(size_t n, size_t grain, int threads, const Body& body);
 
+// While one lives, threads of the pool that are done look out for the next job for a moment before they sleep: for
+// calls of several short steps, each of which would otherwise begin with waking them, which takes as long as some
+// steps.
+class StayAwake {
+ public:
+  StayAwake();
+  ~StayAwake();
+  StayAwake(const StayAwake&) = delete;
+  StayAwake& operator=(const StayAwake&) = delete;
+
+ private:
+  void* pool_;  // the one that was told: a forked child has another
+};
+
 // What num_threads=None means: the processors this process may run on (affinity and cgroup quota), or what was set.
 int default_threads();
 void set_default_threads(int threads);  // 0 returns to the machine's count

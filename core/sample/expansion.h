@@ -35,8 +35,9 @@ class Expansion {
         times_(times),
         options_(options),
         scratch_(static_cast<size_t>(options.threads)),
-        graph_(seeds, options.disjoint),
+        graph_(seeds, options.disjoint, options.threads),
         labels_(graph_) {
+    if (options.threads > 1) awake_.emplace();
     if (options.io == TopologyIo::kAuto) ahead_.emplace(csr, options, !times.empty());
   }
 
@@ -108,7 +109,7 @@ class Expansion {
     }
     const auto trees = graph_.disjoint ? static_cast<uint64_t>(graph_.result.num_sampled_nodes[0]) : 1;
     const uint64_t most = checked_mul(csr_.num_nodes, trees).value_or(UINT64_MAX);  // a tree meets a node once
-    labels_.reserve(static_cast<size_t>(std::min<uint64_t>(labels, most)));
+    labels_.reserve(static_cast<size_t>(std::min<uint64_t>(labels, most)), options_.threads);
   }
 
   // Reads the rows' bounds, and says where each chunk's edges go; returns how many there are at most.
@@ -201,6 +202,7 @@ class Expansion {
   const Csr& csr_;
   const std::span<const int64_t> times_;
   const SampleOptions& options_;
+  std::optional<StayAwake> awake_;       // while several threads share the steps
   std::optional<LookAhead<Csr>> ahead_;  // none: pages come by plain faults
   std::vector<ChooseScratch> scratch_;   // one a worker
 

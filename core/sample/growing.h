@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "base/threads.h"
 #include "sample/neighbours.h"
 
 namespace gz {
@@ -22,7 +23,8 @@ T* room_for(std::shared_ptr<Buffer>& memory, size_t count) {
 }
 
 struct GrowingSubgraph {
-  GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_) : disjoint(disjoint_), nodes(seeds.size()) {
+  GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_, int threads_)
+      : disjoint(disjoint_), threads(threads_), nodes(seeds.size()) {
     reserve_nodes(nodes);
     for (size_t i = 0; i < nodes; ++i) {
       node[i] = seeds[i];
@@ -31,6 +33,7 @@ struct GrowingSubgraph {
   }
 
   const bool disjoint;
+  const int threads;                                                                           // that may copy
   size_t nodes, edges = 0;                                                                     // so far
   int64_t *node = nullptr, *batch = nullptr, *edge = nullptr, *row = nullptr, *col = nullptr;  // with room for more
   SampledSubgraph result;                                                                      // owns them
@@ -51,8 +54,8 @@ struct GrowingSubgraph {
     }
     auto larger = BufferPool::take(2 * count * sizeof(int64_t));
     if (edges > 0) {
-      std::memcpy(larger->data(), row, edges * sizeof(int64_t));
-      std::memcpy(larger->as<int64_t>() + count, col, edges * sizeof(int64_t));
+      copy(row, larger->as<int64_t>(), edges);
+      copy(col, larger->as<int64_t>() + count, edges);
     }
     result.edge_index.buffer = std::move(larger);
     row = result.edge_index.data();
@@ -70,13 +73,19 @@ struct GrowingSubgraph {
 
  private:
   // `array` with room for `count`, its first `kept` values kept.
-  static int64_t* grow(Int64Array& array, size_t kept, size_t count) {
+  int64_t* grow(Int64Array& array, size_t kept, size_t count) const {
     if (!array.buffer || array.buffer->size() < count * sizeof(int64_t)) {
       auto larger = BufferPool::take(count * sizeof(int64_t));
-      if (array.buffer) std::memcpy(larger->data(), array.data(), kept * sizeof(int64_t));
+      if (array.buffer) copy(array.data(), larger->as<int64_t>(), kept);
       array.buffer = std::move(larger);
     }
     return array.data();
+  }
+
+  void copy(const int64_t* from, int64_t* to, size_t count) const {
+    parallel_for(count, size_t{1} << 14, threads, [&](size_t begin, size_t end, int) {
+      std::memcpy(to + begin, from + begin, (end - begin) * sizeof(int64_t));
+    });
   }
 
   void lay_out_edges(size_t count) {  // col starts `count` values after row

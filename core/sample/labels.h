@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "base/random.h"
+#include "base/threads.h"
 #include "sample/growing.h"
 
 namespace gz {
@@ -27,7 +28,7 @@ class Labels {
  public:
   // Labels go to the graph's nodes. Its seeds are entered now; one that comes again keeps its first label.
   explicit Labels(GrowingSubgraph& graph) : graph_(graph) {
-    reserve(graph_.nodes);
+    reserve(graph_.nodes, 1);
     for (size_t i = 0; i < graph_.nodes; ++i) {
       const auto node = static_cast<uint64_t>(graph_.node[i]);
       const int64_t batch = graph_.disjoint ? graph_.batch[i] : 0;
@@ -38,7 +39,7 @@ class Labels {
   }
 
   // Makes room for `nodes` in all.
-  void reserve(size_t nodes) {
+  void reserve(size_t nodes, int threads) {
     if (entries_ != nullptr && nodes + nodes / 2 <= mask_ + 1) return;
     const size_t capacity = std::bit_ceil(std::max<size_t>(nodes + nodes / 2, 1024));
     const auto old_buffer = std::move(buffer_);
@@ -48,7 +49,9 @@ class Labels {
     entries_ = buffer_->template as<uint64_t>();
     mask_ = capacity - 1;
     shift_ = 64 - std::countr_zero(capacity);
-    std::memset(entries_, 0xff, capacity * sizeof(uint64_t));
+    parallel_for(capacity, kAtOnce, threads, [&](size_t begin, size_t end, int) {
+      std::memset(entries_ + begin, 0xff, (end - begin) * sizeof(uint64_t));
+    });
     for (size_t i = 0; i < old_capacity; ++i) {
       if (old[i] == kEmpty) continue;
       size_t at = home(key_of_entry(old[i]));
@@ -88,7 +91,8 @@ class Labels {
   }
 
  private:
-  static constexpr uint64_t kEmpty = ~uint64_t{0};  // label 2^32 - 1, which no subgraph has
+  static constexpr size_t kAtOnce = size_t{1} << 15;  // entries that a thread empties
+  static constexpr uint64_t kEmpty = ~uint64_t{0};    // label 2^32 - 1, which no subgraph has
 
   struct Key {
     uint64_t hash, tag;

@@ -163,7 +163,7 @@ std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<Id, kNarrow>& labe
   const size_t first = graph.edges;
   graph.reserve_edges(first + neighbours.size(), false);
   graph.reserve_nodes(graph.nodes + neighbours.size());
-  labels.reserve(graph.nodes + neighbours.size());
+  labels.reserve(graph.nodes + neighbours.size(), 2);
   std::fill_n(graph.col + first, neighbours.size(), int64_t{0});
   labels.label(first, neighbours.data(), neighbours.size());
   graph.edges += neighbours.size();
@@ -172,7 +172,7 @@ std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<Id, kNarrow>& labe
 
 TEST(labels_grow_and_keep_what_they_have) {
   const std::vector<int64_t> seeds{0, 7, 0};
-  GrowingSubgraph graph(seeds, false);
+  GrowingSubgraph graph(seeds, false, 2);
   Labels<uint32_t, true> labels(graph);
   for (uint32_t round = 0; round < 12; ++round) {
     std::vector<uint32_t> neighbours;
@@ -189,7 +189,7 @@ TEST(nodes_whose_hashes_agree_are_told_apart) {
   CHECK_EQ(hash(twins[0]) << 32, hash(twins[1]) << 32);
   CHECK_EQ(hash(twins[0]) >> 54, hash(twins[1]) >> 54);
   const std::vector<int64_t> seeds{static_cast<int64_t>(twins[1])};
-  GrowingSubgraph graph(seeds, false);
+  GrowingSubgraph graph(seeds, false, 2);
   Labels<uint64_t, false> labels(graph);
   CHECK(labels_of(graph, labels, {twins[0], twins[1], twins[0]}) == (std::vector<int64_t>{1, 0, 1}));
 }
