@@ -12,7 +12,8 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kHugePage = uint64_t{2} << 20;
+constexpr uint64_t kHugePage = uint64_t{2} << 20, kLong = uint64_t{64} << 20;
+constexpr int kReaders = 4;  // they wait for the disk more than they compute
 
 }  // namespace
 
@@ -21,15 +22,20 @@ void load_range(const MountedFile& file, uint64_t begin, uint64_t end, int threa
   begin &= ~(kHugePage - 1);
   end = std::min(end, file.container().file_bytes);
   const auto bytes = static_cast<size_t>(end - begin);
-  // With huge pages no readahead: what is wanted is known, and more than that may be megabytes. Without, only that.
   const bool huge = mapping.prefer_huge_pages(static_cast<size_t>(begin), bytes);
-  mapping.advise(static_cast<size_t>(begin), bytes, huge ? Mapping::Advice::kRandom : Mapping::Advice::kNormal);
-  parallel_for(bytes, kHugePage, threads, [&](size_t from, size_t to, int worker) {
+  // Readahead keeps the disk busy, but goes megabytes past the end: not where that is much beside the range.
+  const auto advice = huge && bytes < kLong ? Mapping::Advice::kRandom : Mapping::Advice::kNormal;
+  mapping.advise(static_cast<size_t>(begin), bytes, advice);
+  parallel_for(bytes, kHugePage, std::max(threads, kReaders), [&](size_t from, size_t to, int worker) {
     if (!mapping.populate(static_cast<size_t>(begin) + from, to - from)) {
       // An old kernel, or a page that cannot be read: then this tells which.
       std::vector<std::byte> read(to - from);
       file.file().read_at(read, begin + from);
     }
+    // A virtual machine may be lent its memory at the first touch of each small page: better here, while others wait
+    // for the disk, than in the midst of a kernel.
+    const volatile std::byte* pages = mapping.bytes().data() + begin;
+    for (size_t at = from; at < to; at += kPageBytes) static_cast<void>(pages[at]);
     if (worker == 0 && progress != nullptr) progress->report("reading into RAM", to, bytes);
   });
   file.check();
