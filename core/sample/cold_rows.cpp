@@ -42,12 +42,12 @@ bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads) {
   // A row's bounds are a touch too.
   if (!better_whole(reads.rows * (1 + std::min(reads.each, row_pages)), bytes)) return true;
   PagePrefetcher pages(*csr.file, threads);
-  pages.load_whole(csr.indptr, (csr.num_nodes + 1) * sizeof(uint64_t));
-  pages.load_whole(csr.indices, csr.num_edges * sizeof(Id));
+  pages.request_whole(csr.indptr, (csr.num_nodes + 1) * sizeof(uint64_t));
+  pages.request_whole(csr.indices, csr.num_edges * sizeof(Id));
   if (reads.weighted && csr.cumulative != nullptr) {
-    pages.load_whole(csr.cumulative, csr.num_edges * sizeof(double));
+    pages.request_whole(csr.cumulative, csr.num_edges * sizeof(double));
   } else if (reads.weighted) {
-    pages.load_whole(csr.weights, csr.num_edges * sizeof(float));
+    pages.request_whole(csr.weights, csr.num_edges * sizeof(float));
   }
   return false;
 }

@@ -27,8 +27,8 @@ struct ColdReads {
 template <class Id>
 bool look_cold(const Csr<Id>& csr, const ColdReads& reads);
 
-// Whether the kernel should ask for its pages. False where they are in RAM, or are now: what the call reads most of,
-// and what has room in RAM, was then loaded whole.
+// Whether the kernel should ask for its pages. False where they are in RAM, or will be: what the call reads most of,
+// and what has room in RAM, has then been requested whole.
 template <class Id>
 bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads);
 

@@ -44,7 +44,7 @@ class Expansion {
   SampledSubgraph run() {
     SampledSubgraph& result = graph_.result;
     result.num_sampled_nodes.push_back(static_cast<int64_t>(graph_.nodes));
-    if (ahead_) ahead_->load_if_most({graph_.node, graph_.nodes});
+    if (ahead_) ahead_->whole_if_most({graph_.node, graph_.nodes});
     for (size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
       const size_t nodes = graph_.nodes, edges = graph_.edges;
       expand(hop);

@@ -18,8 +18,8 @@ class LookAhead {
   LookAhead(const Csr& csr, const SampleOptions& options, bool timed)
       : csr_(csr), options_(options), timed_(timed), prefetcher_(*csr.file, options.threads) {}
 
-  // Loads all that a sample around these seeds may read, where it will read most of that and there is room for it.
-  void load_if_most(std::span<const int64_t> seeds) const {
+  // Asks for all that a sample around these seeds may read, where it will read most of it and there is room.
+  void whole_if_most(std::span<const int64_t> seeds) const {
     const double degree =
         static_cast<double>(csr_.num_edges) / static_cast<double>(std::max<uint64_t>(csr_.num_nodes, 1));
     double frontier = static_cast<double>(seeds.size()), rows = 0;
@@ -32,7 +32,7 @@ class LookAhead {
     each_array([&](const auto* array, uint64_t count) { bytes += count * sizeof *array; });
     // The edges of a row lie together, most often on one page.
     if (reads.rows < bytes / kPageBytes / 2 || !look_cold(csr_, reads) || !better_whole(reads.rows, bytes)) return;
-    each_array([&](const auto* array, uint64_t count) { prefetcher_.load_whole(array, count * sizeof *array); });
+    each_array([&](const auto* array, uint64_t count) { prefetcher_.request_whole(array, count * sizeof *array); });
   }
 
   // The bounds of these nodes' rows.

@@ -121,7 +121,7 @@ class Negatives {
       if (!look_cold(*csr, {some, target_.size(), 0, false, o_.io})) continue;
       const uint64_t bytes = (csr->num_nodes + 1) * sizeof(uint64_t);
       if (better_whole(kSearchPages * target_.size(), bytes)) {
-        PagePrefetcher(*csr->file, threads).load_whole(csr->indptr, bytes);
+        PagePrefetcher(*csr->file, threads).request_whole(csr->indptr, bytes);
       } else {
         ahead.nodes = true;
       }

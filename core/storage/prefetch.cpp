@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/threads.h"
-#include "storage/preload.h"
 
 namespace gz {
 namespace {
@@ -34,9 +33,17 @@ bool PagePrefetcher::request_added() {
   return cold;
 }
 
-void PagePrefetcher::load_whole(const void* begin, uint64_t bytes) const {
+void PagePrefetcher::request_whole(const void* begin, uint64_t bytes) const {
   const uint64_t offset = offset_of(begin);
-  load_range(file_, offset, offset + bytes, threads_, nullptr);
+  // Long pieces, because a thread takes many in a row: that is the order that disks like best.
+  parallel_for(static_cast<size_t>((bytes + kMost - 1) / kMost), 1024, threads_, [&](size_t first, size_t last, int) {
+    for (size_t i = first; i < last; ++i) {
+      const uint64_t at = offset + i * kMost, piece = std::min(bytes - i * kMost, kMost);
+      const uint64_t pages = (at + piece - 1) / kPage - at / kPage + 1;
+      if (file_.file().cached_pages(at, piece).value_or(0) >= pages) continue;
+      file_.mapping().advise(static_cast<size_t>(at), static_cast<size_t>(piece), Mapping::Advice::kWillNeed);
+    }
+  });
 }
 
 void PagePrefetcher::request_all() {

@@ -44,8 +44,10 @@ class PagePrefetcher {
   }
   bool request_added();
 
-  // All of these `bytes`, in order, and waits for them: for calls that read most of them anyway.
-  void load_whole(const void* begin, uint64_t bytes) const;
+  // What of these `bytes` is not in RAM, all of it, in order: for calls that read most of them anyway. Returns when the
+  // last request is made, which is about when the last byte arrives. Pages stay small: preload() makes better ones for
+  // those who come again and again, but where memory is lent to a virtual machine the first answer takes twice as long.
+  void request_whole(const void* begin, uint64_t bytes) const;
 
   // Whether any of these reads would go to disk, as far as a look at some of them tells, evenly spread: 24 probes see a
   // file that is one tenth cold with 92 %.

@@ -12,34 +12,10 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kHugePage = uint64_t{2} << 20, kLong = uint64_t{64} << 20;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr int kReaders = 4;  // they wait for the disk more than they compute
 
 }  // namespace
-
-void load_range(const MountedFile& file, uint64_t begin, uint64_t end, int threads, Progress* progress) {
-  const Mapping& mapping = file.mapping();
-  begin &= ~(kHugePage - 1);
-  end = std::min(end, file.container().file_bytes);
-  const auto bytes = static_cast<size_t>(end - begin);
-  const bool huge = mapping.prefer_huge_pages(static_cast<size_t>(begin), bytes);
-  // Readahead keeps the disk busy, but goes megabytes past the end: not where that is much beside the range.
-  const auto advice = huge && bytes < kLong ? Mapping::Advice::kRandom : Mapping::Advice::kNormal;
-  mapping.advise(static_cast<size_t>(begin), bytes, advice);
-  parallel_for(bytes, kHugePage, std::max(threads, kReaders), [&](size_t from, size_t to, int worker) {
-    if (!mapping.populate(static_cast<size_t>(begin) + from, to - from)) {
-      // An old kernel, or a page that cannot be read: then this tells which.
-      std::vector<std::byte> read(to - from);
-      file.file().read_at(read, begin + from);
-    }
-    // A virtual machine may be lent its memory at the first touch of each small page: better here, while others wait
-    // for the disk, than in the midst of a kernel.
-    const volatile std::byte* pages = mapping.bytes().data() + begin;
-    for (size_t at = from; at < to; at += kPageBytes) static_cast<void>(pages[at]);
-    if (worker == 0 && progress != nullptr) progress->report("reading into RAM", to, bytes);
-  });
-  file.check();
-}
 
 void preload(const MountedFile& file, int threads, Progress* progress) {
   const uint64_t bytes = file.container().file_bytes, left = available_memory();
@@ -48,7 +24,22 @@ void preload(const MountedFile& file, int threads, Progress* progress) {
                            " are available: leave it on disk, where sampling and gather read what they need"),
                       bytes);
   }
-  load_range(file, 0, bytes, resolve_threads(threads), progress);
+  const Mapping& mapping = file.mapping();
+  mapping.prefer_huge_pages(0, static_cast<size_t>(bytes));
+  mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kNormal);  // cold calls may have asked for kRandom
+  const int readers = std::max(resolve_threads(threads), kReaders);
+  parallel_for(static_cast<size_t>(bytes), kHugePage, readers, [&](size_t begin, size_t end, int worker) {
+    if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: then this tells which
+      std::vector<std::byte> read(end - begin);
+      file.file().read_at(read, begin);
+    }
+    // A virtual machine may be lent its memory at the first touch of each small page: better here, while others wait
+    // for the disk, than in the midst of a kernel.
+    const volatile std::byte* pages = mapping.bytes().data();
+    for (size_t at = begin; at < end; at += kPageBytes) static_cast<void>(pages[at]);
+    if (worker == 0 && progress != nullptr) progress->report("reading into RAM", end, bytes);
+  });
+  file.check();
 }
 
 bool worth_preloading(const MountedFile& file, uint64_t reads, uint64_t reserved) {

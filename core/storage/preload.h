@@ -8,13 +8,10 @@
 
 namespace gz {
 
-// Reads bytes [begin, end) of the file into the page cache, in huge pages where the system has them: a random read
-// through those takes half the time of one through pages that came one by one (benchmarks/walks). Pages that are in RAM
-// already stay as they are. The kernel may give them up again when memory is short. Throws StorageError when they
-// cannot be read.
-void load_range(const MountedFile& file, uint64_t begin, uint64_t end, int threads, Progress* progress);
-
-// The same for all of the file. Throws BudgetError when it is larger than the memory that is left.
+// Reads all of the file into the page cache, in huge pages where the system has them: a random read through those takes
+// half the time of one through pages that came one by one (benchmarks/walks). Pages that are in RAM already stay as
+// they are. The kernel may give them up again when memory is short. Throws BudgetError when the file is larger than the
+// memory that is left, StorageError when it cannot be read.
 void preload(const MountedFile& file, int threads, Progress* progress);
 
 // Whether that would pay for somebody who will make `reads` random reads and keeps `reserved` bytes for other things:
