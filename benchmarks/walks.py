@@ -254,7 +254,7 @@ def cold(path: Path, rounds: int) -> dict[str, Any]:
                 )
             )
     size = path.stat().st_size / 1e9
-    measure.show(f"walks, cold, {size:.1f} GB (calls of so many nodes; walks of 10 steps, K = {K})", rows, path.parent)
+    measure.show(f"Walks, cold, {size:.1f} GB (calls of so many nodes; walks of 10 steps, K = {K})", rows, path.parent)
     return figures
 
 

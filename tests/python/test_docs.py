@@ -91,10 +91,12 @@ def test_the_figures_can_be_filled_in(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import table
 
-    page = (ROOT / "README.md").read_text()
-    assert page.count(table.BEGIN) == page.count(table.END) == 1
+    for path in (table.README, table.MEASURING):
+        page = path.read_text()
+        assert page.count(table.BEGIN) == page.count(table.END) == 1
     machine = dict.fromkeys(("cpu", "cores", "memory_gb", "kernel", "python", "read_ahead_kb", "date"), 1)
     tables = [{"title": "T", "rows": [("a|b", "1 ms", "2x c")]}]
     filled = table.table([{"program": "p.py", "machine": machine, "tables": tables}])
     assert "| T (benchmarks/p.py, 1) | | |" in filled
     assert "| a/b | 1 ms | 2x c |" in filled
+    assert table.table([{"program": "p.py", "machine": machine, "tables": tables}], ("Other",)) == ""

@@ -141,7 +141,12 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
     ("source", "options", "error", "match"),
     [
         (np.array([[0], [2**62]]), {}, gz.InputError, r"found dst 4611686018427387904, expected .*: map the ids"),
-        (np.array([[0], [2**64 - 1]], np.uint64), {}, gz.InputError, r"dst\[0\] is 18446744073709551615, .*below 2\^62"),
+        (
+            np.array([[0], [2**64 - 1]], np.uint64),
+            {},
+            gz.InputError,
+            r"dst\[0\] is 18446744073709551615, .*below",
+        ),
         ([(0, 1, 2)] * 3, {}, TypeError, r"give weights apart, \(src, dst, weights\)"),
         ((EDGES[0], EDGES[1], None, np.full(4, np.datetime64("NaT", "s"))), {}, gz.InputError, r"times\[0\] is NaT"),
         ((EDGES[0], EDGES[1], None, np.full(4, 2**63, np.uint64)), {}, gz.InputError, r"less than 2\^63"),
