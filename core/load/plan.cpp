@@ -24,14 +24,10 @@ constexpr double kMargin = 1.15;                      // batches vary in size
 
 // How many edges an epoch is likely to read.
 uint64_t expected_edges(const LoadPlan& plan) {
-  const uint64_t nodes = std::max<uint64_t>(plan.topology->num_nodes(), 1);
-  const double degree = static_cast<double>(plan.topology->num_edges()) / static_cast<double>(nodes);
-  double frontier = static_cast<double>(plan.seeds.size()), edges = 0;
-  for (const int64_t fanout : plan.options.sample.fanouts) {
-    frontier *= fanout < 0 ? degree : std::min(static_cast<double>(fanout), degree);
-    edges += frontier;
-  }
-  return static_cast<uint64_t>(std::min(edges, 1e18));
+  const Topology& graph = *plan.topology;
+  const auto expected =
+      expected_reads(plan.options.sample.fanouts, plan.seeds.size(), graph.num_nodes(), graph.num_edges());
+  return static_cast<uint64_t>(std::min(expected.edges, 1e18));
 }
 
 GatherOptions gather_options(const Part& part) {

@@ -20,13 +20,7 @@ class LookAhead {
 
   // Asks for all that a sample around these seeds may read, where it will read most of it and there is room.
   void whole_if_most(std::span<const int64_t> seeds) const {
-    const double degree =
-        static_cast<double>(csr_.num_edges) / static_cast<double>(std::max<uint64_t>(csr_.num_nodes, 1));
-    double frontier = static_cast<double>(seeds.size()), rows = 0;
-    for (const int64_t fanout : options_.fanouts) {
-      rows += frontier;
-      frontier *= fanout < 0 ? degree : std::min(degree, static_cast<double>(fanout));
-    }
+    const double rows = expected_reads(options_.fanouts, seeds.size(), csr_.num_nodes, csr_.num_edges).rows;
     const ColdReads reads{.nodes = seeds, .rows = static_cast<uint64_t>(std::min(rows, 1e15)), .io = options_.io};
     uint64_t bytes = 0;
     each_array([&](const auto* array, uint64_t count) { bytes += count * sizeof *array; });

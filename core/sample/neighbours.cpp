@@ -1,6 +1,8 @@
 // neighbours: the checks, and the dispatch on id width.
 #include "sample/neighbours.h"
 
+#include <algorithm>
+
 #include "base/threads.h"
 #include "sample/draw.h"
 #include "sample/expansion.h"
@@ -32,6 +34,19 @@ void check_combination(const SampleOptions& options, bool with_times) {
 }
 
 }  // namespace
+
+ExpectedReads expected_reads(const std::vector<int64_t>& fanouts, size_t seeds, uint64_t num_nodes,
+                             uint64_t num_edges) {
+  const double degree = static_cast<double>(num_edges) / static_cast<double>(std::max<uint64_t>(num_nodes, 1));
+  ExpectedReads expected;
+  double frontier = static_cast<double>(seeds);
+  for (const int64_t fanout : fanouts) {
+    expected.rows += frontier;
+    frontier *= fanout < 0 ? degree : std::min(degree, static_cast<double>(fanout));
+    expected.edges += frontier;
+  }
+  return expected;
+}
 
 void check_options(const Topology& topology, const SampleOptions& options, bool with_times) {
   check_combination(options, with_times);

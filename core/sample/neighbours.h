@@ -55,6 +55,12 @@ struct SampledSubgraph {
   std::span<int64_t> col() const { return edge_index.span().subspan(edge_index.size / 2); }
 };
 
+// About how many rows a sample around so many seeds looks up, and how many edges it takes, if all rows were alike.
+struct ExpectedReads {
+  double rows = 0, edges = 0;
+};
+ExpectedReads expected_reads(const std::vector<int64_t>& fanouts, size_t seeds, uint64_t num_nodes, uint64_t num_edges);
+
 // Throws ArgumentError for options that make no sense together or for this file: before any seed is looked at.
 void check_options(const Topology& topology, const SampleOptions& options, bool with_times);
 

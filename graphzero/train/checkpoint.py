@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._manifest import sync_folder
 from ..errors import FormatError
 
 __all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]
@@ -48,7 +49,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_directory(target.parent)
+    sync_folder(str(target.parent))
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -78,14 +79,3 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     if note.get("version") != VERSION:
         raise FormatError(f"{name}: checkpoint version {note.get('version')!r}, expected {VERSION}")
     return Checkpoint(arrays, note)
-
-
-def _sync_directory(folder: Path) -> None:
-    # rename alone is not durable; Windows has no directory handles to flush
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
