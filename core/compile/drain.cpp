@@ -134,6 +134,20 @@ class Drain {
 
   void set_total(uint64_t total) { total_ = total; }
 
+  // Buckets reach as far as the rows that have records; the nodes after them have empty rows.
+  void finish_rows(const RunStore& store, const KeyRange& range) {
+    const uint64_t step =
+        std::max<uint64_t>(options_.scratch_bytes / std::max<size_t>(consumer_.bytes_per_row(), 1), 1);
+    KeyRange part = range;
+    part.row_begin = bucket_range(store, range, store.buckets() - 1).row_end;
+    for (; part.row_begin < range.row_end; part.row_begin = part.row_end) {
+      part.row_end = part.row_begin + std::min(step, range.row_end - part.row_begin);
+      const SortedBucket empty{part, {}, neighbour_bits(store), nullptr, {}};
+      consumer_.prepare(empty, 0);
+      consumer_.commit(empty, 0);
+    }
+  }
+
  private:
   void tell(uint64_t records, bool top) {
     if (!top) records = 0;  // the level above counts them when they are all done
@@ -327,6 +341,7 @@ void drain(const RunStore& store, const KeyRange& range, BucketConsumer& consume
   Drain all(consumer, options);
   all.set_total(store.count());
   all.run(store, range, true);
+  all.finish_rows(store, range);
 }
 
 }  // namespace gz

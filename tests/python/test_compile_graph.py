@@ -146,3 +146,21 @@ def test_small_graphs(
         keys = {(min(e), max(e)) if not directed else e for e in edges if self_loops or e[0] != e[1]}
         kept = sum(1 for e in edges if self_loops or e[0] != e[1])
         assert report.duplicates_dropped == kept - len(keys)
+
+
+@pytest.mark.parametrize("direction", ["out", "in", "both"])
+@pytest.mark.parametrize("users", [1, 7, 63, 64, 65, 1000, 1023, 1024, 1025])
+@pytest.mark.parametrize("items", [1024, 1025, 2049, 5000, 100_000])
+def test_rows_that_end_long_before_the_nodes_do(tmp_path: Path, users: int, items: int, direction: str) -> None:
+    """Users to items: the largest row id is far below the number of nodes, which nobody declared."""
+    rng = np.random.default_rng([users, items])
+    e = Edges(rng.integers(0, users, 300), rng.integers(0, items, 300))
+    e.dst[0] = items - 1
+    n = int(max(e.src.max(), e.dst.max())) + 1
+    for num_threads, memory in ((1, "1MB"), (2, "20MB"), (1, "1GB")):  # each another number of buckets
+        out = tmp_path / "g.gl"
+        report = gz.compile_graph(
+            (e.src, e.dst), out, direction=direction, edge_ids=True, memory=memory, num_threads=num_threads
+        )
+        assert report.nodes == n
+        check(out, e, n, direction, True)
