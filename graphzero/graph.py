@@ -162,7 +162,7 @@ class Graph(WalkMethods):
         A hop takes up to `fanouts[hop]` edges of every node that the hop before met first; -1 takes all. Without
         `replace` they are different edges, and a node with fewer gives all it has, in order.
 
-        - `weighted`: edges are drawn by the file's weights; an edge of weight zero never is.
+        - `weighted`: edges are drawn by the file's weights; an edge of weight zero is never taken, not even by -1.
         - `disjoint`: every seed gets a tree of its own, even where trees share nodes; `batch` tells them apart.
         - `time`: one number a seed (or one for all): only edges whose time is no later are taken, on every hop; implies
           `disjoint`. Of those, `temporal="uniform"` draws any and `"last"` takes the latest.

@@ -52,11 +52,14 @@ class RowChooser {
     return options_.replace ? fanout_ : std::min(fanout_, row.population);
   }
 
+  // Whether every edge of the row is taken, without a draw (those of weight zero apart).
+  bool takes_all(const HopRow& row) const { return all_ || (!options_.replace && fanout_ >= row.population); }
+
   // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint.
   size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch) const {
     const uint64_t skip = skipped(row), population = row.population - skip;
     if (population == 0 || (fanout_ == 0 && !all_)) return 0;
-    const bool take_all = all_ || (!options_.replace && fanout_ >= population);
+    const bool take_all = takes_all({row.begin, row.degree, population});
     const auto count = static_cast<size_t>(fanout_);
     uint64_t key = absorb(key_, node);
     if (options_.disjoint) key = absorb(key, batch);
@@ -131,12 +134,18 @@ class RowChooser {
 
   size_t choose_weighted(Random& random, const HopRow& row, uint64_t skip, bool take_all, int64_t* out,
                          ChooseScratch& scratch) const {
+    const auto weight_of = [&](size_t i) {
+      return weight_at(csr_, row.begin, timed_ ? position_by_time(row, skip + i) : row.begin + i);
+    };
+    if (take_all) {
+      const auto population = static_cast<size_t>(row.population - skip);
+      return all_weighted(population, weight_of, population, out);
+    }
     const auto sums =
         timed_ ? sums_by_time(row, skip, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
     if (!(total_weight(sums, csr_.file->path()) > 0)) return 0;
     const auto count = static_cast<size_t>(fanout_);
-    if (take_all) return all_weighted(sums, sums.size(), out);
-    if (!options_.replace) return draw_weighted_distinct(random, sums, count, out, scratch.weighted);
+    if (!options_.replace) return draw_weighted_distinct(random, sums, weight_of, count, out, scratch.weighted);
     for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(draw_weighted(random, sums));
     return count;
   }

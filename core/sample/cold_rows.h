@@ -48,13 +48,13 @@ void add_bounds(PagePrefetcher& pages, const Csr<Id>& csr, uint64_t node) {
   pages.add(csr.indptr + node, 2);
 }
 
-// What `draws` draws by weight from a row read first: all sums of the row, or its total alone where they are long
-// beside the few that a draw looks at.
+// What `draws` draws by weight from a row read first: the weights of a row that is taken whole; all sums of the row, or
+// its total alone where they are long beside the few that a draw looks at.
 template <class Id>
 void add_weights(PagePrefetcher& pages, const Csr<Id>& csr, typename Csr<Id>::Row row, uint64_t draws) {
   constexpr uint64_t kMost = 16 * kPageBytes;
   if (row.begin == row.end) return;
-  if (csr.cumulative == nullptr) {  // they are added up, each time
+  if (csr.cumulative == nullptr || (csr.weights != nullptr && row.degree() < draws)) {  // they are added up, each time
     pages.add(csr.weights + row.begin, row.degree());
   } else if (row.degree() * sizeof(double) <= kMost * draws) {
     pages.add(csr.cumulative + row.begin, row.degree());

@@ -91,11 +91,17 @@ class RowWeights {
   template <class Csr>
   std::span<const double> of(const Csr& csr, typename Csr::Row row) {
     if (csr.cumulative != nullptr) return {csr.cumulative + row.begin, static_cast<size_t>(row.degree())};
+    return summed(csr, row);
+  }
+
+  // The same numbers from the weights, for callers who read those anyway. The file has weights.
+  template <class Csr>
+  std::span<const double> summed(const Csr& csr, typename Csr::Row row) {
     sums_.resize(static_cast<size_t>(row.degree()));
     double sum = 0;
     for (size_t i = 0; i < sums_.size(); ++i) {
       const double weight = csr.weights[row.begin + i];
-      if (weight > 0) sum += weight;  // such files were never checked for negatives and NaN
+      if (weight > 0) sum += weight;  // files of 0.2 were never checked for negatives and NaN
       sums_[i] = sum;
     }
     return sums_;
@@ -104,6 +110,13 @@ class RowWeights {
  private:
   std::vector<double> sums_;
 };
+
+// The weight at a place in the file; by the running sums of the row, where the file keeps only those.
+template <class Csr>
+double weight_at(const Csr& csr, uint64_t row_begin, uint64_t position) {
+  if (csr.weights != nullptr) return csr.weights[position];
+  return csr.cumulative[position] - (position == row_begin ? 0.0 : csr.cumulative[position - 1]);
+}
 
 // Throws ArgumentError where a topology has no weights to draw by.
 template <class Csr>

@@ -130,7 +130,7 @@ class Expansion {
       }
       starts_[begin / kRows + 1] = sum;
     });
-    if (ahead_) ahead_->rows({rows_, rows});
+    if (ahead_) ahead_->rows(chooser, {rows_, rows});
     if (!times_.empty()) {
       parallel_for(rows, kRows, threads, [&](size_t begin, size_t end, int) {
         uint64_t sum = 0;

@@ -33,12 +33,15 @@ struct Scratch {
 template <class Id>
 uint64_t draw_by_weight(const Csr<Id>& csr, typename Csr<Id>::Row row, const FanoutOptions& o, Random& random,
                         int64_t* out, Scratch& scratch) {
-  const std::span<const double> sums = scratch.weights.of(csr, row);
+  const bool whole = row.degree() < o.count;  // no draws, unless to fill up
+  const std::span<const double> sums =
+      whole && csr.weights != nullptr ? scratch.weights.summed(csr, row) : scratch.weights.of(csr, row);
   if (!(total_weight(sums, csr.file->path()) > 0)) return 0;
   const auto count = static_cast<size_t>(o.count);
+  const auto weight_of = [&](size_t i) { return weight_at(csr, row.begin, row.begin + i); };
   size_t distinct = 0;
-  if (row.degree() >= count) distinct = draw_weighted_distinct(random, sums, count, out, scratch.weighted);
-  if (distinct < count) distinct = all_weighted(sums, count, out);
+  if (!whole) distinct = draw_weighted_distinct(random, sums, weight_of, count, out, scratch.weighted);
+  if (distinct < count) distinct = all_weighted(sums.size(), weight_of, count, out);
   if (o.pad) return distinct;
   for (size_t i = distinct; i < count; ++i) out[i] = static_cast<int64_t>(draw_weighted(random, sums));
   return count;

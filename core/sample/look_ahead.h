@@ -35,15 +35,18 @@ class LookAhead {
   }
 
   // What choosing from a row reads, once its bounds are known. Uniform draws read nothing.
-  void rows(std::span<const HopRow> rows) {
+  void rows(const RowChooser<Csr>& chooser, std::span<const HopRow> rows) {
     if (timed_) {  // a binary search through both
       if (csr_.by_time32 != nullptr) whole(rows, csr_.by_time32);
       if (csr_.by_time64 != nullptr) whole(rows, csr_.by_time64);
       whole(rows, csr_.times);
     }
     if (options_.weighted) {
-      if (csr_.cumulative != nullptr && !timed_) whole(rows, csr_.cumulative);
-      if (csr_.cumulative == nullptr || timed_) whole(rows, csr_.weights);
+      const bool no_sums = csr_.cumulative == nullptr || timed_, no_weights = csr_.weights == nullptr;
+      prefetcher_.request(rows.size(), [&](size_t i) {
+        const bool weights = no_sums || (!no_weights && chooser.takes_all(rows[i]));
+        return weights ? whole_row(rows[i], csr_.weights) : whole_row(rows[i], csr_.cumulative);
+      });
     }
     if (options_.choice == Choice::kLabor) whole(rows, csr_.indices);
   }
@@ -71,7 +74,7 @@ class LookAhead {
       if (array != nullptr) f(array, csr_.num_edges);
     };
     edges(csr_.indices);
-    if (options_.weighted && (csr_.cumulative == nullptr || timed_)) edges(csr_.weights);
+    if (options_.weighted) edges(csr_.weights);  // of short rows, where sums serve the others
     if (options_.weighted && !timed_) edges(csr_.cumulative);
     if (options_.edge_ids) edges(csr_.edge_ids32), edges(csr_.edge_ids64);
     if (timed_) edges(csr_.times), edges(csr_.by_time32), edges(csr_.by_time64);
@@ -91,12 +94,15 @@ class LookAhead {
   }
 
   template <class T>
-  void whole(std::span<const HopRow> rows, const T* array) {
+  ByteRange whole_row(const HopRow& row, const T* array) const {
     // A search through a long row reads few of its pages: it is left to faults past this many elements.
     constexpr uint64_t kMost = uint64_t{1} << 16;
-    prefetcher_.request(rows.size(), [&](size_t i) {
-      return range(array + rows[i].begin, std::clamp<uint64_t>(rows[i].degree, 1, kMost));
-    });
+    return range(array + row.begin, std::clamp<uint64_t>(row.degree, 1, kMost));
+  }
+
+  template <class T>
+  void whole(std::span<const HopRow> rows, const T* array) {
+    prefetcher_.request(rows.size(), [&](size_t i) { return whole_row(rows[i], array); });
   }
 
   template <class T>

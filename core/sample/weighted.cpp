@@ -6,17 +6,24 @@
 namespace gz {
 namespace {
 
+// What is left of a row is drawn from while it weighs more than this share of the row: differences of sums, which have
+// 53 bits, then still tell its positions apart.
+constexpr double kFinest = 0x1p-24;
+
 // Chosen positions cut the row into gaps, and what a gap weighs is a difference of two running sums. A draw picks a gap
 // by weight and then a position inside it by binary search: nothing is subtracted from a total, so no rounding lets a
 // chosen position, or one of weight zero, be drawn, and a row that is used up weighs exactly zero.
 class Gaps {
  public:
-  Gaps(std::span<const double> sums, std::vector<uint64_t>& chosen) : sums_(sums), chosen_(chosen) { chosen_.clear(); }
+  Gaps(std::span<const double> sums, std::vector<uint64_t>& chosen)
+      : sums_(sums), least_(sums.empty() ? 0.0 : sums.back() * kFinest), chosen_(chosen) {
+    chosen_.clear();
+  }
 
   bool draw(Random& random, int64_t& out) {
     double left = 0;
     for (size_t g = 0; g <= chosen_.size(); ++g) left += weight(g);
-    if (!(left > 0)) return false;
+    if (!(left > least_)) return false;
     double target = random.unit() * left;
     size_t gap = chosen_.size() + 1, heavy = gap;
     for (size_t g = 0; g <= chosen_.size(); ++g) {
@@ -51,6 +58,7 @@ class Gaps {
   }
 
   std::span<const double> sums_;
+  double least_;                   // weight left that sums can still tell apart
   std::vector<uint64_t>& chosen_;  // ascending
 };
 
@@ -68,10 +76,11 @@ class SumTree {
       previous = sums[i];
     }
     for (size_t i = leaves_ - 1; i > 0; --i) tree_[i] = tree_[2 * i] + tree_[2 * i + 1];
+    least_ = tree_[1] * kFinest;
   }
 
   bool draw(Random& random, int64_t& out) {
-    if (!(tree_[1] > 0)) return false;
+    if (!(tree_[1] > least_)) return false;
     double target = random.unit() * tree_[1];
     size_t at = 1;
     while (at < leaves_) {
@@ -88,6 +97,7 @@ class SumTree {
 
  private:
   std::vector<double>& tree_;
+  double least_ = 0;
   size_t leaves_ = 1;
 };
 
@@ -100,24 +110,14 @@ size_t draw_up_to(Random& random, Source source, size_t count, int64_t* out) {
 
 }  // namespace
 
-size_t draw_weighted_distinct(Random& random, std::span<const double> cumulative, size_t count, int64_t* out,
-                              WeightedScratch& scratch) {
+size_t draw_by_sums(Random& random, std::span<const double> cumulative, size_t count, int64_t* out,
+                    WeightedScratch& scratch) {
   // count^2 gap weights against n leaves and their sums: the tree is the cheaper one from about here.
   constexpr size_t kTreeFrom = 32;
   if (count > kTreeFrom && count > cumulative.size() / count) {
     return draw_up_to(random, SumTree(cumulative, scratch.tree), count, out);
   }
   return draw_up_to(random, Gaps(cumulative, scratch.chosen), count, out);
-}
-
-size_t all_weighted(std::span<const double> cumulative, size_t most, int64_t* out) {
-  size_t found = 0;
-  double previous = 0;
-  for (size_t i = 0; i < cumulative.size() && found < most; ++i) {
-    if (cumulative[i] > previous) out[found++] = static_cast<int64_t>(i);
-    previous = cumulative[i];
-  }
-  return found;
 }
 
 }  // namespace gz

@@ -123,38 +123,72 @@ TEST(distinct_draws_reach_past_32_bits) {
   CHECK(std::any_of(out.begin(), out.end(), [](uint64_t x) { return x > UINT32_MAX; }));
 }
 
-TEST(weighted_draws_never_take_zero_weights_or_repeat) {
+// The running sums of weights, and what draws of distinct positions by them are.
+struct WeightRow {
+  std::vector<double> weights, sums;
   WeightedScratch scratch;
-  for (const size_t n : {10u, 100u, 3000u}) {
-    std::vector<double> sums(n);
-    std::set<int64_t> heavy;
+
+  explicit WeightRow(std::vector<double> given) : weights(std::move(given)) {
     double sum = 0;
+    for (const double weight : weights) sums.push_back(sum += weight);
+  }
+  std::vector<int64_t> draw(uint64_t key, size_t count) {
+    std::vector<int64_t> out(count);
+    Random random(key);
+    out.resize(draw_weighted_distinct(random, sums, [&](size_t i) { return weights[i]; }, count, out.data(), scratch));
+    return out;
+  }
+};
+
+TEST(weighted_draws_never_take_zero_weights_or_repeat) {
+  for (const size_t n : {10u, 100u, 3000u}) {
+    std::vector<double> weights(n);
+    std::set<int64_t> heavy;
     for (size_t i = 0; i < n; ++i) {
       if (i % 3 == 1) heavy.insert(static_cast<int64_t>(i));
-      sums[i] = sum += i % 3 == 1 ? static_cast<double>(1 + i % 7) : 0.0;
+      weights[i] = i % 3 == 1 ? static_cast<double>(1 + i % 7) : 0.0;
     }
+    WeightRow row(std::move(weights));
     for (const size_t count : {size_t{1}, size_t{5}, n / 3, n}) {  // gaps, the tree, and more than there are
-      std::vector<int64_t> out(count);
-      Random random(make_key(n, count));
-      const size_t drawn = draw_weighted_distinct(random, sums, count, out.data(), scratch);
-      CHECK_EQ(drawn, std::min(count, heavy.size()));
-      const std::set<int64_t> set(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(drawn));
-      CHECK_EQ(set.size(), drawn);
+      const std::vector<int64_t> out = row.draw(make_key(n, count), count);
+      CHECK_EQ(out.size(), std::min(count, heavy.size()));
+      const std::set<int64_t> set(out.begin(), out.end());
+      CHECK_EQ(set.size(), out.size());
       CHECK(std::includes(heavy.begin(), heavy.end(), set.begin(), set.end()));
     }
   }
 }
 
 TEST(a_weight_that_dwarfs_the_others_leaves_them_drawable) {
-  WeightedScratch scratch;
-  const std::vector<double> sums{1.0, 1.0 + 1e15, 2.0 + 1e15};
-  for (uint64_t key = 0; key < 100; ++key) {
-    std::vector<int64_t> out(3);
-    Random random(make_key(key));
-    CHECK_EQ(draw_weighted_distinct(random, sums, 3, out.data(), scratch), 3u);
-    std::sort(out.begin(), out.end());
-    CHECK(out == (std::vector<int64_t>{0, 1, 2}));
+  // At 1e15 sums are coarse, at 1e20 they do not see the others; nine is many levels of each dwarfing the next.
+  std::vector<double> levels;
+  for (double weight = 1e30; weight > 1e-50; weight /= 1e9) levels.push_back(weight);
+  std::vector<double> many(200, 1.0);  // drawn from by the tree
+  many[70] = 1e20;
+  for (const auto& weights : {std::vector<double>{1, 1e15, 1}, {1, 1e20, 1, 0, 1}, levels, many}) {
+    WeightRow row(weights);
+    const auto positive =
+        static_cast<size_t>(std::count_if(weights.begin(), weights.end(), [](double w) { return w > 0; }));
+    for (uint64_t key = 0; key < 100; ++key) {
+      const std::vector<int64_t> out = row.draw(make_key(key), weights.size());
+      CHECK_EQ(out.size(), positive);
+      const std::set<int64_t> set(out.begin(), out.end());
+      CHECK_EQ(set.size(), positive);
+      for (const int64_t at : out) CHECK(weights[static_cast<size_t>(at)] > 0);
+    }
   }
+}
+
+TEST(light_positions_are_drawn_by_their_own_shares_once_the_heavy_one_is_gone) {
+  WeightRow row({1e15, 0.1, 0.3});  // beside 1e15 a sum rises by 0.125 or not at all
+  int second = 0;
+  for (uint64_t key = 0; key < 4000; ++key) {
+    const std::vector<int64_t> out = row.draw(make_key(key, 1), 2);
+    CHECK_EQ(out.size(), 2u);
+    CHECK_EQ(out[0], 0);
+    second += out[1] == 2 ? 1 : 0;
+  }
+  CHECK(second > 2850 && second < 3150);  // 3000 are expected, and 27 is a standard deviation
 }
 
 // Labels one edge a neighbour, all from node 0; the labels they got.

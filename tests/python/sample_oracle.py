@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise
 
+import numpy as np
+
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
@@ -58,7 +60,20 @@ def weighted_one(random, sums):
     return at if at < len(sums) else bisect_left(sums, sums[-1])
 
 
-def weighted_distinct(random, sums, count):
+def weighted_distinct(random, weights, count):
+    """Draw by running sums; once what is left weighs next to nothing, what is left is a row of its own."""
+    left, out = list(range(len(weights))), []
+    while True:
+        sums = list(accumulate(weights[i] for i in left))
+        out += [left[i] for i in by_sums(random, sums, count - len(out))]
+        if len(out) == count:
+            return out
+        left = [i for i, w in enumerate(weights) if w > 0 and i not in out]
+        if not left:
+            return out
+
+
+def by_sums(random, sums, count):
     if count > 32 and count > len(sums) // count:
         return by_tree(random, sums, count)
     chosen, out = [], []
@@ -69,7 +84,7 @@ def weighted_distinct(random, sums, count):
         left = 0.0
         for w in weights:
             left += w
-        if left <= 0:
+        if left <= sums[-1] * 2.0**-24:
             break
         target = random.unit() * left
         heavy = [g for g, w in enumerate(weights) if w > 0]
@@ -96,7 +111,8 @@ def by_tree(random, sums, count):
     for i in range(leaves - 1, 0, -1):
         tree[i] = tree[2 * i] + tree[2 * i + 1]
     out = []
-    while len(out) < count and tree[1] > 0:
+    least = tree[1] * 2.0**-24
+    while len(out) < count and tree[1] > least:
         target, at = random.unit() * tree[1], 1
         while at < leaves:
             left, right = tree[2 * at], tree[2 * at + 1]
@@ -121,7 +137,7 @@ class Rows:
         order = sorted(range(len(src)), key=lambda e: (src[e], dst[e], e))
         self.rows = [[] for _ in range(num_nodes)]
         for position, e in enumerate(order):
-            w = float(weights[e]) if self.weighted else 1.0
+            w = float(np.float32(weights[e])) if self.weighted else 1.0  # as the file keeps it
             t = int(times[e]) if self.timed else 0
             self.rows[src[e]].append((int(dst[e]), w, t, e if edge_ids else position, position))
 
@@ -142,14 +158,14 @@ class Rows:
             key = absorb(key, batch)
         random = Random(key)
         if o["weighted"]:
+            if take_all:
+                return [e for e in edges if e[1] > 0]
             sums = list(accumulate(e[1] for e in edges))
             if sums[-1] <= 0:
                 return []
-            if take_all:
-                return [e for i, e in enumerate(edges) if sums[i] > (sums[i - 1] if i else 0.0)]
             if o["replace"]:
                 return [edges[weighted_one(random, sums)] for _ in range(fanout)]
-            return [edges[i] for i in weighted_distinct(random, sums, fanout)]
+            return [edges[i] for i in weighted_distinct(random, [e[1] for e in edges], fanout)]
         if take_all:
             return edges
         if o["replace"]:

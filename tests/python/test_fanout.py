@@ -30,7 +30,7 @@ def plain_row(row: list[tuple[int, float]], node: int, index: int, K: int, pad: 
         if not heavy:
             chosen = []
         else:
-            chosen = weighted_distinct(random, sums, K) if len(row) >= K else []
+            chosen = weighted_distinct(random, [w for _, w in row], K) if len(row) >= K else []
             if len(chosen) < K:
                 chosen = heavy
     else:
@@ -46,7 +46,7 @@ def plain_row(row: list[tuple[int, float]], node: int, index: int, K: int, pad: 
 def graphs(draw: Any) -> tuple[int, list[tuple[int, int]], list[float]]:
     n = draw(st.integers(1, 8))
     edges = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=60))
-    weights = draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.0]), min_size=len(edges), max_size=len(edges)))
+    weights = draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.0, 2.0**66]), min_size=len(edges), max_size=len(edges)))
     return n, edges, weights
 
 
