@@ -16,6 +16,7 @@ from .dataset import Dataset
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .importing import ImportReport, import_dataset
 from .inference import InferenceReport, inference
 from .loader import LoaderStats, NeighborLoader
 from .memory import MemoryReport, memory_report
@@ -37,6 +38,7 @@ __all__ = [
     "Graph",
     "GraphReport",
     "GraphZeroError",
+    "ImportReport",
     "InferenceReport",
     "InputError",
     "LoaderStats",
@@ -52,6 +54,7 @@ __all__ = [
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "import_dataset",
     "inference",
     "memory_report",
     "synthesize",

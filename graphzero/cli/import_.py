@@ -1,0 +1,128 @@
+"""`graphzero import`: a file or a folder into a dataset that `graphzero train` takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from graphzero.importing import import_dataset
+
+from . import terminal
+from .compile import _column
+
+_EDGES, _NODES, _TEXT = "Edges", "Nodes", "Text sources"
+
+
+def command(
+    source: Annotated[Path, typer.Argument(help="Edges: text (gzip too), .npy, .npz, .gl.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="The dataset folder to make.", show_default=False)],
+    features: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help=".npy, .npz, .pt, .gd, or id,f1,... text.", rich_help_panel=_NODES),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="One number a node: .npy, .npz, .pt, text.", rich_help_panel=_NODES)
+    ] = None,
+    splits: Annotated[
+        str | None,
+        typer.Option(help=".npz, .pt, .json or folder with train, valid, test; or 60/20/20.", rich_help_panel=_NODES),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of features: float32, float16, int8, ...", rich_help_panel=_NODES)
+    ] = None,
+    classes: Annotated[int | None, typer.Option(help="How many; found out otherwise.", rich_help_panel=_NODES)] = None,
+    num_nodes: Annotated[
+        int | None, typer.Option(help="How many there are; ids are checked.", rich_help_panel=_NODES)
+    ] = None,
+    undirected: Annotated[
+        bool, typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_EDGES)
+    ] = False,
+    direction: Annotated[
+        Literal["in", "out", "both"],
+        typer.Option(help="Rows of sources (for training), of targets, or both.", rich_help_panel=_EDGES),
+    ] = "in",
+    columns: Annotated[
+        str | None, typer.Option(metavar="SRC,DST", help="Names or numbers of the columns.", rich_help_panel=_EDGES)
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Name or number; 'no': none.", rich_help_panel=_EDGES)
+    ] = None,
+    times: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Name or number (none).", rich_help_panel=_EDGES)
+    ] = None,
+    edge_ids: Annotated[
+        bool, typer.Option("--edge-ids", help="Keep each edge's number in the source.", rich_help_panel=_EDGES)
+    ] = False,
+    dedup: Annotated[bool, typer.Option("--dedup", help="Keep one of equal edges.", rich_help_panel=_EDGES)] = False,
+    self_loops: Annotated[
+        bool, typer.Option("--self-loops/--no-self-loops", help="Keep self-loops.", rich_help_panel=_EDGES)
+    ] = True,
+    id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Found out otherwise.", rich_help_panel=_TEXT)] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Found out otherwise.", rich_help_panel=_TEXT)
+    ] = None,
+    skip_bad_lines: Annotated[
+        bool, typer.Option("--skip-bad-lines", help="Count bad lines, do not stop.", rich_help_panel=_TEXT)
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="The dataset's name.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset that is there.")] = False,
+    memory: terminal.Memory = "1GB",
+    threads: terminal.Threads = None,
+    json: terminal.Json = False,
+) -> None:
+    """Import edges, features, labels and splits into a dataset folder, within a RAM budget."""
+    graph: dict[str, Any] = {
+        "directed": not undirected,
+        "columns": None if columns is None else [_column(c) for c in columns.split(",")],
+        "weights": _column(weights),
+        "times": _column(times),
+        "edge_ids": edge_ids or None,
+        "dedup": dedup or None,
+        "self_loops": self_loops,
+        "id_base": id_base,
+        "delimiter": delimiter,
+        "header": header,
+        "on_error": "skip" if skip_bad_lines else None,
+    }
+    with terminal.progress_bars() as progress:
+        report = import_dataset(
+            source,
+            out,
+            features=_named(features),
+            labels=labels,
+            splits=splits,
+            num_nodes=num_nodes,
+            num_classes=classes,
+            name=name,
+            dtype=dtype,
+            direction=direction,
+            memory=memory,
+            num_threads=threads,
+            progress=progress,
+            overwrite=overwrite,
+            **{option: value for option, value in graph.items() if value is not None},
+        )
+    if json:
+        terminal.print_json(dataclasses.asdict(report))
+        return
+    terminal.console.print(str(report), markup=False, soft_wrap=True)
+    if report.dataset.num_classes and "train" in report.dataset.splits and report.dataset.features:
+        terminal.console.print(f"next: graphzero train {out}", markup=False, soft_wrap=True)
+
+
+def _named(features: list[str] | None) -> dict[str, str] | None:
+    """Return features by name: NAME=FILE, or FILE alone for "x"."""
+    if not features:
+        return None
+    named: dict[str, str] = {}
+    for word in features:
+        name, equals, path = word.partition("=")
+        key, value = (name, path) if equals and name.isidentifier() else ("x", word)
+        if key in named:
+            raise typer.BadParameter(f"features {key!r} are given twice; name them, as in --features emb=FILE")
+        named[key] = value
+    return named

@@ -1,0 +1,7 @@
+"""Import what people have: name a file, a folder or an object, get a dataset."""
+
+from __future__ import annotations
+
+from .run import ImportReport, import_dataset
+
+__all__ = ["ImportReport", "import_dataset"]

@@ -1,0 +1,65 @@
+"""Which kind of source this is, and the plan for it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .._sizes import format_size
+from ..errors import InputError
+from . import npz
+from .plan import Plan
+
+__all__ = ["plan_for"]
+
+
+def plan_for(source: Any) -> Plan:
+    """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        return _plan_for_folder(path) if os.path.isdir(path) else _plan_for_file(path)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, os.PathLike)) for s in source):
+        paths = [os.fspath(s) for s in source]
+        size = format_size(sum(os.path.getsize(p) for p in paths))
+        return Plan("edge list", paths, found=[f"edges: {len(paths)} files, {size}"])
+    return Plan(f"{type(source).__name__} object", source, found=[f"edges: {type(source).__name__}"])
+
+
+def _plan_for_file(path: str) -> Plan:
+    name = os.path.basename(path).split(".")[0]
+    size = format_size(os.path.getsize(path))
+    if path.endswith(".npz"):
+        return _plan_for_npz(path, name)
+    kind = "graph file" if path.endswith(".gl") else "edge array" if path.endswith(".npy") else "edge list"
+    return Plan(kind, path, name=name, found=[f"edges: {path}, {size}"])
+
+
+def _plan_for_npz(path: str, name: str) -> Plan:
+    arrays = npz.members(path)
+    edges = next((arrays[key] for key in ("edge_index", "edges") if key in arrays), None)
+    if edges is None:
+        raise InputError(f"{path}: holds {', '.join(map(repr, arrays)) or 'nothing'}; expected an array 'edge_index'")
+    plan = Plan("npz archive", edges.edges(), name=name, found=[f"edges: {edges.name}, shape {edges.shape}"])
+    for key in ("node_feat", "x", "features"):
+        if key in arrays:
+            plan.features["x"] = arrays[key].rows("x")
+            plan.found.append(f"features x: {arrays[key].name}, shape {arrays[key].shape}, {arrays[key].dtype}")
+            break
+    for key in ("node_label", "y", "labels"):
+        if key in arrays:
+            plan.labels = arrays[key].rows("y")
+            plan.found.append(f"labels: {arrays[key].name}, shape {arrays[key].shape}")
+            break
+    return plan
+
+
+def _plan_for_folder(path: str) -> Plan:
+    if os.path.exists(os.path.join(path, "dataset.json")):
+        raise InputError(f"{path}: is a GraphZero dataset already; gz.Dataset opens it")
+    shown = ", ".join(sorted(os.listdir(path))[:8]) or "nothing"
+    raise InputError(f"{path}: no known layout; found {shown}; expected a file of edges, or a folder that {_KNOWN}")
+
+
+_KNOWN = "graphzero import --help lists"

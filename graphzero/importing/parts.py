@@ -1,0 +1,224 @@
+"""Features, labels and splits from files or objects: the parts of a dataset beside its edges."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _manifest
+from .._dataset_writer import as_labels
+from .._ids import IdArray
+from .._textfile import sniff
+from ..errors import InputError
+from ..row_sources import Rows, all_rows, is_text
+from . import npz
+from .torchfile import load_pt
+
+__all__ = ["as_rows", "label_rows", "label_stream", "named_splits"]
+
+_STEP = 1 << 20
+_SPLIT_NAMES = {"val": "valid", "validation": "valid", "validate": "valid", "dev": "valid", "training": "train"}
+_SPLIT_SUFFIX = re.compile(r"(_mask|_idx|_ids?|_index|_nodes)$")
+_SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
+
+
+def is_path(source: Any) -> bool:
+    """Whether `source` names a file or folder."""
+    return isinstance(source, (str, os.PathLike))
+
+
+def as_rows(source: Any, name: str) -> Any:
+    """Return a source of rows that `compile_features` takes: paths of other formats become streams of blocks."""
+    if not is_path(source):
+        return source
+    path = os.fspath(source)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such file")
+    if path.endswith(".npz"):
+        return _only(npz.members(path), path, (name, "x", "feat", "features", "node_feat")).rows(name)
+    if path.endswith((".pt", ".pth")):
+        return load_pt(path)
+    return path
+
+
+def _only(found: Mapping[str, Any], path: str, likely: tuple[str, ...]) -> Any:
+    names = [n for n in likely if n in found] if len(found) > 1 else list(found)
+    if not names:
+        raise InputError(
+            f"{path}: holds {', '.join(map(repr, found)) or 'nothing'}; expected one array, or {likely[0]!r}"
+        )
+    return found[names[0]]
+
+
+def count_of(source: Any) -> int | None:
+    """Return how many rows a source has where that is known without reading it; text says it only at its end."""
+    if isinstance(source, Rows):
+        return source.count
+    if is_path(source):
+        return None if is_text(source) else all_rows(source, "x")[0].count
+    return len(source) if hasattr(source, "__len__") else None
+
+
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+def label_rows(source: Any, id_base: int = 0) -> Rows:
+    """Return labels as rows: from `.npy`, `.npz`, `.gd`, `.pt`, text of one column or of `id,label`, or arrays."""
+    if is_path(source):
+        path = os.fspath(source)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        if path.endswith(".npz"):
+            return _column(_only(npz.members(path), path, ("labels", "label", "y", "node_label")).rows("y"), path)
+        if path.endswith((".pt", ".pth")):
+            source = load_pt(path)
+        elif is_text(path):
+            source = _label_text(path, id_base)
+    name = os.fspath(source) if is_path(source) else "labels"
+    return _column(all_rows(source, "y")[0], name)
+
+
+def _column(rows: Rows, name: str) -> Rows:
+    if rows.columns not in (None, 1):
+        raise InputError(f"{name}: {rows.columns} columns, expected one label a node")
+    return rows
+
+
+def _label_text(path: str, id_base: int) -> npt.NDArray[Any]:
+    dialect = sniff(path)
+    table = read_numbers(path, dialect.delimiter, dialect.lines_before)
+    if table.shape[1] == 1:
+        return table[:, 0]
+    if table.shape[1] != 2:
+        raise InputError(f"{path}: {table.shape[1]} columns, expected one label a line, or id and label")
+    ids = table[:, 0].astype(np.int64) - id_base
+    if ids.size and (ids.min() < 0 or not np.array_equal(ids, table[:, 0] - id_base)):
+        raise InputError(f"{path}: the first column is no node id of at least {id_base}, expected id and label")
+    out = np.full(int(ids.max(initial=-1)) + 1, np.nan)
+    out[ids] = table[:, 1]
+    if len(np.unique(ids)) != len(ids):
+        values, counts = np.unique(ids, return_counts=True)
+        raise InputError(f"{path}: node {values[np.argmax(counts > 1)] + id_base} has two labels, expected one")
+    return out
+
+
+def read_numbers(path: str, delimiter: str = ",", skip: int = 0) -> npt.NDArray[np.float64]:
+    """Return a small text file of numbers as a table of float64; `nan` and empty fields are NaN."""
+    from .._textfile import open_text
+
+    with open_text(path) as file:
+        lines = file.read().decode("utf-8", "replace").splitlines()[skip:]
+    kept = [line for line in lines if line.strip() and line.lstrip()[0] not in "#%"]
+    if not kept:
+        return np.empty((0, 1))
+    separator = None if delimiter == " " else delimiter
+    try:
+        return np.loadtxt(
+            kept, delimiter=separator, ndmin=2, converters=lambda s: float(s) if s.strip() else float("nan")
+        )
+    except ValueError as error:
+        raise InputError(f"{path}: {error}: expected numbers") from None
+
+
+def label_stream(rows: Rows, num_classes: int | None, pad_to: int) -> tuple[Iterator[IdArray], int]:
+    """Return blocks of int64 labels, -1 for none and for nodes past the last row, and the number of classes."""
+    if num_classes is None:
+        largest = -1
+        for block in rows.blocks(_STEP):
+            largest = max(largest, int(as_labels(block).max(initial=-1)))
+        num_classes = max(largest + 1, 1)
+    classes = num_classes
+
+    def blocks() -> Iterator[IdArray]:
+        at = 0
+        for block in rows.blocks(_STEP):
+            out = as_labels(block)
+            if out.size and int(out.max()) >= classes:
+                bad = at + int(np.argmax(out))
+                raise InputError(f"labels[{bad}] is {out.max()}, expected less than num_classes = {classes}")
+            at += len(out)
+            yield out
+        while at < pad_to:
+            more = min(_STEP, pad_to - at)
+            yield np.full(more, -1, np.int64)
+            at += more
+
+    return blocks(), classes
+
+
+# -- splits -----------------------------------------------------------------------------------------------------------
+
+
+def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
+    """Return ids or masks by name: from a dict, `.npz`, `.pt`, `.json`, or a folder with a file each.
+
+    The names "val" and "validation" become "valid"; "train_mask" and "train_idx" become "train".
+    """
+    if isinstance(source, str) and _SHARES.match(source):
+        return {"": source}  # shares of the nodes: drawn when their number is known
+    if isinstance(source, Mapping):
+        return {split_name(key): _split_values(value, id_base) for key, value in source.items()}
+    if not is_path(source):
+        raise TypeError(f"splits is a {type(source).__name__}, expected a dict, a path, or shares such as '60/20/20'")
+    path = os.fspath(source)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such file")
+    if os.path.isdir(path):
+        files = sorted(entry for entry in os.listdir(path) if not entry.startswith("."))
+        named = {entry.split(".")[0]: os.path.join(path, entry) for entry in files}
+        known = {split_name(k): v for k, v in named.items() if split_name(k) in ("train", "valid", "test")}
+        if not known:
+            raise InputError(
+                f"{path}: no file for a split, expected train, valid, test (.npy, .csv, .csv.gz, .txt, .pt)"
+            )
+        return {key: _split_values(value, id_base) for key, value in known.items()}
+    if path.endswith(".npz"):
+        return {split_name(key): member.array() for key, member in npz.members(path).items()}
+    if path.endswith((".pt", ".pth")):
+        return named_splits(load_pt(path), id_base)
+    if path.endswith(".json"):
+        with open(path, encoding="utf-8") as file:
+            return named_splits(json.load(file), id_base)
+    raise InputError(f"{path}: cannot tell the splits apart: expected .npz, .pt or .json with names, or a folder")
+
+
+def split_name(key: object) -> str:
+    """Return the name of a split in a dataset."""
+    name = _SPLIT_SUFFIX.sub("", str(key))
+    name = _SPLIT_NAMES.get(name, name)
+    _manifest.check_name(name)
+    return name
+
+
+def _split_values(value: Any, id_base: int) -> Any:
+    if not is_path(value):
+        return value
+    path = os.fspath(value)
+    if path.endswith(".npy"):
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    if path.endswith((".pt", ".pth")):
+        return load_pt(path)
+    table = read_numbers(path, sniff(path).delimiter, sniff(path).lines_before)
+    ids = table[:, 0].astype(np.int64)
+    if table.shape[1] != 1 or not np.array_equal(ids, table[:, 0]):
+        raise InputError(f"{path}: expected one whole number a line, the ids of the split")
+    return ids - id_base
+
+
+def drawn_splits(shares: str, labels: IdArray | None, count: int, seed: int = 0) -> dict[str, IdArray]:
+    """Return a random train/valid/test split of the nodes that have a label, by shares such as '60/20/20'."""
+    parts = [float(part) for part in re.split("[/,:]", shares)]
+    names = ("train", "valid", "test") if len(parts) == 3 else ("train", "test")
+    nodes = np.arange(count) if labels is None else np.flatnonzero(np.asarray(labels) >= 0)
+    total = sum(parts)
+    if total <= 0:
+        raise ValueError(f"splits is {shares!r}, expected shares that sum to more than 0")
+    order = np.random.default_rng(seed).permutation(nodes)
+    ends = np.rint(np.cumsum(parts) / total * len(order)).astype(int)
+    return {name: order[a:b] for name, a, b in zip(names, [0, *ends[:-1]], ends, strict=True)}

@@ -1,0 +1,124 @@
+"""The folder beside the target where an import makes its files, so that one that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from typing import Any
+
+from .. import _manifest
+from ..errors import InputError, StorageError
+
+__all__ = ["Stage", "fingerprint"]
+
+_RECORD = "import.json"
+
+
+def fingerprint(*things: Any) -> str | None:
+    """Return what tells this import from another: paths with size and time of change, options; None for objects."""
+    try:
+        text = json.dumps([_identity(thing) for thing in things], sort_keys=True)
+    except TypeError:
+        return None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _identity(thing: Any) -> Any:
+    if isinstance(thing, dict):
+        return {str(key): _identity(value) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_identity(value) for value in thing]
+    if isinstance(thing, os.PathLike) or (isinstance(thing, str) and os.path.exists(thing)):
+        path = os.path.realpath(os.fspath(thing))
+        if os.path.isdir(path):
+            found = sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
+            return [_stat(name) for name in found]
+        return _stat(path)
+    if thing is None or isinstance(thing, (str, int, float, bool)):
+        return thing
+    raise TypeError
+
+
+def _stat(path: str) -> list[Any]:
+    status = os.stat(path)
+    return [path, status.st_size, status.st_mtime_ns]
+
+
+class Stage:
+    """`<target>.importing`: finished files and what they were made from. One import at a time may use it."""
+
+    def __init__(self, target: str, key: str | None) -> None:
+        """Make the folder, or take over what an import with the same `key` left there."""
+        self.folder = f"{target}.importing"
+        self._key = key
+        self.resumed: list[str] = []
+        os.makedirs(self.folder, exist_ok=True)
+        self._lock = _lock(self.folder)
+        self._done: dict[str, Any] = {}
+        record = os.path.join(self.folder, _RECORD)
+        if os.path.exists(record):
+            with open(record, encoding="utf-8") as file:
+                known = json.load(file)
+            if key is not None and known.get("key") == key:
+                self._done = known["done"]
+        for name in os.listdir(self.folder):
+            if name not in ("lock", _RECORD) and name not in self._done:
+                path = os.path.join(self.folder, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+
+    def path(self, name: str) -> str:
+        """Return the full path of a file."""
+        return os.path.join(self.folder, name)
+
+    def finished(self, name: str) -> Any:
+        """Return what was noted about a finished file of an earlier run, None where it is to be made."""
+        if name not in self._done or not os.path.exists(self.path(name)):
+            return None
+        self.resumed.append(name)
+        return self._done[name]
+
+    def note(self, name: str, report: Any) -> None:
+        """Note that a file is complete."""
+        self._done[name] = report
+        record = self.path(_RECORD)
+        with open(record + ".tmp", "w", encoding="utf-8") as file:
+            json.dump({"key": self._key, "done": self._done}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(record + ".tmp", record)
+        _manifest.sync_folder(self.folder)
+
+    def close(self, remove: bool) -> None:
+        """Give the folder up; `remove` it where nothing could go on from it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        if remove or self._key is None or not self._done:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _lock(folder: str) -> int | None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: nobody is kept out
+        return None
+    handle = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise StorageError(error.errno, f"{folder}: another import is writing here", folder) from None
+    return handle
+
+
+def check_target(target: str, overwrite: bool) -> None:
+    """Raise before any work where the dataset could not be published."""
+    if os.path.isfile(target):
+        raise InputError(f"{target}: is a file, expected the name of a dataset folder to make")
+    if os.path.exists(os.path.join(target, _manifest.MANIFEST)) and not overwrite:
+        raise FileExistsError(f"{target}: there is a dataset already (overwrite=True replaces it)")
+    parent = os.path.dirname(target)
+    if not os.path.isdir(parent):
+        raise FileNotFoundError(f"{parent}: no such folder")
