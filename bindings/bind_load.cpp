@@ -111,7 +111,20 @@ nb::dict to_python(const LoadPlan& plan) {
   return d;
 }
 
-std::vector<int64_t> copied(const Ids& ids) { return {ids.data(), ids.data() + ids.size()}; }
+// Read in place; the array lives as long as a plan that reads it.
+template <class Int>
+using Ints = nb::ndarray<const Int, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class Int>
+void numbers_of(Numbers* self, const Ints<Int>& array) {
+  new (self) Numbers(array.data(), array.size(), std::make_shared<Ints<Int>>(array));
+}
+
+Share share_of(uint64_t rank, uint64_t world_size, const std::string& uneven, uint64_t first) {
+  if (uneven == "pad") return {rank, world_size, Uneven::kPad, first};
+  if (uneven == "drop") return {rank, world_size, Uneven::kDrop, first};
+  if (uneven == "keep") return {rank, world_size, Uneven::kKeep, first};
+  fail<ArgumentError>("uneven is '", uneven, "', expected 'pad', 'drop' or 'keep'");
+}
 
 CacheMode cache_mode(const std::string& name) {
   if (name == "auto") return CacheMode::kAuto;
@@ -124,8 +137,8 @@ CacheMode cache_mode(const std::string& name) {
 // and its locks may be held by them, so it is neither asked nor destroyed.
 class Epoch {
  public:
-  Epoch(std::shared_ptr<const LoadPlan> plan_, uint64_t number, Allocate allocate)
-      : plan(plan_), pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, std::move(allocate))) {}
+  Epoch(std::shared_ptr<const LoadPlan> plan_, uint64_t number, const Share& share, Allocate allocate)
+      : plan(plan_), pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, std::move(allocate))) {}
   ~Epoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
@@ -186,35 +199,48 @@ void bind_load(nb::module_& m) {
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none());
 
+  nb::class_<Numbers>(m, "Numbers")
+      .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
+      .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
+      .def_static("range", &Numbers::range, nb::arg("count"))
+      .def("__len__", &Numbers::size);
+  nb::class_<Share>(m, "Share")
+      .def(
+          "__init__",
+          [](Share* self, uint64_t rank, uint64_t world_size, const std::string& uneven, uint64_t first) {
+            new (self) Share(share_of(rank, world_size, uneven, first));
+          },
+          nb::arg("rank") = 0, nb::arg("world_size") = 1, nb::arg("uneven") = "pad", nb::arg("first") = 0);
+
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
-          [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Ids& seeds,
-             const std::optional<Ids>& times, const LoadOptions& options) {
+          [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Numbers& seeds,
+             const std::optional<Numbers>& times, const LoadOptions& options) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;
-            return make_plan(std::move(topology), std::move(parts), copied(seeds),
-                             times ? copied(*times) : std::vector<int64_t>{}, options, &interruptible);
+            return make_plan(std::move(topology), std::move(parts), seeds, times.value_or(Numbers{}), options,
+                             &interruptible);
           },
           nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"))
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
   m.def(
       "check_load",
-      [](const Topology& topology, const std::vector<Part>& parts, const Ids& seeds, const std::optional<Ids>& times,
-         const LoadOptions& options) {
+      [](const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds,
+         const std::optional<Numbers>& times, const LoadOptions& options) {
         nb::gil_scoped_release release;
-        check_load(topology, parts, {seeds.data(), seeds.size()}, times ? times->size() : 0, options);
+        check_load(topology, parts, seeds, times ? times->size() : 0, options);
       },
       nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"));
 
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
           "__init__",
-          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, nb::object allocate) {
+          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, nb::object allocate) {
             Allocate allocator = allocate.is_none() ? Allocate(pooled) : python_allocator(std::move(allocate));
-            new (self) Epoch(std::move(plan), epoch, std::move(allocator));
+            new (self) Epoch(std::move(plan), epoch, share, std::move(allocator));
           },
-          nb::arg("plan"), nb::arg("epoch"), nb::arg("allocate") = nb::none())
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"), nb::arg("allocate") = nb::none())
       .def("next",
            [](Epoch& self) -> std::optional<nb::dict> {
              LoadedBatch batch;
@@ -239,6 +265,7 @@ void bind_load(nb::module_& m) {
       .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
       .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
   m.def("count_batches", &count_batches, nb::arg("count"), nb::arg("batch_size"), nb::arg("drop_last"));
+  m.def("count_share", &count_share, nb::arg("batches"), nb::arg("share"));
 }
 
 }  // namespace gz::bindings

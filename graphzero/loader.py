@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import _core
-from ._dtypes import dtype_name
 from ._ids import as_count, as_fanouts, as_ids, as_threads
+from ._loader_inputs import Features, as_labels, named_parts, resolve_seeds, wanted_dtype
+from ._ranks import as_rank, current_rank, warn_if_alone
 from ._sizes import format_size, parse_size
 from ._transfer import as_device, pinned_allocator, to_device
 from .batch import Batch
-from .features import FeatureStore
 from .graph import Graph
 from .loader_stats import LoaderStats
 from .sampling import resolve_seed
@@ -24,13 +22,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["LoaderStats", "NeighborLoader"]
-
-# Attributes of a batch that features may not be called.
-_TAKEN = {
-    *("y", "edge_index", "n_id", "e_id", "input_id", "batch", "batch_size", "seed_time"),
-    *("num_sampled_nodes", "num_sampled_edges"),
-}
-Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | None
 
 
 class NeighborLoader:
@@ -82,6 +73,9 @@ class NeighborLoader:
         dtype: Any = None,
         io: str = "auto",
         cache: str = "auto",
+        rank: int | None = None,
+        world_size: int | None = None,
+        uneven: str = "pad",
     ) -> None:
         """Check everything that can be checked; nothing is read until the first iteration.
 
@@ -89,24 +83,33 @@ class NeighborLoader:
         seed, for graphs compiled with times. `dtype="float32"` converts float16, bfloat16 and scaled int8 features on
         the way. `device` may be a CUDA device: batches are then copied from page-locked memory on a side stream while
         you compute. `io` and `cache` ("auto", "on", "off") are for measuring; their defaults decide by themselves.
+
+        `rank` and `world_size` say which of how many processes this is; without them torch.distributed decides, where
+        it is initialised. All ranks share one epoch: rank r delivers the batches r, r + world_size, ... that a single
+        process would deliver, bit for bit. When they do not come out even, `uneven="pad"` repeats batches from the
+        start of the epoch, "drop" leaves out the last round, and "keep" gives some ranks one batch less.
         """
         if not isinstance(graph, Graph):
             raise TypeError(f"graph must be a Graph, got {type(graph).__name__}: open a .gl file with gz.Graph(path)")
         if transform is not None and not callable(transform):
             raise TypeError(f"transform must be callable, got {type(transform).__name__}")
         self._graph = graph
-        self._seeds = _resolve_seeds(seeds, graph.num_nodes)
-        self._labels = _as_labels(labels, graph.num_nodes)
+        self._asked_rank = as_rank(rank, world_size)
+        self._uneven = uneven
+        self._seeds = resolve_seeds(seeds, graph.num_nodes)
+        self._labels = as_labels(labels, graph.num_nodes)
         self._time = None if time is None else as_ids(time, "time")
+        self._times = None if self._time is None else _core.Numbers(self._time)
         self._seed = resolve_seed(seed)
         self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
         self._memory = parse_size(memory)
         self._device = None if device is None else as_device(device)
         self._transform = transform
-        name = _wanted_dtype(dtype)
-        self._parts = _named(features, "x", name) | _named(edge_features, "edge_attr", name, by_edge=True)
+        name = wanted_dtype(dtype)
+        self._parts = named_parts(features, "x", name) | named_parts(edge_features, "edge_attr", name, by_edge=True)
         self._fanouts = as_fanouts(fanouts)
+        self._first_batch = 0
         self._options = _core.LoadOptions(
             batch_size=self._batch_size,
             shuffle=bool(shuffle),
@@ -125,31 +128,41 @@ class NeighborLoader:
             method=method,
             direction=direction,
         )
-        _core.check_load(graph._open(), self._open_parts(), self._seeds, self._time, self._options)
+        _core.check_load(graph._open(), self._open_parts(), self._seeds, self._times, self._options)
+        self._share()  # checks `uneven`
         self._epoch = 0
         self._plan: _core.LoadPlan | None = None
         self._last: _core.LoadEpoch | None = None
         self._process = os.getpid()
 
     def __len__(self) -> int:
-        """Return the number of batches of an epoch."""
-        return int(_core.count_batches(len(self._seeds), self._batch_size, self._drop_last))
+        """Return the number of batches of the next epoch, on this rank."""
+        batches = _core.count_batches(len(self._seeds), self._batch_size, self._drop_last)
+        return int(_core.count_share(batches, self._share()))
 
     @property
     def epoch(self) -> int:
         """The number of the next epoch."""
         return self._epoch
 
-    def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly."""
-        self._epoch = as_count(epoch, "epoch", least=0)
+    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
+        """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly.
+
+        `first_batch` goes on within an epoch: so many of its batches, counted over all ranks, are left out because they
+        are done. The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
+        """
+        self._epoch, self._first_batch = (
+            as_count(epoch, "epoch", least=0),
+            as_count(first_batch, "first_batch", least=0),
+        )
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         plan = self._ready_plan()
+        warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
         allocate = pinned_allocator() if self._device is not None and self._device.type == "cuda" else None
-        epoch = _core.LoadEpoch(plan, self._epoch, allocate)
-        self._epoch += 1
+        epoch = _core.LoadEpoch(plan, self._epoch, self._share(), allocate)
+        self._epoch, self._first_batch = self._epoch + 1, 0
         self._last = epoch
         batches = self._deliver(epoch)
         if self._device is not None:
@@ -177,11 +190,15 @@ class NeighborLoader:
             "a NeighborLoader does not pickle: pass the Graph and FeatureStore, which do, and make one there"
         )
 
+    def _share(self) -> _core.Share:
+        rank, world_size = current_rank(self._asked_rank)
+        return _core.Share(rank, world_size, self._uneven, self._first_batch)
+
     def _ready_plan(self) -> _core.LoadPlan:
         self._leave_the_parents()
         if self._plan is None:
             self._plan = _core.LoadPlan.make(
-                self._graph._open(), self._open_parts(), self._seeds, self._time, self._options
+                self._graph._open(), self._open_parts(), self._seeds, self._times, self._options
             )
         return self._plan
 
@@ -242,75 +259,6 @@ class _Closing:
 
     def close(self) -> None:
         self._finalizer()
-
-
-def _named(features: Features, default: str, dtype: str | None, *, by_edge: bool = False) -> dict[str, Any]:
-    """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store."""
-    if features is None:
-        return {}
-    named: dict[str, Any]
-    if isinstance(features, FeatureStore):
-        named = {default: features}
-    elif isinstance(features, Mapping):
-        named = dict(features)
-    elif isinstance(features, (list, tuple)):
-        named = {getattr(store, "name", f"[{i}]"): store for i, store in enumerate(features)}
-        if len(named) != len(features):
-            raise ValueError("two features have the same name: pass a dict that names them")
-    else:
-        named = {default: features}
-    for name, store in named.items():
-        if not isinstance(store, FeatureStore):
-            raise TypeError(
-                f"feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features makes a .gd "
-                "file of rows, gz.FeatureStore(path) opens it"
-            )
-        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or hasattr(Batch, name):
-            raise ValueError(f"feature name {name!r} is taken or no attribute name: pass a dict with other names")
-    return {name: (store, by_edge, _converted(store, dtype)) for name, store in named.items()}
-
-
-def _converted(store: FeatureStore, dtype: str | None) -> str | None:
-    if dtype is None or store.dtype_name == dtype or store.dtype_name not in ("float16", "bfloat16", "int8", "float32"):
-        return None
-    return dtype
-
-
-def _wanted_dtype(dtype: Any) -> str | None:
-    if dtype is None:
-        return None
-    if dtype_name(dtype) != "float32":
-        raise ValueError(f"dtype is {dtype_name(dtype)!r}, expected 'float32' or None (as on disk)")
-    return "float32"
-
-
-def _resolve_seeds(seeds: Any, num_nodes: int) -> Any:
-    if seeds is None:
-        return np.arange(num_nodes, dtype=np.int64)
-    array = seeds.detach().cpu().numpy() if hasattr(seeds, "detach") else np.asarray(seeds)
-    if array.dtype == np.bool_:
-        if array.shape != (num_nodes,):
-            raise ValueError(f"seeds is a mask of shape {array.shape}, expected ({num_nodes},)")
-        return np.flatnonzero(array).astype(np.int64)
-    return as_ids(seeds, "seeds")
-
-
-def _as_labels(labels: Any, num_nodes: int) -> torch.Tensor | None:
-    if labels is None:
-        return None
-    import torch
-
-    if isinstance(labels, FeatureStore):
-        labels = labels.get_tensor()
-    if not isinstance(labels, torch.Tensor):
-        labels = np.asarray(labels)
-        if labels.dtype.kind not in "iufb":
-            raise TypeError(f"labels must be numbers, one for each node, got dtype {labels.dtype}")
-        labels = torch.from_numpy(labels if labels.flags.writeable else labels.copy())  # torch has no read-only memory
-    tensor: torch.Tensor = labels
-    if tensor.shape[:1] != (num_nodes,):
-        raise ValueError(f"labels has shape {tuple(tensor.shape)}, expected an entry for each of {num_nodes} nodes")
-    return tensor
 
 
 def _as_tensor(array: Any, dtype: str) -> torch.Tensor:

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "load/order.h"
 
 namespace gz {
 namespace {
@@ -28,12 +27,11 @@ class StopSignal : public Progress {
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, Allocate allocate)
+Pipeline::Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, const Share& share, Allocate allocate)
     : plan_(std::move(plan)),
       epoch_(epoch),
       allocate_(std::move(allocate)),
-      num_batches_(count_batches(plan_->seeds.size(), plan_->options.batch_size, plan_->options.drop_last)),
-      order_(epoch_order(plan_->seeds.size(), plan_->options.shuffle, plan_->options.seed, epoch)),
+      batches_(epoch_batches(*plan_, epoch, share)),
       announces_(!plan_->announcing.exchange(true)) {
   for (int i = 0; i < plan_->threads; ++i) {
     try {
@@ -78,7 +76,7 @@ void Pipeline::work() {
       sample_one(lock);
     } else {
       const auto start = Clock::now();
-      const bool at_end = next_to_sample_ >= num_batches_ && sampled_.empty();  // waiting then says nothing
+      const bool at_end = next_to_sample_ >= num_batches() && sampled_.empty();  // waiting then says nothing
       work_ready_.wait(lock, [&] { return stopping_ || may_gather() || may_sample(); });
       if (!at_end) stats_.blocked_seconds += since(start);
     }
@@ -86,7 +84,7 @@ void Pipeline::work() {
 }
 
 bool Pipeline::may_sample() const {
-  if (next_to_sample_ >= num_batches_ || !errors_.empty()) return false;
+  if (next_to_sample_ >= num_batches() || !errors_.empty()) return false;
   return next_to_sample_ - next_to_deliver_ < static_cast<uint64_t>(plan_->window);
 }
 
@@ -113,8 +111,8 @@ void Pipeline::sample_one(std::unique_lock<std::mutex>& lock) {
     const auto start = Clock::now();
     LoadedBatch batch;
     batch.number = number;
-    batch.input = batch_input(order_, plan_->options.batch_size, number);
-    batch.graph = sample_batch(*plan_, epoch_, number, batch.input);
+    batch.input = batches_.input(number);
+    batch.graph = sample_batch(*plan_, epoch_, batches_.number(number), batch.input);
     batch.bytes = subgraph_bytes(batch.graph);
     const double seconds = since(start);
     announce(std::move(batch));
@@ -201,7 +199,7 @@ void Pipeline::gather_one(std::unique_lock<std::mutex>& lock) {
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   std::unique_lock lock(mutex_);
-  if (next_to_deliver_ >= num_batches_) return State::kEnd;
+  if (next_to_deliver_ >= num_batches()) return State::kEnd;
   if (stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {

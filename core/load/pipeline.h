@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "load/order.h"
 #include "load/plan.h"
 
 namespace gz {
@@ -39,7 +40,7 @@ struct GatheredPart {
 };
 
 struct LoadedBatch {
-  uint64_t number = 0;
+  uint64_t number = 0;         // among those that this pipeline delivers
   std::vector<int64_t> input;  // positions of the batch's seeds among the loader's seeds
   SampledSubgraph graph;
   std::vector<GatheredPart> parts;
@@ -62,12 +63,12 @@ struct LoadStats {
 
 class Pipeline {
  public:
-  Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, Allocate allocate);
+  Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, const Share& share, Allocate allocate);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();  // stops and joins
 
-  uint64_t num_batches() const { return num_batches_; }
+  uint64_t num_batches() const { return batches_.count(); }
 
   enum class State { kReady, kNotYet, kEnd };
   // Waits up to `milliseconds` for the next batch in order and moves it to `out`. Throws what made the batch fail.
@@ -89,8 +90,7 @@ class Pipeline {
   const std::shared_ptr<const LoadPlan> plan_;
   const uint64_t epoch_;
   const Allocate allocate_;
-  const uint64_t num_batches_;
-  const std::vector<int64_t> order_;
+  const EpochBatches batches_;
   bool announces_;  // whether the caches hear of this epoch; changed by stop() alone, when the threads are gone
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere

@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/threads.h"
-#include "load/order.h"
 #include "storage/preload.h"
 
 namespace gz {
@@ -48,13 +47,11 @@ Probe probe_batches(const LoadPlan& plan, bool keep_ids, Progress* progress) {
   Probe probe;
   probe.ids.resize(plan.parts.size());
   probe.part_bytes.resize(plan.parts.size());
-  const LoadOptions& options = plan.options;
-  const auto order = epoch_order(plan.seeds.size(), options.shuffle, options.seed, 0);
-  const uint64_t batches = count_batches(plan.seeds.size(), options.batch_size, options.drop_last);
-  const uint64_t count = std::min(batches, keep_ids ? kProbeBatches : 1);
+  const EpochBatches batches = epoch_batches(plan, 0, Share{});
+  const uint64_t count = std::min(batches.count(), keep_ids ? kProbeBatches : 1);
   for (uint64_t number = 0; number < count; ++number) {
     if (progress != nullptr) progress->report("planning", number, count);
-    const auto graph = sample_batch(plan, 0, number, batch_input(order, options.batch_size, number));
+    const auto graph = sample_batch(plan, 0, number, batches.input(number));
     uint64_t bytes = subgraph_bytes(graph);
     probe.subgraph_bytes = std::max(probe.subgraph_bytes, bytes);
     probe.scratch_bytes = std::max(probe.scratch_bytes, graph.scratch_bytes);
@@ -157,7 +154,7 @@ void make_caches(LoadPlan& plan, Probe& probe, uint64_t room, Progress* progress
 
 }  // namespace
 
-void check_load(const Topology& topology, const std::vector<Part>& parts, std::span<const int64_t> seeds, size_t times,
+void check_load(const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds, uint64_t times,
                 const LoadOptions& options) {
   check_options(topology, options.sample, times > 0);
   resolve_threads(options.threads);
@@ -167,9 +164,10 @@ void check_load(const Topology& topology, const std::vector<Part>& parts, std::s
     fail<ArgumentError>("time has ", times, " entries, seeds has ", seeds.size());
   }
   const uint64_t nodes = topology.num_nodes();
-  for (size_t i = 0; i < seeds.size(); ++i) {
-    if (seeds[i] < 0 || static_cast<uint64_t>(seeds[i]) >= nodes) {
-      fail<IndexError>("seeds[", i, "] = ", seeds[i], " is out of range for ", topology.file().path(), " with ", nodes,
+  for (uint64_t i = seeds.is_range() ? std::min(nodes, seeds.size()) : 0; i < seeds.size(); ++i) {
+    const int64_t seed = seeds.at(i);
+    if (seed < 0 || static_cast<uint64_t>(seed) >= nodes) {
+      fail<IndexError>("seeds[", i, "] = ", seed, " is out of range for ", topology.file().path(), " with ", nodes,
                        " nodes");
     }
   }
@@ -197,10 +195,10 @@ uint64_t subgraph_bytes(const SampledSubgraph& graph) {
 
 SampledSubgraph sample_batch(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input) {
   std::vector<int64_t> seeds(input.size()), times;
-  for (size_t i = 0; i < input.size(); ++i) seeds[i] = plan.seeds[static_cast<size_t>(input[i])];
+  for (size_t i = 0; i < input.size(); ++i) seeds[i] = plan.seeds.at(static_cast<uint64_t>(input[i]));
   if (!plan.times.empty()) {
     times.resize(input.size());
-    for (size_t i = 0; i < input.size(); ++i) times[i] = plan.times[static_cast<size_t>(input[i])];
+    for (size_t i = 0; i < input.size(); ++i) times[i] = plan.times.at(static_cast<uint64_t>(input[i]));
   }
   SampleOptions options = plan.options.sample;
   options.seed = batch_seed(plan.options.seed, epoch, number);
@@ -208,9 +206,15 @@ SampledSubgraph sample_batch(const LoadPlan& plan, uint64_t epoch, uint64_t numb
   return sample_neighbours(*plan.topology, seeds, times, options);
 }
 
+EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share) {
+  const LoadOptions& options = plan.options;
+  const EpochOrder order(plan.seeds.size(), options.shuffle, options.seed, epoch);
+  return {order, options.batch_size, options.drop_last, share};
+}
+
 std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts,
-                                          std::vector<int64_t> seeds, std::vector<int64_t> times,
-                                          const LoadOptions& options, Progress* progress) {
+                                          Numbers seeds, Numbers times, const LoadOptions& options,
+                                          Progress* progress) {
   auto plan = std::make_shared<LoadPlan>();
   plan->topology = std::move(topology);
   plan->parts = std::move(parts);

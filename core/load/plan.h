@@ -16,6 +16,8 @@
 #include "base/progress.h"
 #include "gather/gather.h"
 #include "gather/row_cache.h"
+#include "load/numbers.h"
+#include "load/order.h"
 #include "sample/neighbours.h"
 #include "storage/features.h"
 #include "storage/topology.h"
@@ -51,8 +53,8 @@ struct LoadOptions {
 struct LoadPlan {
   std::shared_ptr<const Topology> topology;
   std::vector<Part> parts;
-  std::vector<int64_t> seeds;
-  std::vector<int64_t> times;  // one a seed for temporal sampling, else empty
+  Numbers seeds;
+  Numbers times;  // one a seed for temporal sampling, else empty
   LoadOptions options;
   int threads = 1;
   int depth = 1;                                   // finished or half-made batches that may exist at once
@@ -66,15 +68,17 @@ struct LoadPlan {
 };
 
 // Throws what make_plan() would throw at once: ArgumentError, IndexError. `times` is how many there are.
-void check_load(const Topology& topology, const std::vector<Part>& parts, std::span<const int64_t> seeds, size_t times,
+void check_load(const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds, uint64_t times,
                 const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
 // epoch 0 to learn their size and their hot rows, divides the budget and pins the hot rows. Throws ArgumentError,
 // IndexError, BudgetError.
 std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts,
-                                          std::vector<int64_t> seeds, std::vector<int64_t> times,
-                                          const LoadOptions& options, Progress* progress);
+                                          Numbers seeds, Numbers times, const LoadOptions& options, Progress* progress);
+
+// The batches of `epoch` that `share` delivers.
+EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);
 
 // Batch `number` of `epoch`, around the seeds at these positions.
 SampledSubgraph sample_batch(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input);

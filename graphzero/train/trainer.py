@@ -295,6 +295,8 @@ class Trainer:
             device=None if self.device.type == "cpu" else self.device,
             dtype="float32" if self.features.dtype_name in _WIDENED else None,
             direction=options.direction,
+            rank=0,  # one process trains on all seeds, wherever it runs
+            world_size=1,
         )
 
     def _describe(self) -> dict[str, Any]:

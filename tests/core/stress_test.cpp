@@ -230,14 +230,14 @@ TEST(pipelines_are_run_stopped_and_dropped_at_once) {
   options.threads = 2;
   options.shuffle = true;
   const Part part{.name = "x", .file = file, .matrix = "x", .by_edge = false, .out_dtype = {}};
-  const auto plan = make_plan(topology, {part}, seeds, {}, options, nullptr);
+  const auto plan = make_plan(topology, {part}, Numbers::range(seeds.size()), {}, options, nullptr);
   const Allocate allocate = [](size_t bytes) {
     auto buffer = BufferPool::take(bytes);
     return PartBuffer{buffer->data(), buffer};
   };
   together(3, [&](int caller) {
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
-      Pipeline pipeline(plan, epoch, allocate);
+      Pipeline pipeline(plan, epoch, Share{}, allocate);
       LoadedBatch batch;
       uint64_t seen = 0;
       const uint64_t most = caller == 0 ? UINT64_MAX : epoch + static_cast<uint64_t>(caller);  // some leave early
