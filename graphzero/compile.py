@@ -51,13 +51,15 @@ def compile_graph(
 
     The source is a text file of integers (CSV, TSV, blanks; gzip, bzip2 and xz too) or a list of them, a `.npy` file or
     array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of such blocks, an
-    existing `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see `graphzero.sources`).
+    existing `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see `graphzero.sources`). Tables too:
+    DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet and Arrow IPC files and folders;
+    and SciPy sparse matrices, NetworkX and igraph graphs. An undirected graph object is stored both ways.
 
     directed: False stores every edge both ways (a self-loop once), as one edge id.
     direction: which rows the file has: "out" (targets), "in" (sources) or "both".
     weights: None takes them where the source has them: the third array of a block; in text, the third column when there
-        are exactly three (unless its header names a time). False leaves them, a name or number picks a column, an array
-        goes with an array source.
+        are exactly three (unless its header names a time); in tables, a column called weight too. False leaves them, a
+        name or number picks a column, an array goes with an array source.
     times: None and False leave them in text; a name or number picks a column. Integers, for temporal sampling.
     edge_ids: keep the place of each edge in the source, to join edge features.
     num_nodes: checked when given; otherwise the largest id + 1.
@@ -84,6 +86,12 @@ def compile_graph(
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{folder}: no such folder to spill to")
 
+    from .importing.objects import edges_of  # it stands on this module's sources
+
+    other = edges_of(source, columns, weights, times)
+    if other is not None:  # it yields what was picked
+        source, weights, times = other, None, None
+        directed = directed and getattr(other, "directed", True)
     texts = _text_paths(source)
     reader: _TextReader | _BlockReader
     if texts is not None:

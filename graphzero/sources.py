@@ -280,10 +280,6 @@ def as_source(source: Any, weights: Any = None, times: Any = None) -> EdgeSource
         return ArraySource(as_id_column(src, "src"), as_id_column(dst, "dst"), extra_w, extra_t)
     if isinstance(source, list) and all(isinstance(row, (list, tuple)) and _is_flat(row) for row in source):
         return ArraySource.of(_as_matrix(source), extra_w, extra_t)
-    if hasattr(source, "iloc"):
-        raise TypeError("cannot read edges from a DataFrame: pass its columns, (df['src'], df['dst'])")
-    if hasattr(source, "tocoo"):
-        raise TypeError("cannot read edges from a sparse matrix: pass (m.row, m.col, m.data) of m.tocoo()")
     if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
         return BlockSource(source)
     raise TypeError(

@@ -9,6 +9,7 @@ from .._sizes import format_size
 from ..errors import InputError
 from . import npz
 from .plan import Plan
+from .tables import is_table_file
 
 __all__ = ["plan_for"]
 
@@ -32,6 +33,8 @@ def _plan_for_file(path: str) -> Plan:
     size = format_size(os.path.getsize(path))
     if path.endswith(".npz"):
         return _plan_for_npz(path, name)
+    if is_table_file(path):
+        return Plan("table file", path, name=name, found=[f"edges: {path}, {size}"])
     kind = "graph file" if path.endswith(".gl") else "edge array" if path.endswith(".npy") else "edge list"
     return Plan(kind, path, name=name, found=[f"edges: {path}, {size}"])
 
@@ -58,6 +61,9 @@ def _plan_for_npz(path: str, name: str) -> Plan:
 def _plan_for_folder(path: str) -> Plan:
     if os.path.exists(os.path.join(path, "dataset.json")):
         raise InputError(f"{path}: is a GraphZero dataset already; gz.Dataset opens it")
+    if is_table_file(path):
+        name = os.path.basename(os.path.abspath(path))
+        return Plan("folder of Parquet files", path, name=name, found=[f"edges: {path}"])
     shown = ", ".join(sorted(os.listdir(path))[:8]) or "nothing"
     raise InputError(f"{path}: no known layout; found {shown}; expected a file of edges, or a folder that {_KNOWN}")
 

@@ -171,12 +171,6 @@ def test_a_list_of_two_rows_is_read_as_an_array(here):
     assert gz.compile_graph([[0, 1, 2], [1, 2, 0]], "rows.gl").edges == 3
 
 
-def test_frames_and_sparse_matrices_are_told_how(here):
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match=r"pass \(m.row, m.col, m.data\) of m.tocoo\(\)"):
-        gz.compile_graph(sparse.eye(3, format="csr"), "out.gl")
-
-
 @pytest.mark.parametrize("kind", ["graph", "features"])
 def test_somebodys_data_is_not_overwritten(here, kind):
     compile_it, source = {
