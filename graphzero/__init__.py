@@ -13,7 +13,7 @@ from .checks import VerifyReport, verify
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
 from .dataset import Dataset
-from .errors import BudgetError, FormatError, GraphZeroError, InputError, StorageError
+from .errors import BudgetError, FormatError, GraphZeroError, InputError, MissingFileError, StorageError
 from .features import FeatureStore
 from .graph import Graph
 from .importing import ImportReport, import_dataset
@@ -43,6 +43,7 @@ __all__ = [
     "InputError",
     "LoaderStats",
     "MemoryReport",
+    "MissingFileError",
     "NeighborLoader",
     "Pairs",
     "RowCache",

@@ -1,91 +1,58 @@
-"""The files of a dataset folder, from whatever the user has; the manifest comes last, and nothing stays on failure."""
+"""The files of a dataset, from whatever the user has; they are published together, and nothing stays on failure."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import shutil
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from . import _manifest
+from ._dataset_folder import Stage
 from ._ids import IdArray, as_ids
 from .compile import compile_graph
 from .compile_rows import compile_features
 from .features import FeatureStore
 from .graph import Graph
 
+_T = TypeVar("_T")
+
 
 class DatasetWriter:
-    """Puts files into the folder, and takes them away again when something fails before the manifest is there.
+    """Makes the files of a dataset in a folder of its own within the dataset's, and publishes them all at once.
 
-    Where a dataset is replaced they are made in a folder within and moved at the end: a mistake in the last argument
-    must not cost the old one.
+    Until `publish` nothing that was in the folder is touched; when something fails, what was made is removed.
     """
 
     def __init__(self, folder: str, overwrite: bool) -> None:
         """Prepare for `folder`; nothing is touched until the writer is entered."""
         self.folder = folder
-        self._overwrite = overwrite
-        self._made: list[str] = []
-        self._made_folder = False
-        self._stage = folder  # where files are made
+        self._stage = Stage(folder, overwrite)
+        self._in_place: set[str] = set()
 
     def __enter__(self) -> DatasetWriter:
         """Make the folder. FileExistsError when there is a dataset and `overwrite` is False."""
-        manifest = os.path.join(self.folder, _manifest.MANIFEST)
-        if os.path.exists(manifest):
-            if not self._overwrite:
-                raise FileExistsError(
-                    errno.EEXIST, "there is a dataset already (overwrite=True replaces it)", self.folder
-                )
-            self._stage = os.path.join(self.folder, ".replacing")
-            shutil.rmtree(self._stage, ignore_errors=True)  # of one that was killed
-            os.mkdir(self._stage)
-        self._made_folder = not os.path.exists(self.folder)
-        os.makedirs(self.folder, exist_ok=True)
+        self._stage.open()
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Take the files away again when an exception is on its way."""
-        if kind is None:
-            return
-        if self._stage != self.folder:
-            shutil.rmtree(self._stage, ignore_errors=True)
-            return
-        for path in self._made:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        if self._made_folder:
-            for path in (*(os.path.join(self.folder, part) for part in ("features", "splits")), self.folder):
-                with contextlib.suppress(OSError):
-                    os.rmdir(path)
+    def __exit__(self, *_: object) -> None:
+        """Remove what was not published."""
+        self._stage.close()
 
-    def publish(self, manifest: _manifest.Manifest) -> None:
-        """Put the files in their places and write the manifest, which makes the folder a dataset."""
-        if self._stage != self.folder:
-            os.unlink(os.path.join(self.folder, _manifest.MANIFEST))  # a half-replaced dataset must not look whole
-            _manifest.sync_folder(self.folder)
-            for path in self._made:
-                place = os.path.join(self.folder, os.path.relpath(path, self._stage))
-                os.makedirs(os.path.dirname(place), exist_ok=True)
-                os.replace(path, place)
-                _manifest.sync_folder(os.path.dirname(place))
-            shutil.rmtree(self._stage)
-        _manifest.write_manifest(self.folder, manifest)
+    def publish(self, manifest: _manifest.Manifest, opened: Callable[[], _T]) -> _T:
+        """Write the manifest, which makes the files the folder's dataset; return what `opened` makes of that."""
+        return self._stage.publish(manifest, self._in_place, opened)
 
     def path(self, file: str) -> str:
         """Return the full path of a file, made or about to be."""
-        return os.path.join(self._stage, *file.split("/"))
+        return os.path.join(self.folder if file in self._in_place else self._stage.path, *file.split("/"))
 
     def target(self, file: str) -> str:
         """Return the full path of a file that is about to be made."""
         path = self.path(file)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        self._made.append(path)
         return path
 
     def graph(self, source: Any, options: dict[str, Any]) -> int:
@@ -141,25 +108,18 @@ class DatasetWriter:
 
     def link(self, path: str, file: str) -> None:
         """Give the file at `path` a second name in the folder, or copy it where that is not possible."""
-        target = self.target(file)
         source = os.path.realpath(path)
-        if os.path.realpath(target) == source:
-            self._made.remove(target)  # it is in its place already, and not ours to take away
+        plain = os.path.realpath(os.path.join(self.folder, *file.split("/")))
+        if self._stage.first and plain == source:  # where it belongs already
+            self._in_place.add(file)
             return
-        temporary = f"{target}.{os.getpid()}.tmp"
+        target = self.target(file)
         try:
-            try:
-                os.link(source, temporary)
-            except OSError:
-                shutil.copyfile(source, temporary)
-                with open(temporary, "rb+") as f:
-                    os.fsync(f.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _manifest.sync_folder(os.path.dirname(target))
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+            with open(target, "rb+") as f:
+                os.fsync(f.fileno())
 
 
 def as_labels(labels: Any) -> IdArray:

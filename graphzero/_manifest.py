@@ -1,14 +1,12 @@
-"""The manifest of a dataset folder, `dataset.json`: read into checked types, written atomically (docs/dataset.md)."""
+"""The manifest of a dataset folder, `dataset.json`, read into checked types (docs/dataset.md)."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import secrets
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NoReturn, TypeVar
 
@@ -81,6 +79,27 @@ class Manifest:
             named += [ref.file for ref in node.splits.values()]
         return list(dict.fromkeys(named))
 
+    def renamed(self, names: Mapping[str, str]) -> Manifest:
+        """Return the same manifest with every file under its new name."""
+
+        def arrays(table: dict[str, ArrayRef]) -> dict[str, ArrayRef]:
+            return {key: replace(ref, file=names[ref.file]) for key, ref in table.items()}
+
+        nodes = {
+            key: replace(
+                node,
+                features=arrays(node.features),
+                labels=node.labels and replace(node.labels, file=names[node.labels.file]),
+                splits=arrays(node.splits),
+            )
+            for key, node in self.nodes.items()
+        }
+        edges = {
+            key: replace(edge, file=names[edge.file], features=arrays(edge.features))
+            for key, edge in self.edges.items()
+        }
+        return replace(self, nodes=nodes, edges=edges)
+
 
 NAME_RULE = "at most 100 letters, digits, '_', '-' or '.', starting with a letter, a digit or '_'"
 
@@ -102,8 +121,9 @@ def check_name(name: object) -> None:
 class _Reader:
     """Walks parsed JSON and tells the first fault by the path of its field."""
 
-    def __init__(self, path: str, folder: str) -> None:
+    def __init__(self, path: str, folder: str, present: bool) -> None:
         self.path = path
+        self.present = present
         self.folder = os.path.realpath(folder)
         self.lenient = False  # the file's minor version is newer than ours: keys that we do not know are not faults
 
@@ -151,7 +171,7 @@ class _Reader:
         full = os.path.join(self.folder, *parts)
         if os.path.commonpath([os.path.realpath(full), self.folder]) != self.folder:
             self.fail(where, f"{name!r}, a link that leaves the folder", "a file inside the folder")
-        if not os.path.isfile(full):
+        if self.present and not os.path.isfile(full):
             self.fail(where, f"no file {name!r}", "a file inside the folder: was the dataset copied whole?")
         return name
 
@@ -233,17 +253,22 @@ class _Reader:
             self.fail(f"{kind}s", "no type", "at least one")
         if value is None:
             return next(iter(table))
-        if value not in table:
+        if not isinstance(value, str) or value not in table:
             self.fail(f"default.{kind}", _shown(value), _one_of(table))
-        return str(value)
+        return value
 
 
 def read_manifest(folder: str) -> Manifest:
-    """Read and check `folder`/dataset.json. FormatError tells the first fault, StorageError that there is none."""
+    """Read and check `folder`/dataset.json. FormatError tells the first fault, MissingFileError that there is none."""
+    return parse_manifest(folder, read_bytes(folder))
+
+
+def read_bytes(folder: str) -> bytes:
+    """Return the bytes of `folder`/dataset.json, one more than are allowed where it is too large."""
     path = os.path.join(folder, MANIFEST)
     try:
         with open(path, "rb") as f:
-            raw = f.read(MOST_BYTES + 1)
+            return f.read(MOST_BYTES + 1)
     except NotADirectoryError as e:
         raise StorageError(
             e.errno, f"{folder}: is a file, expected a dataset folder (Graph and FeatureStore open files)", folder
@@ -252,7 +277,12 @@ def read_manifest(folder: str) -> Manifest:
         made = "no dataset here; Dataset.create and graphzero synth make one"
         why = made if isinstance(e, FileNotFoundError) else e.strerror
         raise StorageError(e.errno, f"{path}: cannot open: {why}", path) from None
-    reader = _Reader(path, folder)
+
+
+def parse_manifest(folder: str, raw: bytes, present: bool = True) -> Manifest:
+    """Check the bytes of `folder`/dataset.json; FormatError tells the first fault. `present`: the files are there."""
+    path = os.path.join(folder, MANIFEST)
+    reader = _Reader(path, folder, present)
     if len(raw) > MOST_BYTES:
         reader.fail("size", f"more than {MOST_BYTES} bytes", "at most that")
     try:
@@ -288,69 +318,3 @@ def _shown(value: Any) -> str:
 
 def _one_of(names: Iterable[str]) -> str:
     return "one of " + ", ".join(map(repr, names))
-
-
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
-def write_manifest(folder: str, manifest: Manifest) -> None:
-    """Publish `manifest` in `folder`: complete or not at all, whatever happens meanwhile."""
-    text = json.dumps(_as_json(manifest), indent=2, allow_nan=False) + "\n"
-    target = os.path.join(folder, MANIFEST)
-    temporary = os.path.join(folder, f".{MANIFEST}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "x", encoding="utf-8") as f:
-            f.write(text)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    sync_folder(folder)
-
-
-def sync_folder(folder: str) -> None:
-    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _as_json(manifest: Manifest) -> dict[str, Any]:
-    def arrays(table: dict[str, ArrayRef]) -> dict[str, Any]:
-        return {name: {"file": ref.file, "array": ref.array} for name, ref in table.items()}
-
-    def node(entry: NodeType) -> dict[str, Any]:
-        out: dict[str, Any] = {"count": entry.count, "features": arrays(entry.features)}
-        if entry.labels is not None:
-            out["labels"] = {
-                "file": entry.labels.file,
-                "array": entry.labels.array,
-                "classes": entry.labels.classes,
-            }
-        return {**out, "splits": arrays(entry.splits)}
-
-    def edge(entry: EdgeType) -> dict[str, Any]:
-        return {
-            "source": entry.source,
-            "relation": entry.relation,
-            "target": entry.target,
-            "file": entry.file,
-            "features": arrays(entry.features),
-        }
-
-    return {
-        "format": FORMAT,
-        "version": ".".join(map(str, VERSION)),
-        "name": manifest.name,
-        "nodes": {name: node(entry) for name, entry in manifest.nodes.items()},
-        "edges": {name: edge(entry) for name, entry in manifest.edges.items()},
-        "default": {"node": manifest.default_node, "edge": manifest.default_edge},
-        "about": manifest.about,
-    }

@@ -2,124 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import _manifest
 from ._dataset_writer import DatasetWriter
-from ._ids import IdArray
+from ._ids import IdArray, as_count
+from ._manifest_writer import check_about
 from ._sizes import format_size
 from .checks import verify
-from .errors import FormatError
+from .errors import FormatError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .node_data import Lazy, NodeData
 
 __all__ = ["Dataset", "NodeData"]
 
 Progress = Callable[[str, int, int], None]
-_T = TypeVar("_T")
-_CHUNK = 1 << 20  # numbers looked at together by verify
-
-
-class _Lazy(Mapping[str, _T], Generic[_T]):
-    """Names that are known at once and things that are mounted when first asked for."""
-
-    def __init__(self, what: str, names: list[str], mount: Callable[[str], _T]) -> None:
-        self._what = what
-        self._names = names
-        self._mount = mount
-        self._mounted: dict[str, _T] = {}
-
-    def __getitem__(self, name: str) -> _T:
-        if name not in self._mounted:
-            if name not in self._names:
-                has = ", ".join(map(repr, self._names)) or "none"
-                raise KeyError(f"no {self._what} {name!r}, the dataset has {has}")
-            self._mounted[name] = self._mount(name)
-        return self._mounted[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"<{self._what}s: {', '.join(self._names) or 'none'}>"
-
-
-class NodeData:
-    """What a dataset holds for one type of node: `ds.nodes["paper"].features["x"]`."""
-
-    def __init__(self, folder: str, name: str, entry: _manifest.NodeType) -> None:
-        """Stand for `entry` of the manifest in `folder`; nothing is opened yet."""
-        self._folder = folder
-        self._name = name
-        self._entry = entry
-        self._labels: IdArray | None = None
-        self.features: Mapping[str, FeatureStore] = _Lazy("feature", list(entry.features), self._mount_feature)
-        self.splits: Mapping[str, IdArray] = _Lazy("split", list(entry.splits), self._mount_split)
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes of this type there are."""
-        return self._entry.count
-
-    @property
-    def num_classes(self) -> int:
-        """How many classes the labels tell apart; 0 without labels."""
-        return self._entry.labels.classes if self._entry.labels else 0
-
-    @property
-    def labels(self) -> IdArray:
-        """The labels of all nodes as int64, -1 for none: a view of the file, read when touched."""
-        if self._labels is None:
-            if self._entry.labels is None:
-                raise ValueError(f"{self._folder}: nodes.{self._name} has no labels")
-            self._labels = self._vector(self._entry.labels, "labels", self.num_nodes)
-        return self._labels
-
-    def verify(self) -> None:
-        """Raise FormatError at the first label or split id that is out of range."""
-        where = f"{os.path.join(self._folder, _manifest.MANIFEST)}: nodes.{self._name}"
-        for name in self.features:
-            self.features[name]
-        if self._entry.labels is not None:
-            _check_range(self.labels, -1, self.num_classes, f"{where}.labels", "class")
-        for name, ids in self.splits.items():
-            _check_range(ids, 0, self.num_nodes, f"{where}.splits.{name}", "node id")
-
-    def _mount_feature(self, name: str) -> FeatureStore:
-        return self._store(self._entry.features[name], f"features.{name}", self.num_nodes)
-
-    def _mount_split(self, name: str) -> IdArray:
-        return self._vector(self._entry.splits[name], f"splits.{name}", None)
-
-    def _store(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
-        path = os.path.join(self._folder, *ref.file.split("/"))
-        where = f"{os.path.join(self._folder, _manifest.MANIFEST)}: nodes.{self._name}.{field}"
-        try:
-            store = FeatureStore(path, ref.array)
-        except KeyError as e:
-            raise FormatError(f"{where}.array: {e.args[0]}") from None
-        if rows is not None and store.num_nodes != rows:
-            raise FormatError(f"{where}: {ref.file} has {store.num_nodes} rows, expected {rows}, one per node")
-        return store
-
-    def _vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> IdArray:
-        store = self._store(ref, field, rows)
-        if len(store.shape) != 1 or store.dtype != np.int64:
-            where = f"{os.path.join(self._folder, _manifest.MANIFEST)}: nodes.{self._name}.{field}"
-            raise FormatError(f"{where}: found {store.dtype} of shape {store.shape}, expected a vector of int64")
-        return store.get_tensor()
 
 
 class Dataset:
-    """A dataset folder, opened in no time whatever its size: files are mounted when first asked for.
+    """A dataset folder, opened in no time whatever its size: its files are mounted, and read when they are used.
 
     >>> import graphzero as gz
     >>> ds = gz.Dataset("papers")  # doctest: +SKIP
@@ -128,17 +34,34 @@ class Dataset:
 
     With several node or edge types, `ds.nodes["paper"]` and `ds.graphs["author__writes__paper"]` reach each of them;
     `ds.graph`, `ds.features`, `ds.labels` and `ds.splits` mean the manifest's default type.
+
+    An object keeps the files it was opened with, also after `create(overwrite=True)` has replaced the dataset.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Open `folder`. Raises FormatError when its manifest is at fault, StorageError when there is none."""
+        """Open `folder`. Raises FormatError when its manifest is at fault, MissingFileError when there is none."""
         path = os.path.abspath(os.fspath(folder))
         self._path = os.path.dirname(path) if os.path.basename(path) == _manifest.MANIFEST else path
-        self._manifest = _manifest.read_manifest(self._path)
+        self._raw = b""
+        while True:
+            self._raw = _manifest.read_bytes(self._path)
+            try:
+                self._mount()
+                break
+            except (FormatError, FileNotFoundError):
+                if _manifest.read_bytes(self._path) == self._raw:  # else it was replaced meanwhile
+                    raise
+
+    def _mount(self) -> None:
+        path, manifest = self._path, _manifest.parse_manifest(self._path, self._raw)
+        self._manifest = manifest
+        graphs = Lazy("edge type", list(manifest.edges), lambda name: _mount_graph(path, manifest, name))
+        graphs.pin()
+        self.graphs: Mapping[str, Graph] = graphs
         self.nodes: Mapping[str, NodeData] = {
             name: NodeData(self._path, name, entry) for name, entry in self._manifest.nodes.items()
         }
-        self.graphs: Mapping[str, Graph] = _Lazy("edge type", list(self._manifest.edges), self._mount_graph)
+        self._bytes = sum(os.path.getsize(path) for path in self.files)
 
     @classmethod
     def create(
@@ -165,13 +88,19 @@ class Dataset:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
         anything `compile_features` takes; a single one is named "x". `labels` are whole numbers, -1 (or NaN) for none.
         `splits` maps names to node ids or to boolean masks. Compiled files are linked into the folder, or copied from
-        another disk. The manifest is written last: a failure leaves no dataset, or the one that `overwrite=True` was to
-        replace.
+        another disk. Nothing that is in the folder is touched until all files are made; then one rename makes them the
+        dataset. Whatever fails before leaves the folder as it was. With `overwrite=True` the new files get names of
+        their own and the old ones are removed at the end. Of two writers at once the last to finish wins.
 
         >>> import numpy as np, graphzero as gz
         >>> ds = gz.Dataset.create("toy", np.array([[0, 1, 2], [1, 2, 0]]), features=np.eye(3, dtype="float32"),
         ...                        labels=[0, 1, 1], splits={"train": [0, 1], "test": [2]})  # doctest: +SKIP
         """
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be text, got {type(name).__name__}")
+        classes = None if num_classes is None else as_count(num_classes, "num_classes", least=1)
+        notes = dict(about or {})
+        check_about(notes)
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
         named = features if isinstance(features, Mapping) else {} if features is None else {"x": features}
         for key in (*named, *(splits or {})):
@@ -181,16 +110,13 @@ class Dataset:
             node = _manifest.NodeType(
                 count,
                 {key: writer.features(key, source, count, {**common, "dtype": dtype}) for key, source in named.items()},
-                None if labels is None else writer.labels(labels, num_classes, count, common),
+                None if labels is None else writer.labels(labels, classes, count, common),
                 {key: writer.split(key, ids, count, common) for key, ids in (splits or {}).items()},
             )
             title = name or os.path.basename(writer.folder) or "dataset"
             edge = _manifest.EdgeType("node", "to", "node", "graph.gl")
-            made = _manifest.Manifest(
-                title, {"node": node}, {"node__to__node": edge}, "node", "node__to__node", dict(about or {})
-            )
-            writer.publish(made)
-        return cls(writer.folder)
+            made = _manifest.Manifest(title, {"node": node}, {"node__to__node": edge}, "node", "node__to__node", notes)
+            return writer.publish(made, lambda: cls(writer.folder))
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -222,7 +148,7 @@ class Dataset:
     @property
     def nbytes(self) -> int:
         """The bytes of all files."""
-        return sum(os.path.getsize(path) for path in self.files)
+        return self._bytes
 
     @property
     def info(self) -> dict[str, Any]:
@@ -259,12 +185,17 @@ class Dataset:
 
     @property
     def labels(self) -> IdArray:
-        """The labels of all nodes as int64, -1 for none: a view of the file, read when touched."""
+        """The labels of all nodes as int64, -1 for none: read when first asked for, 8 bytes a node."""
         return self._node.labels
 
     @property
+    def label_store(self) -> FeatureStore:
+        """The labels as a mounted file: `ds.label_store.gather(ids)` reads those of `ids` alone."""
+        return self._node.label_store
+
+    @property
     def splits(self) -> Mapping[str, IdArray]:
-        """The node ids of each split, ascending: `ds.splits["train"]`."""
+        """The node ids of each split, ascending: `ds.splits["train"]`; read when first asked for."""
         return self._node.splits
 
     def verify(self, num_threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -288,9 +219,9 @@ class Dataset:
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    def __reduce__(self) -> tuple[type[Dataset], tuple[str]]:
-        """Pickle as the path: a worker opens the same folder."""
-        return (Dataset, (self._path,))
+    def __reduce__(self) -> Any:
+        """Pickle as the path: a worker opens the same dataset, or is told that it was replaced since."""
+        return (_reopened, (self._path, zlib.crc32(self._raw)))
 
     def __repr__(self) -> str:
         """Say what it is: `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
@@ -306,20 +237,20 @@ class Dataset:
     def _node(self) -> NodeData:
         return self.nodes[self._manifest.default_node]
 
-    def _mount_graph(self, name: str) -> Graph:
-        edge = self._manifest.edges[name]
-        graph = Graph(os.path.join(self._path, *edge.file.split("/")))
-        count = self._manifest.nodes[edge.source].count
-        if edge.source == edge.target and graph.num_nodes != count:
-            where = f"{os.path.join(self._path, _manifest.MANIFEST)}: edges.{name}"
-            raise FormatError(f"{where}: {edge.file} has {graph.num_nodes} nodes, expected {count}")
-        return graph
+
+def _mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
+    edge = manifest.edges[name]
+    graph = Graph(os.path.join(path, *edge.file.split("/")))
+    count = manifest.nodes[edge.source].count
+    if edge.source == edge.target and graph.num_nodes != count:
+        where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
+        raise FormatError(f"{where}: {edge.file} has {graph.num_nodes} nodes, expected {count}")
+    return graph
 
 
-def _check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
-    for begin in range(0, len(values), _CHUNK):
-        part = values[begin : begin + _CHUNK]
-        bad = np.flatnonzero((part < least) | (part >= past))
-        if bad.size:
-            at = begin + int(bad[0])
-            raise FormatError(f"{where}[{at}] = {values[at]}, expected a {what} from {least} to {past - 1}")
+def _reopened(path: str, checksum: int) -> Dataset:
+    """Open the dataset that another process had open."""
+    ds = Dataset(path)
+    if zlib.crc32(ds._raw) != checksum:
+        raise StorageError(errno.ESTALE, f"{path}: the dataset was replaced after it was opened: open it again", path)
+    return ds

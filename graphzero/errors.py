@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["BudgetError", "FormatError", "GraphZeroError", "InputError", "StorageError"]
+import errno
+from typing import Any
+
+__all__ = ["BudgetError", "FormatError", "GraphZeroError", "InputError", "MissingFileError", "StorageError"]
 
 
 class GraphZeroError(Exception):
@@ -31,8 +34,20 @@ class BudgetError(GraphZeroError, MemoryError):
 
 
 class StorageError(GraphZeroError, OSError):
-    """The operating system refused a read, a write or a mapping; `errno` and `filename` are set."""
+    """The operating system refused a read, a write or a mapping; `errno` and `filename` are set.
+
+    As Python's own OSError becomes a FileNotFoundError, one for a missing file is a MissingFileError.
+    """
+
+    def __new__(cls, *args: Any) -> StorageError:
+        """Make the subclass that the error number asks for."""
+        missing = cls is StorageError and bool(args) and args[0] == errno.ENOENT
+        return super().__new__(MissingFileError if missing else cls, *args)
 
     def __str__(self) -> str:
         """Return the message alone: it already names the file and the reason."""
         return str(self.args[1]) if len(self.args) > 1 else super().__str__()
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """A file or dataset that is not there: both a StorageError and Python's FileNotFoundError."""

@@ -198,6 +198,7 @@ class _Layer:
         self.io = io
         self.rows_read = 0
         self._room: torch.Tensor | None = None
+        self.direction = direction
         self.indptr, self.indices = graph.csr(direction=direction)
         self.width = store.feature_dim
         empty = torch.zeros((0, self.width), device=self.device)
@@ -231,6 +232,7 @@ class _Layer:
                 scale = (degree + 1).rsqrt()
                 heard = scale * heard + scale * scale * own
         rows: npt.NDArray[np.float32] = self.model.combine(self.layer, own, heard).float().cpu().numpy()
+        self._check()
         return rows
 
     def _sums(self, begin: int, end: int) -> torch.Tensor:
@@ -318,4 +320,4 @@ class _Layer:
         return (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
 
     def _check(self) -> None:
-        self.graph._open().check()  # raises when somebody truncated the file under us
+        self.graph.csr(direction=self.direction)  # raises when somebody truncated the file under us

@@ -28,6 +28,46 @@ def compile_features(target: str, seed: str) -> None:
     gz.compile_features(rows, target, num_threads=1)
 
 
+def create_dataset(folder: str, version: str) -> None:
+    """A dataset whose every part tells its version, over whatever is in the folder; odd ones have no split "test"."""
+    v = int(version)
+    splits = {"train": [v], "test": [v + 1]} if v % 2 == 0 else {"train": [v]}
+    gz.Dataset.create(
+        folder,
+        np.array([[v], [v + 1]]),
+        num_nodes=40,
+        features={"x": np.full((40, 2), v, np.float32), f"only{v}": np.full(40, v, np.float32)},
+        labels=np.full(40, v),
+        splits=splits,
+        about={"version": v},
+        num_threads=1,
+        overwrite=True,
+    )
+
+
+def dataset_version(folder: str) -> int:
+    """The version of the dataset in the folder; AssertionError when its parts do not agree."""
+    ds = gz.Dataset(folder)
+    ds.verify()
+    v = int(ds.info["about"]["version"])
+    assert ds.graph.get_neighbours(v).tolist() == [v + 1]
+    assert ds.graph.num_edges == 1
+    assert list(ds.features) == ["x", f"only{v}"]
+    assert all((store.gather(np.arange(40)) == v).all() for store in ds.features.values())
+    assert (ds.labels == v).all()
+    assert {name: ids.tolist() for name, ids in ds.splits.items()} == (
+        {"train": [v], "test": [v + 1]} if v % 2 == 0 else {"train": [v]}
+    )
+    return v
+
+
+def replace_without_a_manifest(folder: str, version: str) -> None:
+    """The control of the dataset's kill tests: the old manifest is removed before the new one is there."""
+    manifest = Path(folder, "dataset.json")
+    manifest.unlink()
+    create_dataset(folder, version)
+
+
 def write_in_place(target: str, source: str) -> None:
     """The control of kill tests: the target is overwritten where it stands, bit by bit."""
     data = Path(source).read_bytes()

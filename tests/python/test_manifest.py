@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from graphzero import FormatError, StorageError
-from graphzero._manifest import MANIFEST, MOST_BYTES, read_manifest, write_manifest
+from graphzero._manifest import MANIFEST, MOST_BYTES, read_manifest
+from graphzero._manifest_writer import write_manifest
 
 GOOD: dict[str, Any] = {
     "format": "graphzero-dataset",
@@ -216,3 +217,29 @@ def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_fine(folder: Path
 def test_no_manifest_is_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no dataset here"):
         read_manifest(str(tmp_path))
+
+
+JSON_VALUES = [None, True, 7, 1.5, "text", [], ["a"], [[]], {}, {"a": 1}, {"a": {"file": []}}]
+
+
+def test_a_wrong_type_anywhere_is_a_format_error(folder: Path) -> None:
+    def paths(value: Any, way: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        inner = [p for key, item in value.items() for p in paths(item, (*way, key))] if isinstance(value, dict) else []
+        return [way, *inner] if way else inner
+
+    messages: list[str] = []
+    for way in paths(GOOD):
+        for value in JSON_VALUES:
+            put(folder, changed(".".join(way), value))
+            try:
+                read_manifest(str(folder))
+            except FormatError as error:
+                messages.append(str(error))
+    assert len(messages) > 200
+    assert all(message.startswith(str(folder / MANIFEST)) for message in messages)
+
+
+def test_a_default_that_is_no_name_is_told_by_its_field(folder: Path) -> None:
+    put(folder, changed("default.node", ["paper"]))
+    with pytest.raises(FormatError, match=r"default\.node: found a list, expected one of 'paper', 'author'"):
+        read_manifest(str(folder))

@@ -1,0 +1,100 @@
+"""Writing the manifest of a dataset folder: checked as a reader will check it, and published by one rename."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+from typing import Any
+
+from ._manifest import FORMAT, MANIFEST, VERSION, ArrayRef, EdgeType, Manifest, NodeType, parse_manifest
+
+
+def check_about(value: Any, where: str = "about") -> None:
+    """Raise unless JSON can hold `value` as it is: the error names the place, as in about['made']['lr']."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{where} has the key {key!r}, a {type(key).__name__}, expected text")
+            check_about(item, f"{where}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            check_about(item, f"{where}[{i}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where} is {value}, which JSON does not have")
+    elif value is not None and not isinstance(value, (str, int, float)):
+        raise TypeError(f"{where} is a {type(value).__name__}, expected Python's own str, int, float, list or dict")
+
+
+def manifest_bytes(folder: str, manifest: Manifest) -> bytes:
+    """Return `manifest` as it is written to `folder`; FormatError when a reader would refuse it there."""
+    data = (json.dumps(_as_json(manifest), indent=2, allow_nan=False) + "\n").encode()
+    parse_manifest(folder, data)
+    return data
+
+
+def write_manifest(folder: str, manifest: Manifest, stage: str | None = None) -> None:
+    """Publish `manifest` in `folder`: complete or not at all, whatever happens meanwhile.
+
+    Until then its bytes are in a file of the folder `stage`, which is on the same disk.
+    """
+    data = manifest_bytes(folder, manifest)
+    temporary = os.path.join(stage or folder, f".{MANIFEST}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temporary, os.path.join(folder, MANIFEST))
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _as_json(manifest: Manifest) -> dict[str, Any]:
+    def arrays(table: dict[str, ArrayRef]) -> dict[str, Any]:
+        return {name: {"file": ref.file, "array": ref.array} for name, ref in table.items()}
+
+    def node(entry: NodeType) -> dict[str, Any]:
+        out: dict[str, Any] = {"count": entry.count, "features": arrays(entry.features)}
+        if entry.labels is not None:
+            out["labels"] = {
+                "file": entry.labels.file,
+                "array": entry.labels.array,
+                "classes": entry.labels.classes,
+            }
+        return {**out, "splits": arrays(entry.splits)}
+
+    def edge(entry: EdgeType) -> dict[str, Any]:
+        return {
+            "source": entry.source,
+            "relation": entry.relation,
+            "target": entry.target,
+            "file": entry.file,
+            "features": arrays(entry.features),
+        }
+
+    return {
+        "format": FORMAT,
+        "version": ".".join(map(str, VERSION)),
+        "name": manifest.name,
+        "nodes": {name: node(entry) for name, entry in manifest.nodes.items()},
+        "edges": {name: edge(entry) for name, entry in manifest.edges.items()},
+        "default": {"node": manifest.default_node, "edge": manifest.default_edge},
+        "about": manifest.about,
+    }

@@ -1,0 +1,170 @@
+"""What a dataset holds for one type of node: mounted when the dataset is opened, read when it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _manifest
+from ._ids import IdArray
+from .errors import FormatError
+from .features import FeatureStore
+
+__all__ = ["Lazy", "NodeData"]
+
+_T = TypeVar("_T")
+_CHUNK = 1 << 20  # numbers looked at together by verify
+
+
+class Lazy(Mapping[str, _T], Generic[_T]):
+    """Names that are known at once and things that are made when first asked for."""
+
+    def __init__(self, what: str, names: list[str], mount: Callable[[str], _T]) -> None:
+        """Know `names`; `mount` makes the thing of a name, once."""
+        self._what = what
+        self._names = names
+        self._mount = mount
+        self._mounted: dict[str, _T] = {}
+
+    def __getitem__(self, name: str) -> _T:
+        """Return the thing of that name."""
+        if name not in self._mounted:
+            if name not in self._names:
+                has = ", ".join(map(repr, self._names)) or "none"
+                raise KeyError(f"no {self._what} {name!r}, the dataset has {has}")
+            self._mounted[name] = self._mount(name)
+        return self._mounted[name]
+
+    def pin(self) -> None:
+        """Make all of them now. One that is missing is told at once, one at fault when it is asked for."""
+        for name in self._names:
+            try:
+                self[name]
+            except FileNotFoundError:
+                raise
+            except (OSError, KeyError, ValueError):
+                continue
+
+    def __iter__(self) -> Iterator[str]:
+        """Go over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return how many names there are."""
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        """Say what it is: `<features: x, time>`."""
+        return f"<{self._what}s: {', '.join(self._names) or 'none'}>"
+
+
+class NodeData:
+    """What a dataset holds for one type of node: `ds.nodes["paper"].features["x"]`."""
+
+    def __init__(self, folder: str, name: str, entry: _manifest.NodeType) -> None:
+        """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
+        self._entry = entry
+        self._where = f"{os.path.join(folder, _manifest.MANIFEST)}: nodes.{name}"
+        # Nothing here refers to this object, so that the files are closed as soon as nobody has it any more.
+        files = _Files(folder, self._where, entry)
+        features = Lazy("feature", list(entry.features), files.feature)
+        splits = Lazy("split", list(entry.splits), files.split)
+        labels = Lazy("labels", ["labels"] if entry.labels else [], files.labels)
+        for stores in (features, splits, labels):
+            stores.pin()
+        self.features: Mapping[str, FeatureStore] = features
+        self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: _read(splits[name]))
+        self._label_stores = labels
+        self._labels = Lazy("labels", list(labels), lambda name: _read(labels[name]))
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes of this type there are."""
+        return self._entry.count
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the labels tell apart; 0 without labels."""
+        return self._entry.labels.classes if self._entry.labels else 0
+
+    @property
+    def labels(self) -> IdArray:
+        """The labels of all nodes as int64, -1 for none: read when first asked for, 8 bytes a node."""
+        self._need_labels()
+        return self._labels["labels"]
+
+    @property
+    def label_store(self) -> FeatureStore:
+        """The labels as a mounted file: `ds.label_store.gather(ids)` reads those of `ids` alone."""
+        self._need_labels()
+        return self._label_stores["labels"]
+
+    def verify(self) -> None:
+        """Raise FormatError at the first label or split id that is out of range."""
+        for name in self.features:
+            self.features[name]
+        if self._entry.labels is not None:
+            _check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
+        for name, ids in self.splits.items():
+            _check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
+
+    def _need_labels(self) -> None:
+        if self._entry.labels is None:
+            raise ValueError(f"{self._where} has no labels")
+
+
+class _Files:
+    """Mounts the files of a node type, and checks that they fit it."""
+
+    def __init__(self, folder: str, where: str, entry: _manifest.NodeType) -> None:
+        self._folder = folder
+        self._where = where
+        self._entry = entry
+
+    def feature(self, name: str) -> FeatureStore:
+        return self._store(self._entry.features[name], f"features.{name}", self._entry.count)
+
+    def split(self, name: str) -> FeatureStore:
+        return self._vector(self._entry.splits[name], f"splits.{name}", None)
+
+    def labels(self, name: str) -> FeatureStore:
+        assert self._entry.labels is not None
+        return self._vector(self._entry.labels, name, self._entry.count)
+
+    def _store(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        try:
+            store = FeatureStore(os.path.join(self._folder, *ref.file.split("/")), ref.array)
+        except KeyError as e:
+            raise FormatError(f"{self._where}.{field}.array: {e.args[0]}") from None
+        if rows is not None and store.num_nodes != rows:
+            raise FormatError(
+                f"{self._where}.{field}: {ref.file} has {store.num_nodes} rows, expected {rows}, one per node"
+            )
+        return store
+
+    def _vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        store = self._store(ref, field, rows)
+        if len(store.shape) != 1 or store.dtype != np.int64:
+            found = f"{store.dtype} of shape {store.shape}"
+            raise FormatError(f"{self._where}.{field}: found {found}, expected a vector of int64")
+        return store
+
+
+def _read(store: FeatureStore) -> IdArray:
+    """Return all of a vector, as a copy: in a view, pages that cannot be read would be zeros without an error."""
+    values: IdArray = np.array(store.get_tensor())
+    store.get_tensor()  # raises when a page could not be read, or the file has become shorter
+    return values
+
+
+def _check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
+    for begin in range(0, len(values), _CHUNK):
+        part = values[begin : begin + _CHUNK]
+        bad = np.flatnonzero((part < least) | (part >= past))
+        if bad.size:
+            at = begin + int(bad[0])
+            raise FormatError(f"{where}[{at}] = {values[at]}, expected a {what} from {least} to {past - 1}")
