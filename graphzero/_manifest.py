@@ -318,3 +318,14 @@ def _shown(value: Any) -> str:
 
 def _one_of(names: Iterable[str]) -> str:
     return "one of " + ", ".join(map(repr, names))
+
+
+def sync_folder(folder: str) -> None:
+    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

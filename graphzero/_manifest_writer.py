@@ -9,7 +9,17 @@ import os
 import secrets
 from typing import Any
 
-from ._manifest import FORMAT, MANIFEST, VERSION, ArrayRef, EdgeType, Manifest, NodeType, parse_manifest
+from ._manifest import (
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    ArrayRef,
+    EdgeType,
+    Manifest,
+    NodeType,
+    parse_manifest,
+    sync_folder,
+)
 
 
 def check_about(value: Any, where: str = "about") -> None:
@@ -53,17 +63,6 @@ def write_manifest(folder: str, manifest: Manifest, stage: str | None = None) ->
             os.unlink(temporary)
         raise
     sync_folder(folder)
-
-
-def sync_folder(folder: str) -> None:
-    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _as_json(manifest: Manifest) -> dict[str, Any]:
