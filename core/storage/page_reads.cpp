@@ -1,0 +1,96 @@
+// page_reads: short reads, retries and failures.
+#include "storage/page_reads.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+
+namespace gz {
+namespace {
+
+constexpr int kMostTries = 100;  // of a read that the kernel wants to be asked for again
+
+}  // namespace
+
+PageReads::PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name)
+    : file_(file),
+      source_(source),
+      reader_(std::move(reader)),
+      name_(std::move(name)),
+      slots_(reader_->arena(), reader_->depth()),
+      pending_(slots_.count()),
+      results_(reader_->depth()) {}
+
+PageReads::~PageReads() {
+  try {
+    while (reader_->in_flight() > 0) reader_->wait(results_);
+  } catch (const Error&) {
+    // The ring itself is broken: the pool does not take back a reader with reads in flight.
+  }
+}
+
+bool PageReads::start(const Read& read) {
+  const auto slot = slots_.take(read.bytes);
+  if (!slot) return false;
+  pending_[slot->index] = {read, slot->data, 0, 0};
+  queue(slot->index, source_);
+  return true;
+}
+
+void PageReads::queue(uint32_t slot, const File& source) {
+  const Pending& p = pending_[slot];
+  reader_->queue(source, {p.to + p.arrived, p.read.bytes - p.arrived, p.read.offset + p.arrived, slot});
+  ++reads_;
+}
+
+size_t PageReads::collect() {
+  using Clock = std::chrono::steady_clock;
+  const auto asked = Clock::now();
+  const size_t got = reader_->wait(results_);
+  waited_ += std::chrono::duration<double>(Clock::now() - asked).count();
+  return got;
+}
+
+// Whether all bytes of the read are there now; otherwise it is in flight again.
+bool PageReads::complete(const ReadResult& result) {
+  if (result.result < 0) {
+    retry_or_fail(result);
+    return false;
+  }
+  Pending& pending = pending_[result.tag];
+  bytes_read_ += static_cast<uint64_t>(result.result);
+  const uint64_t arrived = pending.arrived + static_cast<uint64_t>(result.result);
+  // The last page of a file from before page boundaries is a short one.
+  const uint64_t wanted = std::min<uint64_t>(pending.read.bytes, file_.container().file_bytes - pending.read.offset);
+  if (arrived >= wanted) return true;
+  if (result.result == 0) fail_end(pending, arrived);
+  pending.arrived = static_cast<uint32_t>(arrived);
+  queue(result.tag, file_.file());  // the rest may begin anywhere, which direct reads cannot
+  return false;
+}
+
+void PageReads::retry_or_fail(const ReadResult& result) {
+  Pending& pending = pending_[result.tag];
+  const int code = -result.result;
+  const bool again = code == EAGAIN || code == EINTR;
+  const bool unaligned = code == EINVAL && &source_ != &file_.file();  // a stricter device than the probe saw
+  if ((again || unaligned) && ++pending.tries < kMostTries) {
+    queue(result.tag, unaligned ? file_.file() : source_);
+    return;
+  }
+  const Read& read = pending.read;
+  fail_storage(file_.path(),
+               text("cannot read ", read.bytes, " bytes at byte ", read.offset, " (", name_(read), ") of"), code);
+}
+
+void PageReads::fail_end(const Pending& pending, uint64_t arrived) const {
+  throw StorageError(text(file_.path(), ": the file ends at byte ", pending.read.offset + arrived, ", inside ",
+                          name_(pending.read), ": it was ", file_.container().file_bytes,
+                          " bytes when it was opened. Restore the file and open it again"),
+                     EIO, file_.path());
+}
+
+}  // namespace gz

@@ -1,0 +1,83 @@
+// page_reads: one thread's explicit reads of a mounted file, in whole pages, as many in flight as its reader holds.
+//
+// What comes short is asked for again from where it ended; what the kernel asks to try again is tried again; a read
+// that fails or meets the end of the file is a StorageError that names what was read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/mounted.h"
+#include "storage/reader.h"
+#include "storage/slots.h"
+
+namespace gz {
+
+class PageReads {
+ public:
+  struct Read {
+    uint64_t offset = 0;
+    uint32_t bytes = 0;          // whole pages
+    size_t first = 0, last = 0;  // the items it brings, as the caller numbers them
+  };
+  using Name = std::function<std::string(const Read&)>;  // what a read brings, for errors: "row 3 of 'x'"
+
+  // `source` is what is read: file.direct(), or file.file() through the page cache.
+  PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name);
+  ~PageReads();  // waits for what is in flight: nothing may write to the arena afterwards
+  PageReads(const PageReads&) = delete;
+  PageReads& operator=(const PageReads&) = delete;
+
+  size_t most_bytes() const { return slots_.most_bytes(); }  // the longest read
+  size_t in_flight() const { return reader_->in_flight(); }
+  bool full() const { return reader_->in_flight() >= reader_->depth(); }
+
+  // Queues a read of at most most_bytes(), while not full(). False where no room of that size is free: wait() first.
+  bool start(const Read& read);
+
+  // Waits until something comes back, and calls deliver(read, bytes) for each read that is now complete; the bytes are
+  // gone when it returns. Something must be in flight.
+  template <class Deliver>
+  void wait(const Deliver& deliver) {
+    const size_t got = collect();
+    for (size_t i = 0; i < got; ++i) {
+      if (!complete(results_[i])) continue;
+      const Pending& pending = pending_[results_[i].tag];
+      deliver(pending.read, static_cast<const std::byte*>(pending.to));
+      slots_.give_back(results_[i].tag);
+    }
+  }
+
+  uint64_t reads() const { return reads_; }
+  uint64_t bytes_read() const { return bytes_read_; }
+  double waited() const { return waited_; }  // seconds
+
+ private:
+  struct Pending {
+    Read read;
+    std::byte* to = nullptr;
+    uint32_t arrived = 0;  // bytes that earlier, short reads brought
+    int tries = 0;
+  };
+
+  size_t collect();
+  bool complete(const ReadResult& result);
+  void queue(uint32_t slot, const File& source);
+  void retry_or_fail(const ReadResult& result);
+  [[noreturn]] void fail_end(const Pending& pending, uint64_t arrived) const;
+
+  const MountedFile& file_;
+  const File& source_;
+  std::shared_ptr<Reader> reader_;
+  const Name name_;
+  Slots slots_;
+  std::vector<Pending> pending_;  // by slot
+  std::vector<ReadResult> results_;
+  uint64_t reads_ = 0, bytes_read_ = 0;
+  double waited_ = 0;
+};
+
+}  // namespace gz
