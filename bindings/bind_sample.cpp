@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "bindings.h"
+#include "sample/merged.h"
 #include "sample/neighbours.h"
 
 namespace gz::bindings {
@@ -31,6 +32,58 @@ nb::tuple as_tuple(const SampledSubgraph& s) {
   if (s.batch.buffer) batch = nb::cast(vector_of(s.batch));
   return nb::make_tuple(vector_of(s.node), array_over(buffer->data(), {size_t{2}, edges}, nb::dtype<int64_t>(), buffer),
                         vector_of(s.edge), batch, s.num_sampled_nodes, s.num_sampled_edges);
+}
+
+// Private: for tests and benchmarks; the loader calls the core.
+nb::tuple merged_in_python(const Topology& topology, const std::vector<Ids>& seeds, const std::vector<uint64_t>& keys,
+                           const std::vector<int64_t>& fanouts, bool replace, bool weighted, bool disjoint,
+                           const std::string& method, const std::optional<std::string>& direction, bool edge_ids,
+                           int threads, const std::string& io, bool past_page_cache, nb::object progress) {
+  SampleOptions options = sample_options(fanouts, replace, weighted, disjoint, "uniform", method, direction);
+  options.edge_ids = edge_ids;
+  options.threads = threads;
+  MergedOptions merged;
+  MergedStats stats;
+  merged.stats = &stats;
+  merged.past_page_cache = past_page_cache;
+  const std::optional<ReaderKind> none;
+  if (io == "mmap") options.io = TopologyIo::kMmap;
+  merged.kind = parse_choice<std::optional<ReaderKind>>(
+      "io", io, {{"auto", none}, {"mmap", none}, {"uring", ReaderKind::kUring}, {"pread", ReaderKind::kPread}});
+  if (seeds.size() != keys.size()) fail<ArgumentError>(keys.size(), " keys for ", seeds.size(), " batches");
+  std::vector<MergedBatch> batches;
+  for (size_t i = 0; i < seeds.size(); ++i) batches.push_back({span_of(seeds[i]), {}, keys[i]});
+  PyProgress report(std::move(progress));
+  merged.progress = &report;
+  std::vector<SampledSubgraph> made;
+  {
+    nb::gil_scoped_release release;
+    made = sample_merged(topology, batches, options, merged);
+  }
+  nb::list subgraphs;
+  for (const SampledSubgraph& subgraph : made) subgraphs.append(as_tuple(subgraph));
+  nb::dict facts;
+  facts["reads"] = stats.reads;
+  facts["bytes_read"] = stats.bytes_read;
+  facts["read_seconds"] = stats.read_seconds;
+  facts["scratch_bytes"] = stats.scratch_bytes;
+  return nb::make_tuple(subgraphs, facts);
+}
+
+void bind_merged(nb::module_& m) {
+  m.def("sample_merged", merged_in_python, nb::arg("topology"), nb::arg("seeds"), nb::arg("keys"), nb::arg("fanouts"),
+        nb::arg("replace") = false, nb::arg("weighted") = false, nb::arg("disjoint") = false,
+        nb::arg("method") = "uniform", nb::arg("direction") = nb::none(), nb::arg("edge_ids") = true,
+        nb::arg("threads") = 0, nb::arg("io") = "auto", nb::arg("past_page_cache") = false,
+        nb::arg("progress") = nb::none());
+  m.def(
+      "resident_share",
+      [](const Topology& topology, const std::optional<std::string>& direction) {
+        SampleOptions options;
+        options.direction = parse_direction(direction);
+        return resident_share(topology, options);
+      },
+      nb::arg("topology"), nb::arg("direction") = nb::none());
 }
 
 }  // namespace
@@ -85,6 +138,7 @@ void bind_sample(nb::module_& m) {
       nb::arg("topology"), nb::arg("seeds"), nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"),
       nb::arg("disjoint"), nb::arg("times").none(), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none(),
       nb::arg("seed"), nb::arg("threads"), nb::arg("io"));
+  bind_merged(m);
 }
 
 }  // namespace gz::bindings

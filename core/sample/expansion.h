@@ -68,7 +68,7 @@ class Expansion {
     if (rows == 0 || options_.fanouts[hop] == 0) return;
     const RowChooser<Csr> chooser(csr_, options_, hop, !times_.empty());
     const uint64_t most = measure(chooser, rows);
-    check_size(hop, most);
+    graph_.check_hop(hop, most);
     reserve(hop, static_cast<size_t>(most));
     const size_t chunks = starts_.size() - 1;
     const int threads = most < kShare ? 1 : options_.threads;
@@ -85,14 +85,6 @@ class Expansion {
           fetch(c);
         },
         [&](size_t c) { label(c); });
-  }
-
-  void check_size(size_t hop, uint64_t edges) const {
-    if (graph_.edges + edges + graph_.nodes >= kMostLabels) {
-      fail<ArgumentError>("hop ", hop, " has ", edges, " edges to ", graph_.nodes,
-                          " nodes so far, a subgraph holds below ", kMostLabels,
-                          ": sample fewer seeds at once or smaller fanouts");
-    }
   }
 
   void reserve(size_t hop, size_t edges) {

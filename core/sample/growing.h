@@ -6,11 +6,14 @@
 #include <span>
 #include <utility>
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "sample/neighbours.h"
 
 namespace gz {
+
+constexpr uint64_t kMostLabels = uint64_t{1} << 31;  // and the limit on edges of a subgraph
 
 // `memory` with room for `count` values, whatever it held.
 template <class T>
@@ -60,6 +63,26 @@ struct GrowingSubgraph {
     result.edge_index.buffer = std::move(larger);
     row = result.edge_index.data();
     col = row + count;
+  }
+
+  // Throws ArgumentError where so many edges more are too many for labels of 32 bits.
+  void check_hop(size_t hop, uint64_t more) const {
+    if (edges + more + nodes >= kMostLabels) {
+      fail<ArgumentError>("hop ", hop, " has ", more, " edges to ", nodes, " nodes so far, a subgraph holds below ",
+                          kMostLabels, ": sample fewer seeds at once or smaller fanouts");
+    }
+  }
+
+  // Gives back the room for nodes that did not come.
+  void trim_nodes() {
+    const auto trim = [&](Int64Array& array) {
+      if (array.buffer->size() / sizeof(int64_t) < nodes + nodes / 4) return array.data();
+      const auto larger = std::exchange(array.buffer, BufferPool::take(nodes * sizeof(int64_t)));
+      copy(larger->as<int64_t>(), array.data(), nodes);
+      return array.data();
+    };
+    node = trim(result.node);
+    if (disjoint) batch = trim(result.batch);
   }
 
   SampledSubgraph finish() {

@@ -19,16 +19,15 @@
 
 namespace gz {
 
-constexpr uint64_t kMostLabels = uint64_t{1} << 31;  // and the limit on edges of a subgraph
-
 // kNarrow: ids are 32-bit and subgraphs share nodes, so an id is its own tag. Otherwise ids and (node, batch) pairs are
 // hashed, and an equal tag is confirmed against the node itself.
 template <class Id, bool kNarrow>
 class Labels {
  public:
-  // Labels go to the graph's nodes. Its seeds are entered now; one that comes again keeps its first label.
-  explicit Labels(GrowingSubgraph& graph) : graph_(graph) {
-    reserve(graph_.nodes, 1);
+  // Labels go to the graph's nodes. Those it has are entered now; a seed that comes again keeps its first label. There
+  // is room for `more`.
+  explicit Labels(GrowingSubgraph& graph, size_t more = 0) : graph_(graph) {
+    reserve(graph_.nodes + more, 1);
     for (size_t i = 0; i < graph_.nodes; ++i) {
       const auto node = static_cast<uint64_t>(graph_.node[i]);
       const int64_t batch = graph_.disjoint ? graph_.batch[i] : 0;

@@ -87,10 +87,10 @@ void PageReads::retry_or_fail(const ReadResult& result) {
 }
 
 void PageReads::fail_end(const Pending& pending, uint64_t arrived) const {
-  throw StorageError(text(file_.path(), ": the file ends at byte ", pending.read.offset + arrived, ", inside ",
-                          name_(pending.read), ": it was ", file_.container().file_bytes,
-                          " bytes when it was opened. Restore the file and open it again"),
-                     EIO, file_.path());
+  throw StorageError(
+      text(file_.path(), ": the file ends at byte ", pending.read.offset + arrived, ", inside ", name_(pending.read),
+           ": it was ", file_.container().file_bytes, " bytes when it was opened. Restore the file and open it again"),
+      EIO, file_.path());
 }
 
 }  // namespace gz

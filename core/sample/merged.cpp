@@ -1,0 +1,158 @@
+// merged: the checks, what is in RAM, and the dispatch on id width.
+#include "sample/merged.h"
+
+#include <algorithm>
+
+#include "base/threads.h"
+#include "sample/draw.h"
+#include "sample/merged_hops.h"
+#include "storage/residency.h"
+
+namespace gz {
+namespace {
+
+constexpr int kMostRings = 2;                           // one keeps a disk busy, a second while the first delivers
+constexpr uint64_t kRingBytes = uint64_t{12} << 20;     // a ring's arena, about; preaders take as much together
+constexpr uint64_t kRowBytes = 24, kEdgeBytes = 3 * 8;  // of a row in hand; of an edge: its id and two labels
+constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
+
+void check_batches(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options) {
+  for (const MergedBatch& batch : batches) {
+    check_options(topology, options, !batch.times.empty());
+    if (batch.seeds.size() >= kMostLabels) {
+      fail<ArgumentError>(batch.seeds.size(), " seeds, expected below ", kMostLabels);
+    }
+    check_ids(batch.seeds, topology.num_nodes(), topology.file().path());
+  }
+}
+
+ReadArray array_named(const MountedFile& file, const std::string& name) {
+  const ArrayInfo* array = file.container().find(name);
+  if (array == nullptr) return {};
+  return {name, array->offset, dtype_bytes(array->dtype), array->bytes};
+}
+
+// What a sample reads of one direction.
+MergedArrays arrays_of(const Topology& topology, const SampleOptions& options) {
+  const std::string prefix = topology.resolve(options.direction) == Direction::kOut ? "out." : "in.";
+  MergedArrays arrays{
+      array_named(topology.file(), prefix + "indptr"), array_named(topology.file(), prefix + "indices"), {}};
+  if (options.edge_ids) arrays.edge_ids = array_named(topology.file(), prefix + "edge_ids");
+  return arrays;
+}
+
+std::optional<double> share_of(const MountedFile& file, const ReadArray& array) {
+  if (array.bytes == 0) return 1.0;
+  const auto cached = cached_bytes(file.file(), file.mapping(), array.offset, array.bytes);
+  if (!cached) return std::nullopt;
+  return static_cast<double>(*cached) / static_cast<double>(array.bytes);
+}
+
+// Decides array by array; returns whether any is partly in RAM and worth asking page by page.
+bool find_mapped(const MountedFile& file, const SampleOptions& options, const MergedOptions& merged,
+                 MergedArrays& arrays) {
+  bool spare = false;
+  const auto mapped = [&](const ReadArray& array) {
+    if (array.bytes == 0) return false;
+    if (options.io == TopologyIo::kMmap) return true;
+    if (merged.past_page_cache) return false;
+    const double share = share_of(file, array).value_or(0);
+    spare = spare || (share > kWorthSparing && residency_is_told(file.file()));
+    return share >= 1;
+  };
+  arrays.indptr_mapped = mapped(arrays.indptr);
+  arrays.indices_mapped = mapped(arrays.indices);
+  arrays.edge_ids_mapped = mapped(arrays.edge_ids);
+  return spare;
+}
+
+ReadWay way_of(const MountedFile& file, int threads, const MergedOptions& merged) {
+  ReadWay way;
+  const ReaderKind kind = merged.kind.value_or(uring_works() ? ReaderKind::kUring : ReaderKind::kPread);
+  way.file = &file;
+  way.source = file.direct() != nullptr ? file.direct() : &file.file();
+  way.reader = merged.reader ? merged.reader : [kind] { return take_reader(kind); };
+  way.workers = merged.reader ? 1 : kind == ReaderKind::kUring ? std::min(threads, kMostRings) : kPreadThreads;
+  way.gap = merged.gap;
+  way.progress = merged.progress;
+  return way;
+}
+
+std::vector<SampledSubgraph> one_by_one(const Topology& topology, std::span<const MergedBatch> batches,
+                                        SampleOptions options, Progress* progress) {
+  std::vector<SampledSubgraph> made;
+  for (const MergedBatch& batch : batches) {
+    options.seed = batch.seed;
+    made.push_back(sample_neighbours(topology, batch.seeds, batch.times, options));
+    if (progress != nullptr) progress->report("sample", made.size(), batches.size());
+  }
+  return made;
+}
+
+}  // namespace
+
+bool merged_supported(const SampleOptions& options, bool with_times) {
+  return !with_times && !options.weighted && options.choice == Choice::kUniform;
+}
+
+std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
+                                           const SampleOptions& asked, const MergedOptions& merged) {
+  SampleOptions options = asked;
+  check_batches(topology, batches, options);
+  options.threads = resolve_threads(options.threads);
+  const bool timed =
+      std::any_of(batches.begin(), batches.end(), [](const auto& batch) { return !batch.times.empty(); });
+  if (batches.empty() || !merged_supported(options, timed)) {
+    return one_by_one(topology, batches, options, merged.progress);
+  }
+  const MountedFile& file = topology.file();
+  MergedArrays arrays = arrays_of(topology, options);
+  ReadWay way = way_of(file, options.threads, merged);
+  way.spare_resident = find_mapped(file, options, merged, arrays);
+  MergedStats ignored;
+  MergedStats& stats = merged.stats != nullptr ? *merged.stats : ignored;
+  auto made = topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
+    if constexpr (sizeof(Id) == 4) {
+      if (!options.disjoint) return MergedHops<Csr<Id>, true>(csr, batches, options, arrays, way).run(stats);
+    }
+    return MergedHops<Csr<Id>, false>(csr, batches, options, arrays, way).run(stats);
+  });
+  file.check();
+  return made;
+}
+
+uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds) {
+  const ExpectedReads reads = expected_reads(options.fanouts, seeds, topology.num_nodes(), topology.num_edges());
+  const double nodes = static_cast<double>(seeds) + reads.edges;
+  const double bytes = nodes * (options.disjoint ? 16 : 8) + reads.edges * kEdgeBytes + reads.rows * kRowBytes;
+  return static_cast<uint64_t>(std::min(bytes * 9 / 8, 1e18));  // pooled buffers are an eighth larger than asked for
+}
+
+uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds) {
+  const ExpectedReads reads = expected_reads(options.fanouts, seeds, topology.num_nodes(), topology.num_edges());
+  const double nodes = static_cast<double>(seeds) + reads.edges;
+  const int threads = resolve_threads(options.threads);
+  // A worker labels one batch at a time: neighbours, the table at its emptiest, the nodes before they are trimmed.
+  const double labelling = nodes * (8 + 3 * 8 + 8);
+  const double words =
+      static_cast<double>(uint64_t{1} << 24);  // see FileOrder; an eighth of the items where that is more
+  return static_cast<uint64_t>(std::min(labelling * threads + words, 1e18)) + kMostRings * kRingBytes;
+}
+
+std::optional<double> resident_share(const Topology& topology, const SampleOptions& options) {
+  const MergedArrays arrays = arrays_of(topology, options);
+  double cached = 0, all = 0;
+  for (const ReadArray* array : {&arrays.indptr, &arrays.indices, &arrays.edge_ids}) {
+    const auto share = share_of(topology.file(), *array);
+    if (!share) return std::nullopt;
+    cached += *share * static_cast<double>(array->bytes);
+    all += static_cast<double>(array->bytes);
+  }
+  return all == 0 ? 1.0 : cached / all;
+}
+
+bool topology_resident(const Topology& topology, const SampleOptions& options) {
+  return resident_share(topology, options).value_or(0) >= 1;
+}
+
+}  // namespace gz

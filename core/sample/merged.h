@@ -1,0 +1,63 @@
+// merged: the neighbourhoods of many batches at once, from a topology that is not in RAM.
+//
+// Hop by hop, what all batches read next is put in the order of the file, read once in large explicit requests past the
+// page cache, and handed to each batch. A page that fifty batches want is read once, and none is kept: memory is the
+// subgraphs in the making, the read buffers and a little beside. Every batch comes out bit for bit as
+// sample_neighbours() would make it alone. Benchmark: benchmarks/sampling.py --only merged.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/progress.h"
+#include "sample/neighbours.h"
+#include "storage/reader.h"
+
+namespace gz {
+
+struct MergedBatch {
+  std::span<const int64_t> seeds;
+  std::span<const int64_t> times;  // as in sample_neighbours()
+  uint64_t seed = 0;               // in place of SampleOptions::seed
+};
+
+struct MergedStats {
+  uint64_t reads = 0, bytes_read = 0;  // explicit reads; what was in RAM is taken from there
+  double read_seconds = 0;             // waited for them, by all readers together
+  uint64_t scratch_bytes = 0;          // the most that was held beside the subgraphs, read buffers not counted
+};
+
+struct MergedOptions {
+  uint64_t gap = uint64_t{16} << 10;  // bytes nobody asked for that are read to save a request: bandwidth / requests
+  std::optional<ReaderKind> kind;     // none: a ring where the kernel lets us have one
+  bool past_page_cache = false;       // pages that are in RAM are read from the disk too
+  Progress* progress = nullptr;       // asked every few milliseconds whether to stop
+  MergedStats* stats = nullptr;       // added to
+  std::function<std::shared_ptr<Reader>()> reader;  // tests put their own in place
+};
+
+// Whether many batches can be merged: uniform draws, with or without replacement, shared or disjoint. Weights, times
+// and layer-neighbour sampling read whole rows; sample_merged() then makes one batch after the other.
+bool merged_supported(const SampleOptions& options, bool with_times);
+
+// One subgraph a batch, in order. Throws what sample_neighbours() throws, StorageError for a read that fails, and what
+// `progress` throws.
+std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
+                                           const SampleOptions& options, const MergedOptions& merged = {});
+
+// For planners: what one more batch of so many seeds adds at most while a group is sampled, its subgraph included, if
+// all rows were alike; and what a call holds whatever the number of batches.
+uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds);
+uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds);
+
+// The share of the arrays that a sample reads which is in the page cache now, 0 to 1; nothing where the system does not
+// tell. Costs some milliseconds for each GB that is there.
+std::optional<double> resident_share(const Topology& topology, const SampleOptions& options);
+// All of it; false where the system does not tell.
+bool topology_resident(const Topology& topology, const SampleOptions& options);
+
+}  // namespace gz

@@ -1,0 +1,324 @@
+// merged_hops: many subgraphs in the making, hop by hop: bounds of rows, choice of edges, neighbours, labels. Reads are
+// shared by all batches; the rest is done batch by batch, as sample/expansion.h does for one.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/prefetch.h"
+#include "base/threads.h"
+#include "sample/choose.h"
+#include "sample/file_order.h"
+#include "sample/growing.h"
+#include "sample/labels.h"
+#include "sample/merged.h"
+#include "sample/ordered_reads.h"
+
+namespace gz {
+
+// The arrays of one direction, and how each is read: from the mapping, or by explicit reads.
+struct MergedArrays {
+  ReadArray indptr, indices, edge_ids;  // edge_ids.width is 0 where no ids are read
+  bool indptr_mapped = false, indices_mapped = false, edge_ids_mapped = false;
+};
+
+// kNarrow: see Labels.
+template <class Csr, bool kNarrow>
+class MergedHops {
+ public:
+  // `options` has its threads and its disjoint resolved.
+  MergedHops(const Csr& csr, std::span<const MergedBatch> batches, const SampleOptions& options,
+             const MergedArrays& arrays, const ReadWay& way)
+      : csr_(csr), options_(options), arrays_(arrays), way_(way), scratch_(static_cast<size_t>(options.threads)) {
+    batches_.reserve(batches.size());
+    for (const MergedBatch& batch : batches) batches_.push_back(std::make_unique<Batch>(batch, options));
+  }
+
+  std::vector<SampledSubgraph> run(MergedStats& stats) {
+    for (size_t hop = 0; hop < options_.fanouts.size(); ++hop) expand(hop, stats);
+    std::vector<SampledSubgraph> made;
+    made.reserve(batches_.size());
+    for (const auto& batch : batches_) {
+      made.push_back(batch->graph.finish());
+      made.back().scratch_bytes = most_scratch_ / batches_.size();
+    }
+    stats.scratch_bytes = std::max(stats.scratch_bytes, most_scratch_);
+    return made;
+  }
+
+ private:
+  using Id = typename Csr::Id;
+  static constexpr uint64_t kShortRow = 512;  // edges: their ids are read together, being on one page or two
+
+  struct Row {
+    uint64_t begin, degree;
+    uint32_t start;  // of its edges among the hop's; a subgraph has below 2^31
+  };
+
+  struct Batch {
+    Batch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
+      options.seed = batch.seed;
+      graph.result.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes));
+    }
+    SampleOptions options;
+    GrowingSubgraph graph;
+    size_t frontier = 0;  // nodes from here on were met in the hop before
+    // Of the hop in the making:
+    std::span<Row> rows;
+    size_t edges = 0;
+  };
+
+  struct Scratch {  // of one worker
+    ChooseScratch choose;
+    std::shared_ptr<Buffer> neighbours;
+    uint64_t labels = 0;  // bytes of the largest table
+  };
+
+  void expand(size_t hop, MergedStats& stats) {
+    lay_out_rows(hop);
+    read_bounds(stats);
+    each_batch([&](Batch& batch, Scratch& scratch) { choose(batch, hop, scratch.choose); });
+    fetch(stats);
+    each_batch([&](Batch& batch, Scratch& scratch) { label(batch, hop, scratch); });
+    for (const Scratch& scratch : scratch_) {
+      most_scratch_ = std::max(most_scratch_, rows_bytes() + scratch_.size() * (scratch.labels + bytes(scratch)));
+    }
+  }
+
+  static uint64_t bytes(const Scratch& scratch) { return scratch.neighbours ? scratch.neighbours->size() : 0; }
+  uint64_t rows_bytes() const { return rows_memory_ ? rows_memory_->size() : 0; }
+
+  // work(batch, scratch) for all, on all threads.
+  template <class Work>
+  void each_batch(const Work& work) {
+    parallel_for(batches_.size(), 1, options_.threads, [&](size_t begin, size_t, int worker) {
+      work(*batches_[begin], scratch_[static_cast<size_t>(worker)]);
+      if (worker == 0 && way_.progress != nullptr) way_.progress->report("sample", begin, batches_.size());
+    });
+  }
+
+  void lay_out_rows(size_t hop) {
+    const bool none = options_.fanouts[hop] == 0;
+    size_t total = 0;
+    for (const auto& batch : batches_) total += none ? 0 : batch->graph.nodes - batch->frontier;
+    Row* rows = room_for<Row>(rows_memory_, total);
+    for (const auto& batch : batches_) {
+      batch->rows = {rows, none ? 0 : batch->graph.nodes - batch->frontier};
+      rows += batch->rows.size();
+    }
+  }
+
+  uint64_t node_of(const Batch& batch, size_t row) const {
+    return static_cast<uint64_t>(batch.graph.node[batch.frontier + row]);
+  }
+
+  template <class Each, class Extent, class Deliver>
+  void read(const ReadArray& array, FileOrder<Each>& order, const Extent& extent, const Deliver& deliver,
+            MergedStats& stats) {
+    OrderedReads(way_, array, order, extent, deliver).run(stats);
+    most_scratch_ = std::max(most_scratch_, rows_bytes() + order.bytes());
+  }
+
+  void read_bounds(MergedStats& stats) {
+    if (arrays_.indptr_mapped) {
+      each_batch([&](Batch& batch, Scratch&) {
+        for (size_t i = 0; i < batch.rows.size(); ++i) {
+          if (i + 16 < batch.rows.size()) prefetch(csr_.indptr + node_of(batch, i + 16));
+          const auto row = csr_.row(node_of(batch, i));
+          batch.rows[i] = {row.begin, row.degree(), 0};
+        }
+      });
+      return;
+    }
+    const auto each = [&](size_t b, const auto& emit) {
+      for (size_t i = 0; i < batches_[b]->rows.size(); ++i) emit(node_of(*batches_[b], i), i);
+    };
+    size_t most = 0;
+    for (const auto& batch : batches_) most = std::max(most, batch->rows.size());
+    FileOrder order(batches_.size(), csr_.num_nodes, most, options_.threads, each);
+    while (order.next()) {
+      const auto extent = [&](uint64_t item) {
+        return std::pair<uint64_t, uint64_t>{order.place(item), order.place(item) + 2};
+      };
+      const auto deliver = [&](uint64_t item, const std::byte* values) {
+        uint64_t bounds[2];
+        std::memcpy(bounds, values, sizeof bounds);
+        if (bounds[0] > bounds[1] || bounds[1] > csr_.num_edges) [[unlikely]] {
+          fail_row(*csr_.file, order.place(item), bounds[0], bounds[1]);
+        }
+        batches_[order.batch(item)]->rows[order.number(item)] = {bounds[0], bounds[1] - bounds[0], 0};
+      };
+      read(arrays_.indptr, order, extent, deliver, stats);
+    }
+  }
+
+  // Fills `edge` with positions.
+  void choose(Batch& batch, size_t hop, ChooseScratch& scratch) {
+    const RowChooser<Csr> chooser(csr_, batch.options, hop, false);
+    GrowingSubgraph& graph = batch.graph;
+    uint64_t most = 0;
+    for (const Row& row : batch.rows) most += chooser.most({row.begin, row.degree, row.degree});
+    graph.check_hop(hop, most);
+    batch.edges = static_cast<size_t>(most);
+    if (batch.rows.empty()) return;
+    graph.reserve_edges(graph.edges + batch.edges, hop + 1 == options_.fanouts.size());
+    size_t at = graph.edges;
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      Row& row = batch.rows[i];
+      row.start = static_cast<uint32_t>(at - graph.edges);
+      const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
+      at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, graph.edge + at, scratch);
+    }
+  }
+
+  static size_t end_of(const Batch& batch, size_t row) {
+    return row + 1 < batch.rows.size() ? batch.rows[row + 1].start : batch.edges;
+  }
+
+  // Neighbours go to `row` and edge ids to `col` for now: positions are needed until the last of them is read, and the
+  // labels that belong there are not known yet.
+  void fetch(MergedStats& stats) {
+    if (arrays_.indices_mapped) {
+      each_batch([&](Batch& batch, Scratch&) {
+        from_mapping(batch, batch.graph.row, csr_.indices, [&](uint64_t p) { return csr_.neighbour(p); });
+      });
+    }
+    if (arrays_.edge_ids_mapped) {
+      each_batch([&](Batch& batch, Scratch&) {
+        const auto edge_id = [&](uint64_t p) { return csr_.edge_id(p); };
+        if (csr_.edge_ids32 != nullptr) {
+          from_mapping(batch, batch.graph.col, csr_.edge_ids32, edge_id);
+        } else {
+          from_mapping(batch, batch.graph.col, csr_.edge_ids64, edge_id);
+        }
+      });
+    }
+    const bool indices = !arrays_.indices_mapped, ids = arrays_.edge_ids.width > 0 && !arrays_.edge_ids_mapped;
+    if (indices || ids) fetch_in_order(indices, ids, stats);
+  }
+
+  template <class T, class Value>
+  void from_mapping(const Batch& batch, int64_t* to, const T* array, const Value& value) const {
+    const int64_t* positions = batch.graph.edge + batch.graph.edges;
+    for (size_t i = 0; i < batch.edges; ++i) {
+      if (i + 32 < batch.edges) prefetch(array + positions[i + 32]);
+      to[batch.graph.edges + i] = static_cast<int64_t>(value(static_cast<uint64_t>(positions[i])));
+    }
+  }
+
+  void fetch_in_order(bool indices, bool ids, MergedStats& stats) {
+    // An item is a short row with all its chosen edges, or one chosen edge of a long row.
+    const auto each = [&](size_t b, const auto& emit) {
+      const Batch& batch = *batches_[b];
+      const int64_t* positions = batch.graph.edge + batch.graph.edges;
+      for (size_t i = 0; i < batch.rows.size(); ++i) {
+        const Row& row = batch.rows[i];
+        const size_t end = end_of(batch, i);
+        if (row.start == end) continue;
+        if (row.degree <= kShortRow) {
+          emit(row.begin, i);
+        } else {
+          for (size_t e = row.start; e < end; ++e) emit(static_cast<uint64_t>(positions[e]), batch.rows.size() + e);
+        }
+      }
+    };
+    size_t most = 0;
+    for (const auto& batch : batches_) most = std::max(most, batch->rows.size() + batch->edges);
+    FileOrder order(batches_.size(), csr_.num_edges, most, options_.threads, each);
+    const auto extent = [&](uint64_t item) {
+      const Batch& batch = *batches_[order.batch(item)];
+      const size_t number = order.number(item);
+      const uint64_t place = order.place(item);
+      return std::pair{place, place + (number < batch.rows.size() ? batch.rows[number].degree : 1)};
+    };
+    while (order.next()) {
+      if (indices) read(arrays_.indices, order, extent, neighbours_from(order), stats);
+      if (ids && arrays_.edge_ids.width == 4) {
+        read(arrays_.edge_ids, order, extent, edge_ids_from<uint32_t>(order), stats);
+      } else if (ids) {
+        read(arrays_.edge_ids, order, extent, edge_ids_from<uint64_t>(order), stats);
+      }
+    }
+  }
+
+  // What delivers the values of an item: put(batch, edge, position, value) for each chosen edge of it.
+  template <class T, class Order, class Put>
+  auto spread(const Order& order, const Put& put) {
+    return [this, &order, put](uint64_t item, const std::byte* values) {
+      Batch& batch = *batches_[order.batch(item)];
+      const size_t number = order.number(item), first = batch.graph.edges;
+      const uint64_t place = order.place(item);
+      const bool whole = number < batch.rows.size();
+      const size_t begin = whole ? batch.rows[number].start : number - batch.rows.size();
+      const size_t end = whole ? end_of(batch, number) : begin + 1;
+      for (size_t e = first + begin; e < first + end; ++e) {
+        const auto position = static_cast<uint64_t>(batch.graph.edge[e]);
+        T value;
+        std::memcpy(&value, values + (position - place) * sizeof(T), sizeof(T));
+        put(batch, e, position, value);
+      }
+    };
+  }
+
+  template <class Order>
+  auto neighbours_from(const Order& order) {
+    return spread<Id>(order, [this](Batch& batch, size_t edge, uint64_t position, Id neighbour) {
+      if (neighbour >= csr_.num_nodes) [[unlikely]] {
+        csr_.neighbour(position);  // says so
+        fail<FormatError>(csr_.file->path(), ": the file changed while it was read: open it again");
+      }
+      batch.graph.row[edge] = static_cast<int64_t>(neighbour);
+    });
+  }
+
+  template <class T, class Order>
+  auto edge_ids_from(const Order& order) {
+    return spread<T>(
+        order, [](Batch& batch, size_t edge, uint64_t, T id) { batch.graph.col[edge] = static_cast<int64_t>(id); });
+  }
+
+  // Puts everything in its place. The table lives for one hop of one batch: to enter the nodes of earlier hops anew
+  // costs little beside the hop, and a table for every batch would take as much memory as the subgraphs.
+  void label(Batch& batch, size_t hop, Scratch& scratch) {
+    GrowingSubgraph& graph = batch.graph;
+    const size_t before = graph.nodes;
+    if (batch.edges > 0) {
+      Id* neighbours = room_for<Id>(scratch.neighbours, batch.edges);
+      for (size_t i = 0; i < batch.edges; ++i) neighbours[i] = static_cast<Id>(graph.row[graph.edges + i]);
+      if (arrays_.edge_ids.width > 0) {
+        std::memcpy(graph.edge + graph.edges, graph.col + graph.edges, batch.edges * sizeof(int64_t));
+      }
+      for (size_t i = 0; i < batch.rows.size(); ++i) {
+        std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + end_of(batch, i),
+                  static_cast<int64_t>(batch.frontier + i));
+      }
+      graph.reserve_nodes(graph.nodes + batch.edges);
+      const size_t fresh = graph.disjoint ? batch.edges : std::min<uint64_t>(batch.edges, csr_.num_nodes);
+      Labels<Id, kNarrow> labels(graph, fresh);
+      labels.label(graph.edges, neighbours, batch.edges);
+      graph.edges += batch.edges;
+      scratch.labels = std::max(scratch.labels, labels.bytes());
+      if (hop + 1 == options_.fanouts.size()) graph.trim_nodes();
+    }
+    batch.frontier = before;
+    graph.result.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes - before));
+    graph.result.num_sampled_edges.push_back(static_cast<int64_t>(batch.edges));
+  }
+
+  const Csr& csr_;
+  const SampleOptions& options_;
+  const MergedArrays& arrays_;
+  const ReadWay& way_;
+  std::vector<Scratch> scratch_;  // one a worker
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::shared_ptr<Buffer> rows_memory_;
+  uint64_t most_scratch_ = 0;
+};
+
+}  // namespace gz

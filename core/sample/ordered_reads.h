@@ -1,0 +1,188 @@
+// ordered_reads: the items of a FileOrder, read from one array of a topology: each page once, near ones in one request,
+// many requests in flight.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "base/checked.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "sample/merged.h"
+#include "storage/page_reads.h"
+
+namespace gz {
+
+// An array of the file.
+struct ReadArray {
+  std::string name;
+  uint64_t offset = 0, width = 0, bytes = 0;  // where it begins, bytes of one value, bytes of all
+};
+
+// How arrays are read; the same for all of a call.
+struct ReadWay {
+  const MountedFile* file = nullptr;
+  const File* source = nullptr;
+  std::function<std::shared_ptr<Reader>()> reader;
+  int workers = 1;
+  uint64_t gap = 0;
+  bool spare_resident = false;  // pages that are in RAM are taken from the mapping
+  Progress* progress = nullptr;
+};
+
+// extent(item) is the {first, end} of the values it wants, which are few pages at most; first does not descend.
+// deliver(item, values) gets them, many threads at a time.
+template <class Order, class Extent, class Deliver>
+class OrderedReads {
+ public:
+  OrderedReads(const ReadWay& way, const ReadArray& array, Order& order, const Extent& extent, const Deliver& deliver)
+      : way_(way), array_(array), order_(order), extent_(extent), deliver_(deliver) {}
+
+  // Throws StorageError for a read that fails, and what `deliver` and the progress throw, after what is in flight has
+  // come back.
+  void run(MergedStats& stats) {
+    const auto workers = static_cast<size_t>(std::max(way_.workers, 1));
+    parallel_for(workers, 1, way_.workers, [&](size_t, size_t, int worker) {
+      if (next_.load(std::memory_order_relaxed) >= order_.blocks()) return;
+      try {
+        Worker(*this).run(worker == 0);
+      } catch (...) {
+        stop_ = true;
+        throw;
+      }
+    });
+    stats.reads += done_.reads;
+    stats.bytes_read += done_.bytes_read;
+    stats.read_seconds += done_.read_seconds;
+  }
+
+ private:
+  using Read = PageReads::Read;
+
+  class Worker {
+   public:
+    explicit Worker(OrderedReads& job)
+        : job_(job), reads_(*job.way_.file, *job.way_.source, job.way_.reader(), [this](const Read& read) {
+            return text("value ", job_.extent_(items_of(read)[0]).first, " of '", job_.array_.name, "'");
+          }) {}
+
+    ~Worker() {
+      std::lock_guard lock(job_.mutex_);
+      job_.done_.reads += reads_.reads();
+      job_.done_.bytes_read += reads_.bytes_read();
+      job_.done_.read_seconds += reads_.waited();
+    }
+
+    void run(bool caller) {
+      for (bool more = true; !job_.stop_.load(std::memory_order_relaxed);) {
+        more = more && fill();
+        if (reads_.in_flight() > 0) {
+          reads_.wait([this](const Read& read, const std::byte* bytes) { deliver(read, bytes); });
+        } else if (!more) {
+          break;
+        }
+        if (caller && job_.way_.progress != nullptr) {
+          job_.way_.progress->report("sample", job_.next_.load(std::memory_order_relaxed), job_.order_.blocks());
+        }
+      }
+    }
+
+   private:
+    static constexpr int kMostMapped = 256;  // reads that are served from RAM before the disk is looked after
+
+    // Starts reads until the reader is full; false when there is nothing left to start.
+    bool fill() {
+      for (int mapped = 0; mapped < kMostMapped && !reads_.full();) {
+        if (at_ == items_.size() && !take_block()) return false;
+        const Read read = next_read();
+        if (resident(read)) {
+          deliver(read, job_.way_.file->mapping().bytes().data() + read.offset);
+          ++mapped;
+        } else if (!reads_.start(read)) {
+          return true;
+        }
+        at_ = read.last - base_;
+      }
+      return true;
+    }
+
+    bool take_block() {
+      const size_t block = job_.next_.fetch_add(1, std::memory_order_relaxed);
+      if (block >= job_.order_.blocks()) return false;
+      items_ = job_.order_.take(block);
+      base_ = static_cast<size_t>(items_.data() - job_.order_.items().data());
+      at_ = 0;
+      return true;
+    }
+
+    uint64_t page_of(uint64_t value) const {
+      return (job_.array_.offset + value * job_.array_.width) & ~(kPageBytes - 1);
+    }
+    uint64_t page_after(uint64_t value) const {
+      return round_up(job_.array_.offset + value * job_.array_.width, kPageBytes);
+    }
+
+    // The pages of item at_ and of those near it.
+    Read next_read() const {
+      const auto [first, after] = job_.extent_(items_[at_]);
+      const uint64_t start = page_of(first);
+      uint64_t end = page_after(after);
+      size_t last = at_ + 1;
+      for (; last < items_.size(); ++last) {
+        const auto [begins, ends] = job_.extent_(items_[last]);
+        const uint64_t longer = std::max(end, page_after(ends));
+        if (page_of(begins) > end + job_.way_.gap || longer - start > reads_.most_bytes()) break;
+        end = longer;
+      }
+      return {start, static_cast<uint32_t>(end - start), base_ + at_, base_ + last};
+    }
+
+    bool resident(const Read& read) const {
+      if (!job_.way_.spare_resident) return false;
+      constexpr size_t kMost = 128;  // pages; longer reads go to the disk
+      std::array<unsigned char, kMost> pages{};
+      const size_t count = read.bytes / kPageBytes;
+      const uint64_t bytes = std::min<uint64_t>(read.bytes, job_.way_.file->mapping().bytes().size() - read.offset);
+      return count <= kMost &&
+             job_.way_.file->mapping().resident(static_cast<size_t>(read.offset), static_cast<size_t>(bytes),
+                                                pages.data()) &&
+             std::all_of(pages.begin(), pages.begin() + count, [](unsigned char page) { return (page & 1) != 0; });
+    }
+
+    std::span<const uint64_t> items_of(const Read& read) const {
+      return job_.order_.items().subspan(read.first, read.last - read.first);
+    }
+
+    void deliver(const Read& read, const std::byte* bytes) const {
+      for (const uint64_t item : items_of(read)) {
+        const uint64_t from = job_.array_.offset + job_.extent_(item).first * job_.array_.width;
+        job_.deliver_(item, bytes + (from - read.offset));
+      }
+    }
+
+    OrderedReads& job_;
+    PageReads reads_;
+    std::span<const uint64_t> items_;  // of the block in hand
+    size_t base_ = 0, at_ = 0;         // where the block begins among all items, how far it was asked for
+  };
+
+  const ReadWay& way_;
+  const ReadArray& array_;
+  Order& order_;
+  const Extent& extent_;
+  const Deliver& deliver_;
+  std::atomic<size_t> next_{0};    // first block that nobody took
+  std::atomic<bool> stop_{false};  // a worker failed, or the caller wants to stop
+  std::mutex mutex_;
+  MergedStats done_;  // guarded by mutex_
+};
+
+}  // namespace gz
