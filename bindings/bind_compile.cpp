@@ -52,6 +52,7 @@ Direction direction_of(const std::string& name) {
 nb::dict as_dict(const GraphReport& r) {
   nb::dict d;
   d["nodes"] = r.nodes;
+  d["targets"] = r.targets;
   d["edges"] = r.edges;
   d["source_edges"] = r.source_edges;
   d["bytes"] = r.bytes;
@@ -98,8 +99,9 @@ void bind_graph_builder(nb::module_& m) {
       .def(
           "__init__",
           [](PyGraphBuilder* self, bool directed, const std::string& direction, bool weights, bool times, bool edge_ids,
-             std::optional<uint64_t> num_nodes, bool dedup, bool self_loops, uint64_t id_base, uint64_t memory,
-             int threads, std::string spill_folder, nb::object progress) {
+             std::optional<uint64_t> num_nodes, bool two_sided, std::optional<uint64_t> num_targets, bool dedup,
+             bool self_loops, uint64_t id_base, uint64_t memory, int threads, std::string spill_folder,
+             nb::object progress) {
             GraphOptions options;
             options.directed = directed;
             options.direction = direction_of(direction);
@@ -107,6 +109,8 @@ void bind_graph_builder(nb::module_& m) {
             options.times = times;
             options.edge_ids = edge_ids;
             options.num_nodes = num_nodes;
+            options.two_sided = two_sided;
+            options.num_targets = num_targets;
             options.dedup = dedup;
             options.self_loops = self_loops;
             options.id_base = id_base;
@@ -116,7 +120,8 @@ void bind_graph_builder(nb::module_& m) {
             new (self) PyGraphBuilder(options, std::move(progress));
           },
           nb::kw_only(), nb::arg("directed"), nb::arg("direction"), nb::arg("weights"), nb::arg("times"),
-          nb::arg("edge_ids"), nb::arg("num_nodes").none(), nb::arg("dedup"), nb::arg("self_loops"), nb::arg("id_base"),
+          nb::arg("edge_ids"), nb::arg("num_nodes").none(), nb::arg("two_sided") = false,
+          nb::arg("num_targets") = nb::none(), nb::arg("dedup"), nb::arg("self_loops"), nb::arg("id_base"),
           nb::arg("memory"), nb::arg("threads"), nb::arg("spill_folder"), nb::arg("progress").none())
       .def("expect", [](PyGraphBuilder& self, uint64_t total) { self.builder.expect(total); })
       .def_prop_ro("edges_seen", [](const PyGraphBuilder& self) { return self.builder.edges_seen(); })

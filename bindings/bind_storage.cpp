@@ -38,7 +38,8 @@ Array view(const MountedFile& file, const ArrayInfo& array, uint64_t begin, uint
 // Ids and positions as signed where they fit: torch indexes with int32 and int64 alone.
 nb::dlpack::dtype shown_dtype(const Topology& topology, const ArrayInfo& array) {
   if (array.dtype == DType::kUInt64) return nb::dtype<int64_t>();  // all are below 2^62
-  const bool fits = array.name.ends_with(".indices") && topology.num_nodes() <= (uint64_t{1} << 31);
+  const bool fits = array.name.ends_with(".indices") &&
+                    std::max(topology.num_sources(), topology.num_targets()) <= (uint64_t{1} << 31);
   return fits ? nb::dtype<int32_t>() : dlpack_dtype(array.dtype);
 }
 
@@ -46,7 +47,7 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
                const std::string& what) {
   const Direction d = topology.resolve(parse_direction(direction));
   const MountedFile& file = topology.file();
-  const uint64_t id = checked_id(node, topology.num_nodes(), file.path());
+  const uint64_t id = checked_id(node, topology.num_rows(d), file.path());
   const std::string name = (d == Direction::kOut ? "out." : "in.") + what;
   const ArrayInfo* array = file.container().find(name);
   if (array == nullptr) {
@@ -70,6 +71,8 @@ nb::dict info(const MountedFile& file) {
   d["legacy"] = file.legacy();
   d["file_bytes"] = c.file_bytes;
   d["num_nodes"] = c.num_nodes;
+  d["num_sources"] = c.sources();
+  d["num_targets"] = c.targets();
   d["num_edges"] = c.num_edges;
   d["direction"] = direction_name(c.direction);
   d["sorted_rows"] = (c.properties & kSortedRows) != 0;
@@ -115,9 +118,9 @@ void bind_topology(nb::module_& m) {
       .def(
           "degree",
           [](const Topology& t, int64_t node, const std::optional<std::string>& direction) {
-            const uint64_t id = checked_id(node, t.num_nodes(), t.file().path());
-            const uint64_t degree =
-                t.visit(parse_direction(direction), [&](const auto& csr) { return csr.row(id).degree(); });
+            const Direction d = parse_direction(direction);
+            const uint64_t id = checked_id(node, t.num_rows(d), t.file().path());
+            const uint64_t degree = t.visit(d, [&](const auto& csr) { return csr.row(id).degree(); });
             t.file().check();
             return degree;
           },
@@ -125,12 +128,14 @@ void bind_topology(nb::module_& m) {
       .def(
           "degrees",
           [](const Topology& t, const std::optional<Ids>& ids, const std::optional<std::string>& direction) {
-            const size_t count = ids ? ids->size() : static_cast<size_t>(t.num_nodes());
+            const Direction d = parse_direction(direction);
+            const uint64_t nodes = t.num_rows(d);
+            const size_t count = ids ? ids->size() : static_cast<size_t>(nodes);
             Result<int64_t> out(count);
             {
               nb::gil_scoped_release release;
-              for (size_t i = 0; ids && i < count; ++i) checked_id(ids->data()[i], t.num_nodes(), t.file().path());
-              t.visit(parse_direction(direction), [&](const auto& csr) {
+              for (size_t i = 0; ids && i < count; ++i) checked_id(ids->data()[i], nodes, t.file().path());
+              t.visit(d, [&](const auto& csr) {
                 parallel_for(count, size_t{1} << 14, default_threads(), [&](size_t begin, size_t end, int) {
                   for (size_t i = begin; i < end; ++i) {
                     const uint64_t node = ids ? static_cast<uint64_t>(ids->data()[i]) : i;

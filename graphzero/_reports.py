@@ -14,23 +14,29 @@ class GraphReport:
     """What `compile_graph` did."""
 
     path: str
-    nodes: int
+    nodes: int  # the sources, of a graph whose sources and targets are different nodes
     edges: int  # stored, in each direction of the file
     source_edges: int  # read
     bytes: int  # of the file
     seconds: dict[str, float]  # "reading", "sorting", "publishing" (sync and rename) and their sum, "total"
     peak_memory: int  # the most that the engine's buffers held; Python and the page cache are not in it
     spilled_bytes: int
+    targets: int = 0  # as many as `nodes`, unless sources and targets are different nodes
     lines_skipped: int = 0
     duplicates_dropped: int = 0
     self_loops_dropped: int = 0
     skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
 
+    def _nodes(self) -> str:
+        if self.targets in (0, self.nodes):
+            return f"{self.nodes:,} nodes"
+        return f"{self.nodes:,} source and {self.targets:,} target nodes"
+
     def __str__(self) -> str:
         """Return a short account for people."""
         total = self.seconds["total"]
         lines = [
-            f"{self.path}: {self.nodes:,} nodes, {self.edges:,} edges, {format_size(self.bytes)}",
+            f"{self.path}: {self._nodes()}, {self.edges:,} edges, {format_size(self.bytes)}",
             f"  {total:.2f} s ({self.source_edges / max(total, 1e-9):,.0f} edges/s): "
             + ", ".join(f"{phase} {s:.2f} s" for phase, s in self.seconds.items() if phase != "total"),
             f"  peak memory {format_size(self.peak_memory)}, spilled {format_size(self.spilled_bytes)}",

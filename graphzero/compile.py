@@ -34,7 +34,9 @@ def compile_graph(
     weights: Any = None,
     times: Any = None,
     edge_ids: bool = False,
-    num_nodes: int | None = None,
+    num_nodes: int | tuple[int | None, int | None] | None = None,
+    num_sources: int | None = None,
+    num_targets: int | None = None,
     dedup: bool = False,
     self_loops: bool = True,
     memory: int | float | str = "1GB",
@@ -62,7 +64,10 @@ def compile_graph(
         name or number picks a column, an array goes with an array source.
     times: None and False leave them in text; a name or number picks a column. Integers, for temporal sampling.
     edge_ids: keep the place of each edge in the source, to join edge features.
-    num_nodes: checked when given; otherwise the largest id + 1.
+    num_nodes: checked when given; otherwise the largest id + 1. Two numbers, (sources, targets), are for edges between
+        different kinds of nodes, such as from authors to papers: each side has ids of its own. None in place of either
+        takes the largest id + 1 of that side.
+    num_sources, num_targets: the same, by name.
     dedup: of equal edges the first in the source stays.
     memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given).
     on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
@@ -79,8 +84,7 @@ def compile_graph(
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
     as_count(id_base, "id_base", least=0)
-    if num_nodes is not None:
-        as_count(num_nodes, "num_nodes", least=0)
+    asked = _Nodes.of(num_nodes, num_sources, num_targets)
     path = as_target(out, "topology")
     folder = os.path.abspath(os.fspath(spill_dir)) if spill_dir is not None else os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -98,8 +102,7 @@ def compile_graph(
         reader = _TextReader(texts, weights, times, delimiter, header, columns, skip=on_error == "skip")
     else:
         reader = _BlockReader(as_source(source, weights, times), weights, times)
-    if num_nodes is None:
-        num_nodes = reader.num_nodes
+    nodes = asked or _Nodes.of(reader.num_nodes) or _Nodes()
     with Reporting(progress, reader.unit) as callback:
         builder = _core.GraphBuilder(
             directed=directed,
@@ -107,7 +110,9 @@ def compile_graph(
             weights=reader.weights,
             times=reader.times,
             edge_ids=edge_ids,
-            num_nodes=num_nodes,
+            num_nodes=nodes.sources,
+            two_sided=nodes.two_sided,
+            num_targets=nodes.targets,
             dedup=dedup,
             self_loops=self_loops,
             id_base=id_base,
@@ -123,6 +128,7 @@ def compile_graph(
     return GraphReport(
         path=path,
         nodes=done["nodes"],
+        targets=done["targets"],
         edges=done["edges"],
         source_edges=done["source_edges"],
         bytes=done["bytes"],
@@ -143,6 +149,34 @@ def convert_csv_to_gl(csv_path: Path, out_path: Path, directed: bool = False) ->
     >>> gz.convert_csv_to_gl("edges.csv", "graph.gl", directed=True)  # doctest: +SKIP
     """
     compile_graph(csv_path, out_path, directed=directed)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """How many nodes were declared: one set of them, or sources and targets apart."""
+
+    sources: int | None = None
+    targets: int | None = None
+    two_sided: bool = False
+
+    @classmethod
+    def of(cls, nodes: Any, sources: Any = None, targets: Any = None) -> _Nodes | None:
+        """Return what the arguments declare, None when they declare nothing."""
+        if sources is not None or targets is not None:
+            if nodes is not None:
+                raise ValueError("num_nodes is given together with num_sources or num_targets: give one or the other")
+            nodes = (sources, targets)
+        if nodes is None:
+            return None
+        if not isinstance(nodes, (tuple, list)):
+            return cls(as_count(nodes, "num_nodes", least=0))
+        if len(nodes) != 2:
+            raise ValueError(f"num_nodes is {nodes!r}, expected one number, or two: (sources, targets)")
+        first, second = (
+            None if count is None else as_count(count, name, least=0)
+            for name, count in zip(("num_sources", "num_targets"), nodes, strict=True)
+        )
+        return cls(first, second, two_sided=True)
 
 
 def _text_paths(source: Any) -> list[str] | None:
@@ -174,8 +208,7 @@ class _BlockReader:
     def __init__(self, source: EdgeSource, weights: Any, times: Any) -> None:
         self.examples: list[str] = []
         self._total = int(getattr(source, "num_edges", 0) or 0)
-        declared = getattr(source, "num_nodes", None)
-        self.num_nodes = None if declared is None else int(declared)
+        self.num_nodes = getattr(source, "num_nodes", None)
         self._blocks: Iterator[Any] = iter(source.edge_blocks())
         first = next(self._blocks, None)
         head = [] if first is None else [as_block(first)]

@@ -46,8 +46,26 @@ class Graph(WalkMethods):
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes the graph has; ids are 0 to num_nodes - 1."""
-        return int(self._info["num_nodes"])
+        """How many nodes the graph has; ids are 0 to num_nodes - 1.
+
+        Raises ValueError for a graph whose sources and targets are different nodes (see `num_sources`).
+        """
+        if self.num_sources != self.num_targets:
+            raise ValueError(
+                f"{self._path}: edges run from {self.num_sources} source nodes to {self.num_targets} target nodes, so "
+                "there is no one num_nodes; ask for num_sources or num_targets"
+            )
+        return self.num_sources
+
+    @property
+    def num_sources(self) -> int:
+        """How many nodes edges may start at: `num_nodes`, unless sources and targets are different nodes."""
+        return int(self._info["num_sources"])
+
+    @property
+    def num_targets(self) -> int:
+        """How many nodes edges may end at: `num_nodes`, unless sources and targets are different nodes."""
+        return int(self._info["num_targets"])
 
     @property
     def num_edges(self) -> int:
@@ -76,14 +94,14 @@ class Graph(WalkMethods):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the adjacency matrix: (num_nodes, num_nodes)."""
-        return (self.num_nodes, self.num_nodes)
+        """The shape of the adjacency matrix: (num_sources, num_targets), equal unless the graph is rectangular."""
+        return (self.num_sources, self.num_targets)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the ids that `get_neighbours` shows: int32 where they fit, else int64."""
         wide = any(a["name"].endswith("indices") and a["dtype"] == "uint64" for a in self._info["arrays"])
-        return np.dtype(np.int64 if wide else np.int32 if self.num_nodes <= 2**31 else np.uint32)
+        return np.dtype(np.int64 if wide else np.int32 if max(self.shape) <= 2**31 else np.uint32)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -243,8 +261,11 @@ class Graph(WalkMethods):
         """Say what it is: `Graph('graph.gl', num_nodes=4, num_edges=3, direction='out')`."""
         extras = "".join(f", {n}" for n in ("weights", "times", "edge_ids") if self._has(n))
         state = "" if self._topology is not None else ", closed"
+        nodes = f"num_nodes={self.num_sources:,}"
+        if self.num_sources != self.num_targets:
+            nodes = f"num_sources={self.num_sources:,}, num_targets={self.num_targets:,}"
         return (
-            f"Graph({os.path.basename(self._path)!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
+            f"Graph({os.path.basename(self._path)!r}, {nodes}, num_edges={self.num_edges:,}, "
             f"direction={self.direction!r}{extras}, {format_size(self._info['file_bytes'])}{state})"
         )
 

@@ -6,7 +6,7 @@ Anything with a method `edge_blocks()` is a source for `compile_graph`. It retur
 - a tuple `(src, dst)`, `(src, dst, weights)` or `(src, dst, weights, times)` of arrays of one length,
 
 NumPy or torch. Three attributes are looked at where they exist: `num_edges` (for progress and to plan memory),
-`num_nodes` (checked like the argument of that name), and `name` (for messages). That is all another format needs:
+`num_nodes` (one number or two, as in the argument of that name), and `name` (for messages). All another format needs:
 
 >>> class Pairs:
 ...     def edge_blocks(self):
@@ -216,10 +216,12 @@ class GraphFileSource:
         self.name = path
         self._graph = Graph(path)
         self.num_edges = self._graph.num_edges
-        self.num_nodes = self._graph.num_nodes
+        rows, columns = self._graph.shape
+        self.num_nodes: int | tuple[int, int] = rows if rows == columns else (rows, columns)
         side = "in" if self._graph.direction == "in" else "out"
         arrays = {a["name"] for a in self._graph.info["arrays"]}
         self._side = side
+        self._rows = rows if side == "out" else columns
         self.has_weights = f"{side}.weights" in arrays
         self.has_times = f"{side}.times" in arrays
 
@@ -231,10 +233,10 @@ class GraphFileSource:
         weights = file.array(f"{self._side}.weights") if self.has_weights else None
         times = file.array(f"{self._side}.times") if self.has_times else None
         row = 0
-        while row < self.num_nodes:
+        while row < self._rows:
             begin = int(indptr[row])
             end_row = int(np.searchsorted(indptr, begin + _BLOCK_EDGES, side="right")) - 1
-            end_row = min(max(end_row, row + 1), self.num_nodes)
+            end_row = min(max(end_row, row + 1), self._rows)
             ends = indptr[row : end_row + 1].astype(np.int64)
             if np.any(np.diff(ends) < 0) or ends[-1] > self.num_edges:
                 raise InputError(f"{self.name}: rows {row} to {end_row} are damaged, see graphzero verify")

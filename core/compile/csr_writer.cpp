@@ -36,7 +36,7 @@ void declare_csr(Container& c, const std::string& side, const CsrLayout& layout)
     array.shape = {count};
     c.arrays.push_back(std::move(array));
   };
-  add("indptr", DType::kUInt64, c.num_nodes + 1);
+  add("indptr", DType::kUInt64, (side == "out." ? c.sources() : c.targets()) + 1);
   add("indices", unsigned_dtype(layout.wide_ids), c.num_edges);
   if (layout.weights) {
     add("weights", DType::kFloat32, c.num_edges);

@@ -58,14 +58,9 @@ std::string_view unquoted(std::string_view field) {
 
 class Parser {
  public:
-  Parser(const EdgeTextOptions& options, const GraphOptions& graph, uint64_t id_limit, ChunkWriter& out,
+  Parser(const EdgeTextOptions& options, const GraphOptions& graph, IdLimits limits, ChunkWriter& out,
          ChunkLines& lines)
-      : options_(options),
-        base_(graph.id_base),
-        limit_(id_limit),
-        declared_(graph.num_nodes),
-        out_(out),
-        lines_(lines) {
+      : options_(options), graph_(graph), base_(graph.id_base), limits_(limits), out_(out), lines_(lines) {
     columns_ = 1 + std::max({options.src, options.dst, options.weight, options.time});
     plain_ =
         options.src == 0 && options.dst == 1 && (options.weight == -1 || options.weight == 2) && options.time == -1;
@@ -107,7 +102,7 @@ class Parser {
     if (dst.count == 0) return nullptr;
     at += dst.count;
     const uint64_t u = src.value - base_, v = dst.value - base_;  // below the base wraps past the limit
-    if (u >= limit_ || v >= limit_) return nullptr;
+    if (u >= limits_.src || v >= limits_.dst) return nullptr;
     if constexpr (kWeighted) {
       if (at >= end || !separates(*at)) return nullptr;
       double weight = 0;
@@ -188,8 +183,12 @@ class Parser {
     }
     if (value < base_) return text("found id ", value, ", expected at least id_base = ", base_);
     id = value - base_;
-    if (id >= limit_ && declared_) return text("found id ", value, ", expected below num_nodes = ", *declared_);
-    if (id >= limit_) return text("found ", shown(field), ", expected a node id below 2^62");
+    const bool src = column == options_.src;
+    const uint64_t limit = src ? limits_.src : limits_.dst;
+    if (id >= limit && graph_.declared(src)) {
+      return text("found id ", value, ", expected below ", graph_.count_name(src), " = ", limit);
+    }
+    if (id >= limit) return text("found ", shown(field), ", expected a node id below 2^62");
     return {};
   }
 
@@ -217,8 +216,9 @@ class Parser {
   }
 
   const EdgeTextOptions& options_;
-  const uint64_t base_, limit_;
-  const std::optional<uint64_t> declared_;
+  const GraphOptions& graph_;
+  const uint64_t base_;
+  const IdLimits limits_;
   ChunkWriter& out_;
   ChunkLines& lines_;
   int columns_ = 2;
@@ -232,9 +232,9 @@ EdgeTextReport report_of(const LineAccount& account) {
 
 }  // namespace
 
-bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, uint64_t id_limit,
+bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, IdLimits limits,
                  ChunkWriter& out, ChunkLines& lines) {
-  return Parser(options, graph, id_limit, out, lines).run(text);
+  return Parser(options, graph, limits, out, lines).run(text);
 }
 
 EdgeTextReport read_edge_file(GraphBuilder& builder, const std::string& path, const EdgeTextOptions& options) {
@@ -247,7 +247,7 @@ EdgeTextReport read_edge_file(GraphBuilder& builder, const std::string& path, co
                                                                                                   ChunkWriter& writer) {
     const uint64_t begin = options.begin + chunk * chunk_bytes;
     const auto text = writer.reader.read(file, options.begin, begin, std::min(begin + chunk_bytes, size));
-    return parse_edges(text, options, builder.options(), builder.id_limit(), writer, lines[chunk]);
+    return parse_edges(text, options, builder.options(), builder.id_limits(), writer, lines[chunk]);
   });
   LineAccount account(options.name, options.lines_before, options.skip_errors);
   for (const ChunkLines& chunk : lines) account.add(chunk);
@@ -268,7 +268,7 @@ void EdgeTextStream::parse(std::string_view whole_lines, uint64_t units) {
   if (parts.empty()) return;
   builder_.ingest(
       {parts.size(), longest / kShortestEdge + 1, units / parts.size()}, [&](size_t chunk, ChunkWriter& writer) {
-        return parse_edges(parts[chunk], options_, builder_.options(), builder_.id_limit(), writer, lines[chunk]);
+        return parse_edges(parts[chunk], options_, builder_.options(), builder_.id_limits(), writer, lines[chunk]);
       });
   for (const ChunkLines& chunk : lines) account_.add(chunk);
 }

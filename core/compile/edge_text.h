@@ -27,7 +27,7 @@ struct EdgeTextReport {
 
 // Parses whole lines into `out`. `text` must be followed by kTextPadding readable bytes. Returns false when a bad line
 // was met and they are not to be skipped.
-bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, uint64_t id_limit,
+bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, IdLimits limits,
                  ChunkWriter& out, ChunkLines& lines);
 
 // A whole file, chunks in parallel.

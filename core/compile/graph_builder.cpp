@@ -21,35 +21,20 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-template <class T>
-void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out) {
-  const T* data = static_cast<const T*>(column.data) + static_cast<ptrdiff_t>(from) * column.stride;
-  // A negative id wraps to a huge one here, and is refused by the range check.
-  for (size_t i = 0; i < count; ++i) {
-    out[i] = static_cast<uint64_t>(static_cast<int64_t>(data[static_cast<ptrdiff_t>(i) * column.stride])) - base;
-  }
-}
-
-void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out) {
-  switch (column.type) {
-    case IdColumn::Type::kInt64:
-      return copy_ids<int64_t>(column, from, count, base, out);
-    case IdColumn::Type::kUInt64:
-      return copy_ids<uint64_t>(column, from, count, base, out);
-    case IdColumn::Type::kInt32:
-      return copy_ids<int32_t>(column, from, count, base, out);
-    case IdColumn::Type::kUInt32:
-      return copy_ids<uint32_t>(column, from, count, base, out);
-  }
-}
-
 }  // namespace
 
 GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
     : options_(std::move(options)), progress_(progress) {
   if (options_.direction == Direction::kNone) fail<ArgumentError>("direction is none, expected out, in or both");
-  if (options_.num_nodes && *options_.num_nodes > kMostNodes) {
-    fail<ArgumentError>("num_nodes is ", *options_.num_nodes, ", expected at most 2^62");
+  for (const bool src : {true, false}) {
+    const auto count = options_.declared(src);
+    if (count.value_or(0) > kMostNodes) {
+      fail<ArgumentError>(options_.count_name(src), " is ", *count, ", expected at most 2^62");
+    }
+  }
+  if (options_.two_sided && (!options_.directed || !options_.self_loops)) {
+    fail<ArgumentError>("sources and targets are counted apart, so they are different nodes: ",
+                        options_.directed ? "self_loops=False" : "directed=False", " needs one num_nodes");
   }
   const auto threads = static_cast<uint64_t>(options_.threads);
   if (options_.memory < kLeastMemory * threads) {
@@ -68,15 +53,18 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
   store.bucket_bits = share >= (64 << 20) ? 10 : share >= (8 << 20) ? 8 : 6;
   store.piece_records = stored_most(piece_edges_);
   store.spill_folder = options_.spill_folder;
-  if (options_.num_nodes && *options_.num_nodes > 0) {
-    const auto bits = static_cast<uint32_t>(std::bit_width(*options_.num_nodes - 1));
-    store.split.shift = bits > store.bucket_bits ? bits - store.bucket_bits : 0;
-  }
   // An undirected graph is its own reverse: one store serves both directions.
   const size_t sides = options_.directed && options_.direction == Direction::kBoth ? 2 : 1;
   store.memory = options_.memory * 5 / 8 / sides;
   store.force_wide = options_.force_wide_ids;
-  for (size_t i = 0; i < sides; ++i) stores_.push_back(std::make_unique<RunStore>(store));
+  for (size_t i = 0; i < sides; ++i) {
+    const auto rows = options_.declared(rows_are_sources(i));
+    if (rows.value_or(0) > 0) {
+      const auto bits = static_cast<uint32_t>(std::bit_width(*rows - 1));
+      store.split.shift = bits > store.bucket_bits ? bits - store.bucket_bits : 0;
+    }
+    stores_.push_back(std::make_unique<RunStore>(store));
+  }
   for (uint64_t i = 0; i < threads; ++i) writers_.push_back(std::make_unique<ChunkWriter>());
   pending_ = std::make_unique<ChunkWriter>();
   reset_bytes_held_peak();
@@ -84,7 +72,9 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
 
 GraphBuilder::~GraphBuilder() = default;
 
-uint64_t GraphBuilder::id_limit() const { return options_.num_nodes.value_or(kMostNodes); }
+IdLimits GraphBuilder::id_limits() const {
+  return {options_.declared(true).value_or(kMostNodes), options_.declared(false).value_or(kMostNodes)};
+}
 
 bool GraphBuilder::reserve(uint64_t edges) {
   const uint64_t records = stored_most(edges);
@@ -222,37 +212,11 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
 void GraphBuilder::take(ChunkWriter& writer) {
   Piece piece = expand(writer);
   const uint64_t order = (writer.chunk << kLocalBits) + writer.flushes++;
-  const bool in_first = options_.direction == Direction::kIn;
-  if (in_first) std::swap(piece.rows, piece.neighbours);
+  if (!rows_are_sources(0)) std::swap(piece.rows, piece.neighbours);
   stores_[0]->add(piece, order, writer.scratch);
   if (stores_.size() == 1) return;
   std::swap(piece.rows, piece.neighbours);
   stores_[1]->add(piece, order, writer.scratch);
-}
-
-// Ids and weights of a block of arrays; text is checked by its parser, which knows the line.
-void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) const {
-  const uint64_t limit = id_limit();
-  for (size_t i = 0; i < writer.count; ++i) {
-    if (writer.src[i] < limit && writer.dst[i] < limit) continue;
-    const bool src = writer.src[i] >= limit;
-    const auto found = static_cast<int64_t>((src ? writer.src[i] : writer.dst[i]) + options_.id_base);
-    const uint64_t last = limit + options_.id_base - 1;
-    fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected a node id from ",
-                     options_.id_base,
-                     options_.num_nodes ? text(" to ", last, " (num_nodes = ", limit, ")")
-                     : found < static_cast<int64_t>(options_.id_base)
-                         ? " on"
-                         : text(" to ", last, ": map the ids to 0, 1, 2, ..."));
-  }
-  for (size_t i = 0; shape_.weights && i < writer.count; ++i) {
-    if (writer.weights[i] >= 0 && std::isfinite(writer.weights[i])) continue;
-    fail<InputError>("edge ", first_edge + i, ": found weight ", writer.weights[i],
-                     ", expected a finite number, 0 or more");
-  }
-  for (size_t i = 0; shape_.times && i < writer.count; ++i) {
-    if (writer.times[i] == INT64_MAX) fail<InputError>("edge ", first_edge + i, ": time is 2^63 - 1, expected less");
-  }
 }
 
 void GraphBuilder::add(const EdgeBlock& block, uint64_t units) {
@@ -324,12 +288,13 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   Container container;
   container.kind = Kind::kTopology;
   container.num_nodes = report.nodes;
+  if (options_.two_sided) container.num_targets = report.targets;
   container.num_edges = stores_[0]->count();
   container.direction = options_.direction;
   container.properties = kSortedRows | (options_.directed ? 0 : kUndirected) | (options_.dedup ? kDeduplicated : 0) |
                          (options_.self_loops ? 0 : kNoSelfLoops);
   CsrLayout layout;
-  layout.wide_ids = report.nodes > (uint64_t{1} << 32);
+  layout.wide_ids = std::max(report.nodes, report.targets) > (uint64_t{1} << 32);
   layout.weights = shape_.weights;
   layout.times = shape_.times;
   layout.edge_ids = shape_.numbers;
@@ -345,10 +310,11 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   const uint64_t staging = std::clamp<uint64_t>(options_.memory / 512, 8 << 10, 4 << 20);
   ContainerWriter writer(path, std::move(container), static_cast<size_t>(staging));
   const DrainOptions options = drain_options();
-  KeyRange all;
-  all.row_end = report.nodes;
-  all.neighbour_end = report.nodes;
   for (size_t i = 0; i < sides.size(); ++i) {
+    const bool out = sides[i] == "out.";
+    KeyRange all;
+    all.row_end = out ? report.nodes : report.targets;
+    all.neighbour_end = out ? report.targets : report.nodes;
     const RunStore& store = *stores_[std::min(i, stores_.size() - 1)];
     CsrWriter csr(writer, sides[i], layout, chunk_edges_, options_.spill_folder, options);
     drain(store, all, csr, options);
@@ -371,18 +337,23 @@ GraphReport GraphBuilder::finish(const std::string& path) {
   flush_pending();
   const auto start = std::chrono::steady_clock::now();
   GraphReport report;
-  uint64_t largest = 0;
-  for (const auto& store : stores_) {
-    store->seal(true);
-    report.spilled_bytes += store->spilled_bytes();
-    if (store->count() > 0) largest = std::max({largest, store->largest_row() + 1, store->largest_neighbour() + 1});
+  uint64_t sources = 0, targets = 0;  // as the ids have it
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    RunStore& store = *stores_[i];
+    store.seal(true);
+    report.spilled_bytes += store.spilled_bytes();
+    if (store.count() == 0) continue;
+    sources = (rows_are_sources(i) ? store.largest_row() : store.largest_neighbour()) + 1;
+    targets = (rows_are_sources(i) ? store.largest_neighbour() : store.largest_row()) + 1;
   }
+  if (!options_.two_sided) sources = targets = std::max({sources, targets, largest_dropped_.load()});
   writers_.clear();
   pending_.reset();
-  report.nodes = options_.num_nodes.value_or(std::max(largest, largest_dropped_.load()));
+  report.nodes = options_.declared(true).value_or(sources);
+  report.targets = options_.declared(false).value_or(targets);
   report.source_edges = edges_seen_;
-  if (report.nodes > kMostRows) {
-    fail<InputError>("ids reach ", report.nodes - 1, ", and a file has a row for each: map the ids to 0, 1, 2, ...");
+  if (const uint64_t most = std::max(report.nodes, report.targets); most > kMostRows) {
+    fail<InputError>("ids reach ", most - 1, ", and a file has a row for each: map the ids to 0, 1, 2, ...");
   }
   report.self_loops_dropped = self_loops_dropped_;
   uint64_t base = 0;

@@ -28,17 +28,23 @@ struct GraphOptions {
   Direction direction = Direction::kOut;
   bool weights = false, times = false, edge_ids = false;
   std::optional<uint64_t> num_nodes;  // declared: ids are checked against it
-  bool dedup = false;                 // of equal edges the first of the source stays
+  bool two_sided = false;             // sources and targets are different nodes: num_nodes counts the sources
+  std::optional<uint64_t> num_targets;
+  bool dedup = false;  // of equal edges the first of the source stays
   bool self_loops = true;
   uint64_t id_base = 0;  // what the source calls node 0
   uint64_t memory = uint64_t{1} << 30;
   int threads = 1;
   std::string spill_folder;     // empty: beside the output
   bool force_wide_ids = false;  // for tests: keys of 64 bits whatever the ids
+
+  std::optional<uint64_t> declared(bool src) const { return src || !two_sided ? num_nodes : num_targets; }
+  const char* count_name(bool src) const { return !two_sided ? "num_nodes" : src ? "num_sources" : "num_targets"; }
 };
 
 struct GraphReport {
   uint64_t nodes = 0, edges = 0;  // stored, in each direction
+  uint64_t targets = 0;           // as many as nodes, unless the graph is two-sided: `nodes` are its sources then
   uint64_t source_edges = 0;
   uint64_t bytes = 0, spilled_bytes = 0, peak_bytes = 0;
   uint64_t duplicates_dropped = 0, self_loops_dropped = 0;
@@ -51,6 +57,14 @@ struct IdColumn {
   const void* data = nullptr;
   ptrdiff_t stride = 1;
   Type type = Type::kInt64;
+};
+
+// `count` ids from the one at `from` on, less `base`.
+void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out);
+
+// Ids, after id_base is taken off, are below these.
+struct IdLimits {
+  uint64_t src, dst;
 };
 
 struct EdgeBlock {
@@ -95,7 +109,7 @@ class GraphBuilder {
   ~GraphBuilder();
 
   const GraphOptions& options() const { return options_; }
-  uint64_t id_limit() const;  // ids, after id_base is taken off, are below this
+  IdLimits id_limits() const;
   size_t text_chunk_bytes() const { return text_chunk_; }
   uint64_t edges_seen() const { return edges_seen_ + pending_->count; }
 
@@ -126,6 +140,7 @@ class GraphBuilder {
   bool reserve(uint64_t edges);
   void release(uint64_t edges);
   uint64_t stored_most(uint64_t edges) const { return options_.directed ? edges : 2 * edges; }
+  bool rows_are_sources(size_t store) const { return store == 0 && options_.direction != Direction::kIn; }
   void check(const ChunkWriter& writer, uint64_t first_edge) const;
   DrainOptions drain_options() const;
   void write(const std::string& path, GraphReport& report);

@@ -28,7 +28,8 @@ enum Field : size_t {
   kAtProperties = 68,
   kAtNumArrays = 72,
   kAtChecksum = 76,
-  kAtReserved = 80,
+  kAtNumTargets = 80,
+  kAtReserved = 88,
   kAtTable = 128,
 };
 enum EntryField : size_t {
@@ -170,9 +171,9 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   c.minor = load<uint16_t>(header, kAtMinor);
   c.compatible = load<uint64_t>(header, kAtCompatible);
   c.incompatible = load<uint64_t>(header, kAtIncompatible);
-  if (c.incompatible != 0) {
+  if ((c.incompatible & ~kRectangular) != 0) {
     fail<FormatError>(path, ": incompatible flags are ", c.incompatible, " (version ", c.major, ".", c.minor,
-                      "), this GraphZero knows none: upgrade with pip install -U graphzero");
+                      "), this GraphZero knows 1 alone: upgrade with pip install -U graphzero");
   }
   const auto kind = load<uint32_t>(header, kAtKind);
   if (kind != 1 && kind != 2) {
@@ -186,6 +187,12 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   }
   c.num_nodes = load<uint64_t>(header, kAtNumNodes);
   c.num_edges = load<uint64_t>(header, kAtNumEdges);
+  const auto targets = load<uint64_t>(header, kAtNumTargets);
+  if (c.incompatible != 0) {
+    c.num_targets = targets;
+  } else if (targets != 0) {
+    fail<FormatError>(path, ": num_targets is ", targets, ", expected 0 in a file that is not rectangular");
+  }
   const auto direction = load<uint32_t>(header, kAtDirection);
   if (direction > 3) fail<FormatError>(path, ": direction is ", direction, ", expected 0 to 3");
   c.direction = static_cast<Direction>(direction);
@@ -225,6 +232,9 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
 }
 
 void lay_out(Container& c) {
+  if (c.num_targets && *c.num_targets == c.num_nodes) c.num_targets.reset();
+  c.incompatible = c.num_targets ? kRectangular : 0;
+  c.minor = c.num_targets ? kRectangularMinor : kVersionMinor;
   if (c.arrays.size() > kMostArrays) {
     fail<ArgumentError>("a file holds at most ", kMostArrays, " arrays, got ", c.arrays.size());
   }
@@ -259,6 +269,7 @@ std::vector<std::byte> serialize_header(const Container& c) {
   store(header, kAtHeaderBytes, c.header_bytes);
   store(header, kAtNumNodes, c.num_nodes);
   store(header, kAtNumEdges, c.num_edges);
+  store(header, kAtNumTargets, c.num_targets.value_or(0));
   store(header, kAtDirection, static_cast<uint32_t>(c.direction));
   store(header, kAtProperties, c.properties);
   store(header, kAtNumArrays, static_cast<uint32_t>(c.arrays.size()));

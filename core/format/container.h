@@ -22,7 +22,9 @@ namespace gz {
 constexpr uint64_t kPageBytes = 4096;  // header pages and array boundaries (2)
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 20;
 constexpr uint16_t kVersionMajor = 1;
-constexpr uint16_t kVersionMinor = 0;
+constexpr uint16_t kVersionMinor = 0;  // of files that need no more
+constexpr uint16_t kRectangularMinor = 1;
+constexpr uint64_t kRectangular = 1;  // the incompatible flag of a file with num_targets (2)
 constexpr std::array<uint8_t, 8> kMagic{0x89, 'G', 'Z', 'F', '\r', '\n', 0x1a, '\n'};
 
 enum class Kind : uint32_t { kTopology = 1, kFeatures = 2 };
@@ -59,9 +61,14 @@ struct Container {
   uint64_t file_bytes = 0;
   uint64_t header_bytes = kPageBytes;
   uint64_t num_nodes = 0, num_edges = 0;
+  std::optional<uint64_t> num_targets;  // a rectangular topology: num_nodes counts its sources
   Direction direction = Direction::kNone;
   uint32_t properties = 0;
   std::vector<ArrayInfo> arrays;
+
+  // A topology's edges run from nodes below the one number to nodes below the other; equal for a square one.
+  uint64_t sources() const { return num_nodes; }
+  uint64_t targets() const { return num_targets.value_or(num_nodes); }
 
   const ArrayInfo* find(std::string_view name) const;
   // The scale of an int8 feature array (6), null for any other array.

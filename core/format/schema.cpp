@@ -1,4 +1,5 @@
 // schema: which arrays a topology and a feature file hold, and of what type and length (FORMAT 5 and 6).
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -38,16 +39,30 @@ void expect_together(const Container& c, const std::string& path, const std::str
   }
 }
 
+void check_rectangle(const Container& c, const std::string& path) {
+  if (*c.num_targets > (uint64_t{1} << 62)) {
+    fail<FormatError>(path, ": num_targets is ", *c.num_targets, ", expected at most 2^62");
+  }
+  if (*c.num_targets == c.num_nodes) {
+    fail<FormatError>(path, ": num_targets is ", *c.num_targets, " like num_nodes, a rectangular file has two counts");
+  }
+  if ((c.properties & (kUndirected | kNoSelfLoops)) != 0) {
+    fail<FormatError>(path, ": properties are ", c.properties,
+                      ", a rectangular file is neither undirected (2) nor free of self-loops (8)");
+  }
+}
+
 void check_topology(const Container& c, const std::string& path) {
   if (c.direction == Direction::kNone) fail<FormatError>(path, ": direction is 0, a topology has 1 to 3");
   if (c.num_nodes > (uint64_t{1} << 62) || c.num_edges > (uint64_t{1} << 62)) {
     fail<FormatError>(path, ": num_nodes is ", c.num_nodes, " and num_edges ", c.num_edges, ", expected below 2^62");
   }
-  const bool narrow = c.num_nodes <= (uint64_t{1} << 32);
+  if (c.num_targets) check_rectangle(c, path);
+  const bool narrow = std::max(c.sources(), c.targets()) <= (uint64_t{1} << 32);
   for (const bool out : {true, false}) {
     if (!(out ? has_out(c.direction) : has_in(c.direction))) continue;
     const std::string side = out ? "out." : "in.";
-    expect(c, path, side + "indptr", true, c.num_nodes + 1, {DType::kUInt64});
+    expect(c, path, side + "indptr", true, (out ? c.sources() : c.targets()) + 1, {DType::kUInt64});
     expect(c, path, side + "indices", true, c.num_edges, {narrow ? DType::kUInt32 : DType::kUInt64});
     expect(c, path, side + "weights", false, c.num_edges, {DType::kFloat32});
     expect(c, path, side + "cumulative", false, c.num_edges, {DType::kFloat64});
@@ -61,6 +76,7 @@ void check_topology(const Container& c, const std::string& path) {
 
 // Every array has num_nodes rows but the scales of int8 arrays, which have one number a column.
 void check_features(const Container& c, const std::string& path) {
+  if (c.num_targets) fail<FormatError>(path, ": the rectangular flag is set, features have none");
   if (c.direction != Direction::kNone) {
     fail<FormatError>(path, ": direction is ", static_cast<uint32_t>(c.direction), ", features have 0");
   }

@@ -83,7 +83,7 @@ void finish_row(const Csr<Id>& csr, uint64_t begin, uint64_t end, uint64_t drawn
   bool good = true;  // one look at all of them, not a branch for each
   for (uint64_t i = 0; i < drawn; ++i) {
     const uint64_t id = csr.indices[begin + static_cast<uint64_t>(out[i])];
-    good &= id < csr.num_nodes;
+    good &= id < csr.num_others;
     out[i] = static_cast<int64_t>(id);
   }
   if (!good) [[unlikely]] {
@@ -156,6 +156,7 @@ void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const Fano
 }
 
 void check_options(const Topology& topology, const FanoutOptions& o) {
+  topology.need_square("fanouts need");
   if (o.count == 0) fail<ArgumentError>("K is 0, expected 1 or more");
   topology.visit(o.direction, [&](const auto& csr) {
     if (o.weighted) need_weights(csr);

@@ -305,6 +305,7 @@ class Negatives {
 };
 
 void check_options(const Topology& topology, const NegativeOptions& o, bool with_sources, size_t wanted) {
+  topology.need_square("negatives need");
   const std::string& path = topology.file().path();
   if (!(o.exponent > 0 && o.exponent <= 1)) {
     fail<ArgumentError>("exponent is ", o.exponent, ", expected more than 0 and at most 1");

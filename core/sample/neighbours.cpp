@@ -49,6 +49,7 @@ ExpectedReads expected_reads(const std::vector<int64_t>& fanouts, size_t seeds, 
 }
 
 void check_options(const Topology& topology, const SampleOptions& options, bool with_times) {
+  topology.need_square("sampling around nodes of one kind needs");
   check_combination(options, with_times);
   resolve_threads(options.threads);
   topology.visit(options.direction, [&](const auto& csr) {

@@ -113,6 +113,7 @@ void walk_uniform(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size
 bool positive(double x) { return x > 0 && std::isfinite(x); }
 
 void check_options(const Topology& topology, const WalkOptions& o) {
+  topology.need_square("walks need");
   if (!positive(o.p)) fail<ArgumentError>("p is ", o.p, ", expected a positive, finite number");
   if (!positive(o.q)) fail<ArgumentError>("q is ", o.q, ", expected a positive, finite number");
   if (!(o.restart >= 0 && o.restart <= 1)) {

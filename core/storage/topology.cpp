@@ -16,7 +16,9 @@ Csr<Id> side(const MountedFile& file, const std::string& prefix) {
   const Container& c = file.container();
   Csr<Id> csr;
   csr.file = &file;
-  csr.num_nodes = c.num_nodes;
+  const bool out = prefix == "out.";
+  csr.num_nodes = out ? c.sources() : c.targets();
+  csr.num_others = out ? c.targets() : c.sources();
   csr.num_edges = c.num_edges;
   csr.indptr = pointer<uint64_t>(file, prefix + "indptr", DType::kUInt64);
   csr.indices = pointer<Id>(file, prefix + "indices", sizeof(Id) == 4 ? DType::kUInt32 : DType::kUInt64);
@@ -39,10 +41,10 @@ void fail_row(const MountedFile& file, uint64_t node, uint64_t begin, uint64_t e
                     file.container().num_edges, ": the file is damaged, see graphzero verify");
 }
 
-void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbour) {
+void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbour, uint64_t limit) {
   file.check();
-  fail<FormatError>(file.path(), ": indices[", position, "] = ", neighbour,
-                    " is past num_nodes = ", file.container().num_nodes, ": the file is damaged, see graphzero verify");
+  fail<FormatError>(file.path(), ": indices[", position, "] = ", neighbour, " is past num_nodes = ", limit,
+                    ": the file is damaged, see graphzero verify");
 }
 
 std::shared_ptr<const Topology> Topology::open(const std::string& path) {
@@ -71,6 +73,12 @@ std::shared_ptr<const Topology> Topology::of(std::shared_ptr<const MountedFile> 
     }
   }
   return topology;
+}
+
+void Topology::need_square(const char* what) const {
+  if (square()) return;
+  fail<ArgumentError>(file_->path(), ": edges run from ", num_sources(), " source nodes to ", num_targets(),
+                      " target nodes: ", what, " a graph with one set of nodes; see graphzero.HeteroGraph");
 }
 
 Direction Topology::resolve(Direction wanted) const {

@@ -20,7 +20,7 @@ enum class TopologyIo {
 
 // Throws FormatError for a row or neighbour that cannot be, naming `verify`.
 [[noreturn]] void fail_row(const MountedFile& file, uint64_t node, uint64_t begin, uint64_t end);
-[[noreturn]] void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbour);
+[[noreturn]] void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbour, uint64_t limit);
 
 // One direction of a topology. Pointers reach into the mapping that `file` keeps alive; null where the file lacks them.
 template <class IdType>
@@ -28,7 +28,8 @@ struct Csr {
   using Id = IdType;  // uint32_t or uint64_t: width of a neighbour id on disk
 
   const MountedFile* file = nullptr;
-  uint64_t num_nodes = 0, num_edges = 0;
+  uint64_t num_nodes = 0, num_edges = 0;  // num_nodes: rows
+  uint64_t num_others = 0;                // nodes at the other end: neighbour ids are below it
   const uint64_t* indptr = nullptr;
   const Id* indices = nullptr;
   const float* weights = nullptr;
@@ -55,8 +56,8 @@ struct Csr {
 
   uint64_t neighbour(uint64_t position) const {  // position inside a row
     const uint64_t id = indices[position];
-    if (id >= num_nodes) [[unlikely]] {
-      fail_neighbour(*file, position, id);
+    if (id >= num_others) [[unlikely]] {
+      fail_neighbour(*file, position, id, num_others);
     }
     return id;
   }
@@ -78,7 +79,15 @@ class Topology {
 
   const MountedFile& file() const { return *file_; }
   const std::shared_ptr<const MountedFile>& shared_file() const { return file_; }
-  uint64_t num_nodes() const { return file_->container().num_nodes; }
+  uint64_t num_nodes() const { return file_->container().num_nodes; }  // of a square one
+  uint64_t num_sources() const { return file_->container().sources(); }
+  uint64_t num_targets() const { return file_->container().targets(); }
+  uint64_t num_rows(Direction wanted) const {
+    return resolve(wanted) == Direction::kOut ? num_sources() : num_targets();
+  }
+  bool square() const { return num_sources() == num_targets(); }
+  // Throws ArgumentError for a rectangular topology; `what` is what cannot be done with one, as in "walks need".
+  void need_square(const char* what) const;
   uint64_t num_edges() const { return file_->container().num_edges; }
   Direction direction() const { return file_->container().direction; }
   bool wide() const { return wide_; }  // 64-bit neighbour ids

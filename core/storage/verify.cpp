@@ -169,7 +169,7 @@ class Verifier {
     const Id* const at = csr.indices;
     Id most = 0;
     for (size_t i = begin; i < end; ++i) most = std::max(most, at[i]);
-    if (most >= csr.num_nodes) return false;
+    if (most >= csr.num_others) return false;
     if (!csr.sorted) return true;
     const size_t first = std::max<size_t>(begin, 1);
     const auto falls = [&](size_t i) { return unique_ ? at[i] <= at[i - 1] : at[i] < at[i - 1]; };
@@ -229,8 +229,8 @@ class Verifier {
     const auto row = csr.row(node);
     for (uint64_t i = row.begin; i < row.end; ++i) {
       const uint64_t id = csr.indices[i];
-      if (id >= csr.num_nodes) {
-        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " is past num_nodes = ", csr.num_nodes));
+      if (id >= csr.num_others) {
+        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " is past num_nodes = ", csr.num_others));
         return false;
       }
       if (csr.sorted && i > row.begin && id < csr.indices[i - 1]) {

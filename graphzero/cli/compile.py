@@ -66,6 +66,8 @@ def command(
     ] = False,
     id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
     num_nodes: Annotated[int | None, typer.Option(help="How many nodes there are; ids are checked.")] = None,
+    num_sources: Annotated[int | None, typer.Option(help="Sources, where targets are other nodes.")] = None,
+    num_targets: Annotated[int | None, typer.Option(help="Targets, where sources are other nodes.")] = None,
     memory: terminal.Memory = "1GB",
     threads: terminal.Threads = None,
     json: terminal.Json = False,
@@ -92,6 +94,8 @@ def command(
         "on_error": "skip" if skip_bad_lines else None,
         "id_base": id_base,
         "num_nodes": num_nodes,
+        "num_sources": num_sources,
+        "num_targets": num_targets,
         "num_threads": threads,
     }
     chosen.update({option: value for option, value in shared.items() if value is not None})

@@ -57,7 +57,7 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
 
 
 def _print_file(about: dict[str, Any]) -> None:
-    facts: list[tuple[str, object]] = [("nodes", f"{about['num_nodes']:,}")]
+    facts: list[tuple[str, object]] = [("nodes", _nodes(about))]
     if about["kind"] == "topology":
         facts.append(("edges", _edges(about)))
         facts.append(("rows", ", ".join(_row_properties(about))))
@@ -74,8 +74,15 @@ def _print_file(about: dict[str, Any]) -> None:
     )
 
 
+def _nodes(about: dict[str, Any]) -> str:
+    if about["num_sources"] == about["num_targets"]:
+        return f"{about['num_nodes']:,}"
+    return f"{about['num_sources']:,} sources, {about['num_targets']:,} targets"
+
+
 def _edges(about: dict[str, Any]) -> str:
-    mean = about["num_edges"] / about["num_nodes"] if about["num_nodes"] else 0
+    rows = about["num_targets" if about["direction"] == "in" else "num_sources"]
+    mean = about["num_edges"] / rows if rows else 0
     return f"{about['num_edges']:,} ({about['direction']}, {mean:.1f} a node)"
 
 

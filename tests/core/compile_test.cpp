@@ -276,14 +276,14 @@ TEST(parser_reads_every_count_of_digits_at_every_place) {
   writer.dst = dst.data();
   writer.capacity = src.size();
   ChunkLines lines;
-  CHECK(parse_edges(std::string_view(text).substr(0, size), {}, graph, builder.id_limit(), writer, lines));
+  CHECK(parse_edges(std::string_view(text).substr(0, size), {}, graph, builder.id_limits(), writer, lines));
   CHECK_EQ(writer.count, expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     CHECK_EQ(src[i], expected[i].first);
     CHECK_EQ(dst[i], expected[i].second);
   }
   writer.count = 0;  // and without the last newline
-  CHECK(parse_edges(std::string_view(text).substr(0, size - 1), {}, graph, builder.id_limit(), writer, lines));
+  CHECK(parse_edges(std::string_view(text).substr(0, size - 1), {}, graph, builder.id_limits(), writer, lines));
   CHECK_EQ(dst[expected.size() - 1], expected.back().second);
 }
 

@@ -33,7 +33,7 @@ struct Rows {
   Csr<Id> csr(uint64_t num_nodes) const {
     Csr<Id> csr;
     csr.file = file.get();
-    csr.num_nodes = num_nodes;
+    csr.num_nodes = csr.num_others = num_nodes;
     csr.num_edges = wide.size();
     csr.indptr = indptr.data();
     if constexpr (sizeof(Id) == 4) {

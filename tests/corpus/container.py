@@ -32,8 +32,9 @@ HEADER = {
     "properties": (68, "I"),
     "num_arrays": (72, "I"),
     "checksum": (76, "I"),
+    "num_targets": (80, "Q"),
 }
-RESERVED, TABLE, ENTRY_BYTES = 80, 128, 96
+RESERVED, TABLE, ENTRY_BYTES = 88, 128, 96
 ENTRY = {
     "name": (0, "32s"),
     "dtype": (32, "I"),

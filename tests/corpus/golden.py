@@ -67,6 +67,7 @@ def _write_all(gz: Any, folder: Path) -> None:
     gz.compile_graph(
         (pairs[0], pairs[1], weights, times), folder / "graph.gl", direction="both", edge_ids=True, num_nodes=NODES
     )
+    gz.compile_graph((pairs[0], pairs[1] + 3), folder / "typed.gl", direction="both", num_nodes=(NODES, NODES + 3))
     gz.compile_features(np.array(ROWS, np.float32), folder / "rows.gd")
     gz.compile_features(np.array(ROWS, np.float32), folder / "half.gd", dtype="float16")
 

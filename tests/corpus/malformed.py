@@ -68,6 +68,17 @@ def sound_topology() -> File:
     )
 
 
+def sound_rectangle() -> File:
+    """Three sources, five targets, four edges, both directions."""
+    arrays = {
+        "out.indptr": np.array([0, 2, 3, 4], np.uint64),
+        "out.indices": np.array([0, 4, 1, 4], np.uint32),
+        "in.indptr": np.array([0, 1, 2, 2, 2, 4], np.uint64),
+        "in.indices": np.array([0, 1, 0, 2], np.uint32),
+    }
+    return File(TOPOLOGY, 3, 4, BOTH, 1, arrays, {"minor": 1, "incompatible": 1, "num_targets": 5})
+
+
 def sound_features() -> File:
     """Six rows: int8 with its scale, a matrix of floats, a vector of labels."""
     return features(
@@ -148,6 +159,27 @@ def header_cases() -> Iterator[tuple[str, File, str]]:
         yield f"num-nodes-{value}", header(num_nodes=value), ""
         yield f"num-edges-{value}", header(num_edges=value), ""
     yield "num-nodes-past-2-62", header(num_nodes=2**62 + 1), "expected below 2^62"
+
+
+def rectangle_cases() -> Iterator[tuple[str, File, str]]:
+    """Topologies whose sources and targets are different nodes (FORMAT 2 and 5)."""
+    good = sound_rectangle()
+
+    def header(**fields: Any) -> File:
+        return _changed(good, header=good.header | fields)
+
+    yield "targets-without-the-flag", header(incompatible=0), "num_targets is 5, expected 0 in a file that is not"
+    yield "as-many-targets-as-sources", header(num_targets=3), "num_targets is 3 like num_nodes"
+    yield "num-targets-past-2-62", header(num_targets=2**62 + 1), "expected at most 2^62"
+    for value in (0, 4, 6, *EDGES):
+        yield f"num-targets-{value}", header(num_targets=value), ""
+    for value in (2, 8, 11):
+        yield f"rectangle-properties-{value}", header(properties=value), f"properties are {value}, a rectangular file"
+    yield "rectangle-incompatible-3", header(incompatible=3), "incompatible flags are 3 (version 1.1)"
+    other = _with(good, "in.indptr", good.arrays["out.indptr"])
+    yield "in-rows-by-source", other, "array 'in.indptr' has 4 elements, expected a vector of 6"
+    flags = {"minor": 1, "incompatible": 1, "num_targets": 5}
+    yield "features-rectangular", _changed(sound_features(), header=flags), "features have none"
 
 
 def entry_cases() -> Iterator[tuple[str, File, str]]:
@@ -250,7 +282,7 @@ def cases() -> list[Case]:
     """Every malformed file."""
     found = [
         Case(name, file.bytes(), message)
-        for part in (header_cases, entry_cases, schema_cases)
+        for part in (header_cases, rectangle_cases, entry_cases, schema_cases)
         for name, file, message in part()
     ]
     found += [Case(name, data, message) for name, data, message in legacy_cases()]
@@ -268,6 +300,7 @@ def write(folder: Path) -> None:
     """Write every file and a manifest of what each must be refused with; and the sound ones, for fuzzing."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sound.gl").write_bytes(sound_topology().bytes())
+    (folder / "sound-rectangle.gl").write_bytes(sound_rectangle().bytes())
     (folder / "sound.gd").write_bytes(sound_features().bytes())
     (folder / "sound-0.2.gl").write_bytes(sound_legacy_topology())
     (folder / "sound-0.2.gd").write_bytes(sound_legacy_features())

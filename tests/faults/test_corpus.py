@@ -50,6 +50,7 @@ def test_the_files_they_were_made_from_open_and_verify(tmp_path: Path) -> None:
     # The control: what is refused above is refused for its one fault, not because the writer here is wrong.
     sound = {
         "a.gl": malformed.sound_topology().bytes(),
+        "c.gl": malformed.sound_rectangle().bytes(),
         "a.gd": malformed.sound_features().bytes(),
         "b.gl": malformed.sound_legacy_topology(),
         "b.gd": malformed.sound_legacy_features(),

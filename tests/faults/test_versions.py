@@ -45,6 +45,14 @@ def test_what_a_release_kept_beside_its_edges_is_read(tmp_path: Path) -> None:
     assert sorted(g.get_neighbours(0, direction="in").tolist()) == [1, 4, 4]
 
 
+def test_a_release_with_two_kinds_of_nodes_is_read(tmp_path: Path) -> None:
+    (tmp_path / "g.gl").write_bytes(next(r for r in RELEASES if r.version == "1.0.0").files["typed.gl"])
+    g = gz.Graph(tmp_path / "g.gl")
+    assert g.shape == (golden.NODES, golden.NODES + 3)
+    assert [(u, v - 3) for u in range(golden.NODES) for v in g.get_neighbours(u).tolist()] == sorted(golden.EDGES)
+    assert sorted(g.get_neighbours(3, direction="in").tolist()) == [1, 4, 4]
+
+
 def test_both_old_and_present_releases_are_kept() -> None:
     versions = [r.version for r in RELEASES]
     assert "0.2.0" in versions

@@ -12,10 +12,11 @@ import numpy as np
 
 MAGIC = b"\x89GZF\r\n\x1a\n"
 PAGE = 4096
-HEADER = struct.Struct("<8sHHIQQQQQQIIII48s")  # (2): 128 bytes
+HEADER = struct.Struct("<8sHHIQQQQQQIIIIQ40s")  # (2): 128 bytes
 ENTRY = struct.Struct("<32sII2QQQQ16s")  # (3): 96 bytes
 BLOCK = 1 << 20
 TOPOLOGY, FEATURES = 1, 2
+RECTANGULAR = 1  # the incompatible flag (2)
 CODES = {
     "float64": 1,
     "float32": 2,
@@ -97,6 +98,7 @@ class Header:
     incompatible: int = 0
     file_bytes: int = 0
     header_bytes: int = PAGE
+    num_targets: int | None = None
     arrays: list[Entry] = field(default_factory=list)
 
 
@@ -108,9 +110,18 @@ def header_checksum(header: bytes) -> int:
 def read_header(data: bytes) -> Header:
     """Parse a header, asserting all that FORMAT.md says about it."""
     magic, major, minor, kind, compatible, incompatible, *rest = HEADER.unpack_from(data)
-    file_bytes, header_bytes, num_nodes, num_edges, direction, properties, num_arrays, checksum, reserved = rest
+    file_bytes, header_bytes, num_nodes, num_edges, direction, properties, num_arrays, checksum, *rest = rest
+    num_targets, reserved = rest
     assert magic == MAGIC
-    assert (major, incompatible, reserved) == (1, 0, bytes(48))
+    rectangular = bool(incompatible & RECTANGULAR)
+    assert (major, incompatible & ~RECTANGULAR, reserved) == (1, 0, bytes(40))
+    assert minor >= rectangular
+    if rectangular:
+        assert kind == TOPOLOGY
+        assert num_targets != num_nodes
+        assert not properties & (2 | 8)
+    else:
+        assert num_targets == 0
     assert header_bytes % PAGE == 0
     assert PAGE <= header_bytes <= 1 << 20
     assert checksum == header_checksum(data[:header_bytes])
@@ -126,6 +137,7 @@ def read_header(data: bytes) -> Header:
         incompatible,
         file_bytes,
         header_bytes,
+        num_targets if rectangular else None,
     )
     end = header_bytes
     for i in range(num_arrays):
@@ -157,7 +169,8 @@ def write_header(header: Header) -> bytes:
         header.properties,
         len(header.arrays),
         0,
-        bytes(48),
+        header.num_targets or 0,
+        bytes(40),
     )
     table = b"".join(
         ENTRY.pack(
@@ -207,6 +220,19 @@ def csr(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of neighbours as (indptr, indices) (5)."""
     indptr = np.cumsum([0, *map(len, rows)], dtype=np.uint64)
     return indptr, np.array([v for row in rows for v in row], dtype=np.uint32)
+
+
+def rectangular(num_sources: int, num_targets: int, edges: list[tuple[int, int]], *, direction: int = 2) -> bytes:
+    """A `.gl` of edges between two kinds of nodes, numbered apart."""
+    arrays = {}
+    for bit, side, count in ((1, "out.", num_sources), (2, "in.", num_targets)):
+        if direction & bit:
+            pairs = edges if bit == 1 else [(v, u) for u, v in edges]
+            indptr, indices = csr([sorted(v for u, v in pairs if u == row) for row in range(count)])
+            arrays |= {side + "indptr": indptr, side + "indices": indices}
+    header = Header(TOPOLOGY, num_sources, len(edges), direction, 1, minor=1, incompatible=RECTANGULAR)
+    header.num_targets = num_targets
+    return build(header, arrays)
 
 
 def topology(rows: list[list[int]], *, properties: int = 1, direction: int = 1, **more: np.ndarray) -> bytes:

@@ -38,7 +38,7 @@ def enum(name: str) -> dict[str, int]:
 
 
 def test_the_pages_positions_are_the_codes():
-    assert len(positions(2)) == 16
+    assert len(positions(2)) == 17
     assert positions(2) == enum("Field")
     entry = enum("EntryField")
     entry["reserved"] = entry.pop("entry_reserved")
