@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/threads.h"
 
 namespace gz {
@@ -24,11 +25,13 @@ namespace gz {
 template <class Each>
 class FileOrder {
  public:
-  // `places` and `numbers` are above every place and every number.
-  FileOrder(size_t batches, uint64_t places, uint64_t numbers, int threads, const Each& each)
+  // `places` and `numbers` are above every place and every number. `progress` may be null.
+  FileOrder(size_t batches, uint64_t places, uint64_t numbers, int threads, const Each& each,
+            Progress* progress = nullptr)
       : batches_(batches),
         threads_(threads),
         each_(each),
+        progress_(progress),
         number_bits_(static_cast<int>(std::bit_width(numbers))),
         low_bits_(number_bits_ + static_cast<int>(std::bit_width(batches))),
         shift_(std::max(0, static_cast<int>(std::bit_width(places)) - kDigit)),
@@ -89,6 +92,7 @@ class FileOrder {
       auto& mine = counts[static_cast<size_t>(worker)];
       mine.resize(counts_.size());
       for (size_t b = begin; b < end; ++b) each_(b, [&](uint64_t place, size_t) { ++mine[place >> shift_]; });
+      if (worker == 0 && progress_ != nullptr) progress_->report("sample", begin, batches_);
     });
     for (const auto& mine : counts) {
       for (size_t i = 0; i < mine.size(); ++i) counts_[i] += mine[i], total_ += mine[i];
@@ -105,7 +109,7 @@ class FileOrder {
     uint64_t sum = 0;
     for (size_t i = first_; i < last_; ++i) starts[i - first_] = sum, sum += counts_[i];
     const uint64_t base = static_cast<uint64_t>(first_) << shift_;
-    parallel_for(batches_, 1, threads_, [&](size_t begin, size_t end, int) {
+    parallel_for(batches_, 1, threads_, [&](size_t begin, size_t end, int worker) {
       for (size_t b = begin; b < end; ++b) {
         each_(b, [&](uint64_t place, size_t number) {
           const size_t digit = static_cast<size_t>(place >> shift_) - first_;  // wraps around below the part
@@ -114,12 +118,14 @@ class FileOrder {
           words[starts[digit].fetch_add(1, std::memory_order_relaxed)] = (place - base) << low_bits_ | low;
         });
       }
+      if (worker == 0 && progress_ != nullptr) progress_->report("sample", begin, batches_);
     });
   }
 
   const size_t batches_;
   const int threads_;
   const Each& each_;
+  Progress* const progress_;
   const int number_bits_, low_bits_, shift_;
   std::vector<uint64_t> counts_;  // items of each stretch of 2^shift_ places
   uint64_t total_ = 0;

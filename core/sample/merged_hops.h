@@ -118,10 +118,10 @@ class MergedHops {
     return static_cast<uint64_t>(batch.graph.node[batch.frontier + row]);
   }
 
-  template <class Each, class Extent, class Deliver>
-  void read(const ReadArray& array, FileOrder<Each>& order, const Extent& extent, const Deliver& deliver,
+  template <class Each, class Length, class Deliver>
+  void read(const ReadArray& array, FileOrder<Each>& order, const Length& length, const Deliver& deliver,
             MergedStats& stats) {
-    OrderedReads(way_, array, order, extent, deliver).run(stats);
+    OrderedReads(way_, array, order, length, deliver).run(stats);
     most_scratch_ = std::max(most_scratch_, rows_bytes() + order.bytes());
   }
 
@@ -141,11 +141,9 @@ class MergedHops {
     };
     size_t most = 0;
     for (const auto& batch : batches_) most = std::max(most, batch->rows.size());
-    FileOrder order(batches_.size(), csr_.num_nodes, most, options_.threads, each);
+    FileOrder order(batches_.size(), csr_.num_nodes, most, options_.threads, each, way_.progress);
     while (order.next()) {
-      const auto extent = [&](uint64_t item) {
-        return std::pair<uint64_t, uint64_t>{order.place(item), order.place(item) + 2};
-      };
+      const auto length = [](uint64_t) { return 2; };
       const auto deliver = [&](uint64_t item, const std::byte* values) {
         uint64_t bounds[2];
         std::memcpy(bounds, values, sizeof bounds);
@@ -154,7 +152,7 @@ class MergedHops {
         }
         batches_[order.batch(item)]->rows[order.number(item)] = {bounds[0], bounds[1] - bounds[0], 0};
       };
-      read(arrays_.indptr, order, extent, deliver, stats);
+      read(arrays_.indptr, order, length, deliver, stats);
     }
   }
 
@@ -230,58 +228,49 @@ class MergedHops {
     };
     size_t most = 0;
     for (const auto& batch : batches_) most = std::max(most, batch->rows.size() + batch->edges);
-    FileOrder order(batches_.size(), csr_.num_edges, most, options_.threads, each);
-    const auto extent = [&](uint64_t item) {
+    FileOrder order(batches_.size(), csr_.num_edges, most, options_.threads, each, way_.progress);
+    const auto length = [&](uint64_t item) {
       const Batch& batch = *batches_[order.batch(item)];
       const size_t number = order.number(item);
-      const uint64_t place = order.place(item);
-      return std::pair{place, place + (number < batch.rows.size() ? batch.rows[number].degree : 1)};
+      return number < batch.rows.size() ? batch.rows[number].degree : 1;
     };
     while (order.next()) {
-      if (indices) read(arrays_.indices, order, extent, neighbours_from(order), stats);
+      using Order = decltype(order);
+      if (indices) read(arrays_.indices, order, length, Spread<Id, Order, true>{*this, order}, stats);
       if (ids && arrays_.edge_ids.width == 4) {
-        read(arrays_.edge_ids, order, extent, edge_ids_from<uint32_t>(order), stats);
+        read(arrays_.edge_ids, order, length, Spread<uint32_t, Order, false>{*this, order}, stats);
       } else if (ids) {
-        read(arrays_.edge_ids, order, extent, edge_ids_from<uint64_t>(order), stats);
+        read(arrays_.edge_ids, order, length, Spread<uint64_t, Order, false>{*this, order}, stats);
       }
     }
   }
 
-  // What delivers the values of an item: put(batch, edge, position, value) for each chosen edge of it.
-  template <class T, class Order, class Put>
-  auto spread(const Order& order, const Put& put) {
-    return [this, &order, put](uint64_t item, const std::byte* values) {
-      Batch& batch = *batches_[order.batch(item)];
-      const size_t number = order.number(item), first = batch.graph.edges;
+  // Delivers the values of an item to the chosen edges of its batch: neighbours to `row`, edge ids to `col`.
+  template <class T, class Order, bool kNeighbours>
+  struct Spread {
+    MergedHops& hops;
+    const Order& order;
+
+    void operator()(uint64_t item, const std::byte* values) const {
+      const Batch& batch = *hops.batches_[order.batch(item)];
+      const GrowingSubgraph& graph = batch.graph;
+      const size_t number = order.number(item), rows = batch.rows.size();
+      const size_t begin = graph.edges + (number < rows ? batch.rows[number].start : number - rows);
+      const size_t end = number < rows ? graph.edges + end_of(batch, number) : begin + 1;
       const uint64_t place = order.place(item);
-      const bool whole = number < batch.rows.size();
-      const size_t begin = whole ? batch.rows[number].start : number - batch.rows.size();
-      const size_t end = whole ? end_of(batch, number) : begin + 1;
-      for (size_t e = first + begin; e < first + end; ++e) {
-        const auto position = static_cast<uint64_t>(batch.graph.edge[e]);
+      int64_t* to = kNeighbours ? graph.row : graph.col;
+      for (size_t e = begin; e < end; ++e) {
+        const auto position = static_cast<uint64_t>(graph.edge[e]);
         T value;
         std::memcpy(&value, values + (position - place) * sizeof(T), sizeof(T));
-        put(batch, e, position, value);
+        if (kNeighbours && value >= hops.csr_.num_nodes) [[unlikely]] {
+          hops.csr_.neighbour(position);  // says so
+          fail<FormatError>(hops.csr_.file->path(), ": the file changed while it was read: open it again");
+        }
+        to[e] = static_cast<int64_t>(value);
       }
-    };
-  }
-
-  template <class Order>
-  auto neighbours_from(const Order& order) {
-    return spread<Id>(order, [this](Batch& batch, size_t edge, uint64_t position, Id neighbour) {
-      if (neighbour >= csr_.num_nodes) [[unlikely]] {
-        csr_.neighbour(position);  // says so
-        fail<FormatError>(csr_.file->path(), ": the file changed while it was read: open it again");
-      }
-      batch.graph.row[edge] = static_cast<int64_t>(neighbour);
-    });
-  }
-
-  template <class T, class Order>
-  auto edge_ids_from(const Order& order) {
-    return spread<T>(
-        order, [](Batch& batch, size_t edge, uint64_t, T id) { batch.graph.col[edge] = static_cast<int64_t>(id); });
-  }
+    }
+  };
 
   // Puts everything in its place. The table lives for one hop of one batch: to enter the nodes of earlier hops anew
   // costs little beside the hop, and a table for every batch would take as much memory as the subgraphs.

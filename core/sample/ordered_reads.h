@@ -38,13 +38,13 @@ struct ReadWay {
   Progress* progress = nullptr;
 };
 
-// extent(item) is the {first, end} of the values it wants, which are few pages at most; first does not descend.
-// deliver(item, values) gets them, many threads at a time.
-template <class Order, class Extent, class Deliver>
+// An item wants length(item) values from its place on, a page of them at most. deliver(item, values) gets them, many
+// threads at a time.
+template <class Order, class Length, class Deliver>
 class OrderedReads {
  public:
-  OrderedReads(const ReadWay& way, const ReadArray& array, Order& order, const Extent& extent, const Deliver& deliver)
-      : way_(way), array_(array), order_(order), extent_(extent), deliver_(deliver) {}
+  OrderedReads(const ReadWay& way, const ReadArray& array, Order& order, const Length& length, const Deliver& deliver)
+      : way_(way), array_(array), order_(order), length_(length), deliver_(deliver) {}
 
   // Throws StorageError for a read that fails, and what `deliver` and the progress throw, after what is in flight has
   // come back.
@@ -71,7 +71,7 @@ class OrderedReads {
    public:
     explicit Worker(OrderedReads& job)
         : job_(job), reads_(*job.way_.file, *job.way_.source, job.way_.reader(), [this](const Read& read) {
-            return text("value ", job_.extent_(items_of(read)[0]).first, " of '", job_.array_.name, "'");
+            return text("value ", job_.order_.place(items_of(read)[0]), " of '", job_.array_.name, "'");
           }) {}
 
     ~Worker() {
@@ -123,23 +123,21 @@ class OrderedReads {
       return true;
     }
 
-    uint64_t page_of(uint64_t value) const {
-      return (job_.array_.offset + value * job_.array_.width) & ~(kPageBytes - 1);
-    }
-    uint64_t page_after(uint64_t value) const {
-      return round_up(job_.array_.offset + value * job_.array_.width, kPageBytes);
+    uint64_t begin_of(uint64_t item) const { return job_.array_.offset + job_.order_.place(item) * job_.array_.width; }
+    uint64_t page_of(uint64_t item) const { return begin_of(item) & ~(kPageBytes - 1); }
+    uint64_t page_after(uint64_t item) const {
+      return round_up(begin_of(item) + job_.length_(item) * job_.array_.width, kPageBytes);
     }
 
     // The pages of item at_ and of those near it.
     Read next_read() const {
-      const auto [first, after] = job_.extent_(items_[at_]);
-      const uint64_t start = page_of(first);
-      uint64_t end = page_after(after);
+      const uint64_t start = page_of(items_[at_]);
+      uint64_t end = page_after(items_[at_]);
       size_t last = at_ + 1;
       for (; last < items_.size(); ++last) {
-        const auto [begins, ends] = job_.extent_(items_[last]);
-        const uint64_t longer = std::max(end, page_after(ends));
-        if (page_of(begins) > end + job_.way_.gap || longer - start > reads_.most_bytes()) break;
+        if (page_of(items_[last]) > end + job_.way_.gap) break;
+        const uint64_t longer = std::max(end, page_after(items_[last]));
+        if (longer - start > reads_.most_bytes()) break;
         end = longer;
       }
       return {start, static_cast<uint32_t>(end - start), base_ + at_, base_ + last};
@@ -162,10 +160,7 @@ class OrderedReads {
     }
 
     void deliver(const Read& read, const std::byte* bytes) const {
-      for (const uint64_t item : items_of(read)) {
-        const uint64_t from = job_.array_.offset + job_.extent_(item).first * job_.array_.width;
-        job_.deliver_(item, bytes + (from - read.offset));
-      }
+      for (const uint64_t item : items_of(read)) job_.deliver_(item, bytes + (begin_of(item) - read.offset));
     }
 
     OrderedReads& job_;
@@ -177,7 +172,7 @@ class OrderedReads {
   const ReadWay& way_;
   const ReadArray& array_;
   Order& order_;
-  const Extent& extent_;
+  const Length& length_;
   const Deliver& deliver_;
   std::atomic<size_t> next_{0};    // first block that nobody took
   std::atomic<bool> stop_{false};  // a worker failed, or the caller wants to stop
