@@ -1,17 +1,19 @@
 """Multi-hop sampling: against torch-sparse, on one and two threads, at hubs, by weight, and cold.
 
-    python benchmarks/sampling.py FOLDER [--pyg-python PATH] [--cold PATH.gl] [--json PATH] [--rounds N]
+    python benchmarks/sampling.py FOLDER [--pyg-python PATH] [--cold PATH.gl] [--json PATH] [--rounds N] [--only MODE]
 
 FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges); [15, 10, 5] for 1,024 seeds, warm. The peer runs in an
 interpreter of its own, in turn with ours; figures are medians of all rounds. --cold samples a large .gl (made if it is
 missing: 20 M nodes, 640 M edges, 2.7 GB) with the cache dropped, through look-ahead and through plain
-page faults: needs root.
+page faults: needs root. It then samples many batches of it together, in a control group that holds half of the file.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ import measure
 import numpy as np
 
 import graphzero as gz
+from graphzero._limit import memory_limit
 
 FANOUTS, SEEDS, BATCHES = [15, 10, 5], 1024, 20
 
@@ -63,6 +66,33 @@ start = time.perf_counter()
 s = g._sample(ids, json.loads(sys.argv[4]), False, False, False, None, "uniform", None, "uniform", 1, None, io)
 seconds = time.perf_counter() - start
 print(json.dumps({"seconds": seconds, "edges": s.num_edges, "bytes": read_bytes() - before}))
+"""
+
+# Batches in groups of `group`, cold, in a control group of this process; 0 is batch by batch with look-ahead.
+MERGED = """
+import json, resource, sys, time
+import numpy as np
+import graphzero as gz
+from graphzero import _core
+g, group, batches, seeds, fanouts = gz.Graph(sys.argv[1]), *map(json.loads, sys.argv[2:6])
+ids = np.random.default_rng(7).integers(0, g.num_nodes, (batches, seeds))
+def read_bytes():
+    return int(open("/proc/self/io").read().split("read_bytes: ")[1].split()[0])
+before, scratch, edges = read_bytes(), 0, 0
+start = time.perf_counter()
+if group == 0:
+    for b in range(batches):
+        edges += g.sample(ids[b], fanouts, seed=b).num_edges
+else:
+    for b in range(0, batches, group):
+        made, facts = _core.sample_merged(g._topology, list(ids[b : b + group]), list(range(b, b + group)), fanouts)
+        scratch = max(scratch, facts["scratch_bytes"])
+        edges += sum(len(m[2]) for m in made)
+        del made
+seconds = time.perf_counter() - start
+times = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"ms": 1e3 * seconds / batches, "mb": (read_bytes() - before) / batches / 1e6, "edges": edges,
+                  "cpu_ms": 1e3 * (times.ru_utime + times.ru_stime) / batches, "scratch": scratch}))
 """
 
 
@@ -169,12 +199,36 @@ def cold(path: Path, rounds: int) -> tuple[list[tuple[str, str, str]], dict[str,
     return rows, figures
 
 
+def merged(path: Path, batches: int = 128) -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
+    """Batches of a file that does not fit: one by one, and in groups whose pages are read once."""
+    rows, figures = [], {}
+    fanouts, size = [10, 5], path.stat().st_size
+    with memory_limit(max(size // 2, 600_000_000)) as limit:
+        if limit is None:
+            raise SystemExit("this user may not make a control group")
+        for group in (0, 1, 8, 32, 128):
+            measure.drop_caches()
+            arguments = [path, group, batches if group != 1 else batches // 4, SEEDS, fanouts]
+            command = limit.wrap([sys.executable, "-c", MERGED, *map(str, arguments)])
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            run = figures[f"groups of {group}" if group else "one by one"] = json.loads(done.stdout)
+            against = f"{run['mb']:,.1f} MB read, {run['cpu_ms']:.1f} ms of CPU"
+            if group:
+                before = figures["one by one"]
+                run["ratio"] = before["ms"] / run["ms"]
+                against += f", x{run['ratio']:.1f} of one by one, {run['scratch'] / 1e6:,.0f} MB of scratch"
+            rows.append((f"{fanouts} x {SEEDS:,}, {size / 1e9:.1f} GB in {limit.limit / 1e9:.1f}, "
+                         + (f"groups of {group}" if group else "one by one"),
+                         f"{run['ms']:.1f} ms a batch", against))  # fmt: skip
+    return rows, figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pyg-python", help="an interpreter that has torch and torch_sparse")
     parser.add_argument("--cold", type=Path, help="a .gl file for the cold figures; made when it is missing")
-    parser.add_argument("--only", choices=["warm", "hubs", "cold"])
+    parser.add_argument("--only", choices=["warm", "hubs", "cold", "merged"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json")
     arguments = parser.parse_args()
@@ -193,6 +247,11 @@ def main() -> None:
         if not arguments.cold.exists():
             large(arguments.cold)
         more, figures["cold"] = cold(arguments.cold.resolve(), arguments.rounds)
+        rows += more
+    if arguments.cold and arguments.only in (None, "merged"):
+        if not arguments.cold.exists():
+            large(arguments.cold)
+        more, figures["merged"] = merged(arguments.cold.resolve())
         rows += more
     measure.show("Multi-hop sampling (xN: so many times faster)", rows, folder)
     measure.save(arguments.json, figures, folder)
