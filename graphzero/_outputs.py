@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from . import _core
 from .errors import FormatError, StorageError
@@ -10,8 +11,8 @@ from .errors import FormatError, StorageError
 _WHAT = {"topology": "a graph (.gl)", "features": "features (.gd)"}
 
 
-def as_target(out: str | os.PathLike[str], kind: str) -> str:
-    """Return `out` as an absolute path that a file of `kind` may be published at.
+def as_target(out: str | os.PathLike[str], kind: str, reads: Iterable[str] = ()) -> str:
+    """Return `out` as an absolute path that a file of `kind` may be published at; not one of the files it `reads`.
 
     An older file of the same kind is replaced. Anything else is somebody's data, most likely because the source and the
     target were swapped: it is refused, unless its name ends like a compiled file and it is none that can be read.
@@ -28,6 +29,9 @@ def as_target(out: str | os.PathLike[str], kind: str) -> str:
         raise FileExistsError(f"{path}: is no regular file, expected the name of a file to make")
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         return path
+    for source in reads:
+        if os.path.exists(source) and os.path.samefile(path, source):
+            raise FileExistsError(f"{path}: is what would be read (the same file as {source}): give another name")
     try:
         found = str(_core.file_info(path)["kind"])
     except (FormatError, StorageError):

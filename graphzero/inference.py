@@ -109,7 +109,7 @@ def inference(
             f"{features.path} has {features.num_nodes} rows, expected {graph.num_nodes}, "
             f"one for each node of {graph.path}"
         )
-    target = Path(as_target(out, "features"))  # before the layers, which may take hours
+    target = Path(as_target(out, "features", reads=(features.path, graph.path)))  # now: the layers may take hours
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
     begin = time.perf_counter()
@@ -156,7 +156,7 @@ class _Shares:
 
     @classmethod
     def of(cls, budget: int, width: int, out_width: int, rows: int) -> _Shares:
-        row = 4 * width
+        row = 4 * max(width, 1)
         asked, budget = budget, max(budget - _READERS, budget // 2)
         least = 64 * (row + 4 * out_width) + 500_000  # a few rows of each, and the writer's least
         if budget < least:

@@ -33,7 +33,7 @@ class InRam(Trainer):
         for array in self.data.graph.csr():
             int(array.sum())  # read the topology too, so that sampling finds it in memory
 
-    def ready_loader(self, split: str) -> Any:
+    def loader(self, split: str, num_threads: int, memory: int) -> Any:
         """The same batches, made in the training thread from tensors in RAM; there is no budget to divide."""
         return RamLoader(self, split)
 

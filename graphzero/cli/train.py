@@ -45,6 +45,15 @@ def command(
         str | None, typer.Option(metavar="N,N", help="The same for evaluation.", rich_help_panel=_TRAINING)
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Seeds a batch.", rich_help_panel=_TRAINING)] = 1024,
+    direction: Annotated[
+        str | None,
+        typer.Option(
+            metavar="in|out",
+            help="Edges to follow from a node to those it hears from: in, those that point to it; out, those that "
+            "start at it. Without it: out where the file has those, as `compile_graph` makes it, else in.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="Epochs at most.", rich_help_panel=_TRAINING)] = 10,
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.", rich_help_panel=_TRAINING)] = 0.003,
     weight_decay: Annotated[float, typer.Option(help="Weight decay of Adam.", rich_help_panel=_TRAINING)] = 0.0,
@@ -65,6 +74,9 @@ def command(
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint.", rich_help_panel=_RUNNING)
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run that is saved there.", rich_help_panel=_RUNNING)
     ] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write an HTML report with plots.", rich_help_panel=_OUTPUT)
@@ -87,6 +99,10 @@ def command(
             raise typer.BadParameter(f"{report} is a folder, expected the name of a file", param_hint="--report")
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint PATH to go on from", param_hint="--resume")
+    if resume and overwrite:
+        raise typer.BadParameter("--resume goes on with the run that it would replace", param_hint="--overwrite")
+    if direction not in (None, "in", "out"):
+        raise typer.BadParameter(f"{direction!r}, expected in or out", param_hint="--direction")
     hops = _numbers(fanouts, "--fanouts")
     if layers is not None and layers != len(hops):
         raise typer.BadParameter(f"{layers}, but --fanouts names {len(hops)} hops: one a layer", param_hint="--layers")
@@ -95,6 +111,7 @@ def command(
         hidden=hidden,
         dropout=dropout,
         feature=feature,
+        direction=direction,
         fanouts=hops,
         eval_fanouts=None if eval_fanouts is None else _numbers(eval_fanouts, "--eval-fanouts"),
         batch_size=batch_size,
@@ -109,7 +126,8 @@ def command(
         device=device,
     )
     with progress(quiet=json) as observer:
-        result = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer).fit(resume=resume)
+        run = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer)
+        result = run.fit(resume=resume, overwrite=overwrite)
     if report is not None and result.epochs:
         result.write_report(report)
     if json:
@@ -158,7 +176,7 @@ def _say_how_to_resume(checkpoint: Path | None) -> None:
     if checkpoint is None:
         terminal.errors.print("Nothing was saved: give --checkpoint PATH next time, and --resume goes on from there.")
         return
-    again = shlex.join(["graphzero", *(a for a in sys.argv[1:] if a != "--resume"), "--resume"])
+    again = shlex.join(["graphzero", *(a for a in sys.argv[1:] if a not in ("--resume", "--overwrite")), "--resume"])
     terminal.errors.print(f"Saved to {checkpoint}. To go on:\n  {again}", soft_wrap=True)
 
 

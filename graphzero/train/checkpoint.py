@@ -35,8 +35,12 @@ class Checkpoint:
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write to a temporary beside `path`, flush, rename: a kill leaves the old checkpoint or the new one."""
+    """Write to a temporary beside `path`, flush, rename: a kill leaves the old checkpoint or the new one.
+
+    A file that is no checkpoint is never replaced: FileExistsError.
+    """
     target = Path(path)
+    check_target(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     note = json.dumps({"version": VERSION, **checkpoint.note}).encode()
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -57,10 +61,19 @@ def check_target(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target}: is a folder, expected the name of a file to save the run in")
-    if target.exists() and target.stat().st_size > 0 and not zipfile.is_zipfile(target):
+    if target.exists() and target.stat().st_size > 0 and not has_checkpoint(target):
         raise FileExistsError(
             f"{target}: is no checkpoint and would be overwritten: give another name, or remove it first"
         )
+
+
+def has_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is a checkpoint of ours; torch's files and other `.npz` are zip files too, but have no note."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return f"{_NOTE}.npy" in file.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:

@@ -46,8 +46,10 @@ class TrainOptions:
     """The run in full: two runs with equal options and equal data give equal results.
 
     `fanouts` has a number for each layer, nearest hop first; `eval_fanouts` the same for validation and test (the same
-    as `fanouts` when None, -1 for all neighbours). `memory` bounds what the loaders hold. `patience` stops the run
-    when the validation accuracy has not risen for so many epochs. `device` None is the GPU where there is one.
+    as `fanouts` when None, -1 for all neighbours). `memory` bounds what the loaders hold: one is at work at a time, and
+    may use all of it. `patience` stops the run when the validation accuracy has not risen for so many epochs. `device`
+    None is the GPU where there is one. `direction` is "in" to follow edges that point to a node, "out" those that start
+    at it; None is "out" where the file has those.
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
@@ -87,6 +89,8 @@ class TrainOptions:
             raise ValueError(f"dropout is {self.dropout}, expected 0 <= dropout < 1")
         if not self.lr > 0:
             raise ValueError(f"lr is {self.lr}, expected more than 0")
+        if self.direction not in (None, "in", "out"):
+            raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
         parse_size(self.memory)

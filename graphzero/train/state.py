@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FormatError
-from ..loader import NeighborLoader
+from ..loader import LoaderStats
 from .checkpoint import Checkpoint
 from .models import SampledModel
 from .records import EpochRecord, TrainOptions
@@ -48,9 +48,8 @@ class Tally:
         seconds = self.wait_seconds + self.compute_seconds
         return self.seeds / seconds if seconds > 0 else 0.0
 
-    def record(self, epoch: int, val_accuracy: float, eval_seconds: float, loader: NeighborLoader) -> EpochRecord:
+    def record(self, epoch: int, val_accuracy: float, eval_seconds: float, stats: LoaderStats) -> EpochRecord:
         """Close the epoch: the sums, and what the loader says of its stages."""
-        stats = loader.stats()
         return EpochRecord(
             epoch=epoch,
             loss=self.loss / max(self.seeds, 1),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -20,9 +19,10 @@ from torch.nn import functional
 from .._ids import as_ids
 from .._sizes import format_size, parse_size
 from .._transfer import as_device
-from ..errors import BudgetError, GraphZeroError
-from ..loader import NeighborLoader
-from .checkpoint import Checkpoint, check_target, load_checkpoint, save_checkpoint
+from ..errors import GraphZeroError
+from ..loader import LoaderStats, NeighborLoader
+from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, save_checkpoint
+from .loaders import Loaders
 from .models import SampledModel, make_model
 from .monitor import MemoryMonitor
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
@@ -30,8 +30,6 @@ from .state import RunState, pack, restore
 
 __all__ = ["Trainer"]
 
-# Validation runs between epochs while the training loader keeps its cache: it gets a third of the budget.
-_EVAL_SHARE = 3
 _WIDENED = ("float16", "bfloat16", "int8")
 
 
@@ -80,19 +78,25 @@ class Trainer:
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
-    def fit(self, *, resume: bool = False) -> TrainResult:
+    def fit(self, *, resume: bool = False, overwrite: bool = False) -> TrainResult:
         """Train until the epochs are done, the validation accuracy stops rising, or Ctrl-C.
 
-        `resume` takes up the checkpoint where there is one, and starts afresh where there is none.
+        `resume` takes up the checkpoint where there is one, and starts afresh where there is none. Without it a run
+        that was saved there before is an error, unless `overwrite` says that it may be lost.
         """
+        if self.checkpoint is not None and not resume and not overwrite and has_checkpoint(self.checkpoint):
+            raise FileExistsError(
+                f"{self.checkpoint}: a run is saved here already: resume it with resume=True (--resume), give another "
+                f"path, or replace it with overwrite=True (--overwrite)"
+            )
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
-            loaders = self._ready_loaders("train", self._valid)
-            stopped = self._epochs(run, loaders[0], loaders[1], stop)
-            del loaders  # and with them their caches
-            test_accuracy = self._finish(run, stopped, stop)
+            loaders = Loaders(self.loader, self._memory, self.options.num_threads)
+            loaders.check(self._valid, "train")
+            stopped = self._epochs(run, loaders, stop)
+            test_accuracy = self._finish(run, loaders, stopped, stop)
         return TrainResult(
             model=run.model,
             options=self.options,
@@ -109,69 +113,71 @@ class Trainer:
             progress=run.progress,
         )
 
-    def _epochs(
-        self, run: RunState, loader: NeighborLoader, validation: NeighborLoader, stop: threading.Event
-    ) -> Stopped:
+    def _epochs(self, run: RunState, loaders: Loaders, stop: threading.Event) -> Stopped:
         while run.epoch < self.options.epochs:
             if self._patience_spent(run):
                 return "patience"
             accuracy = None
-            if self._train_epoch(run, loader, stop):
+            if self._train_epoch(run, loaders, stop):
                 begin = time.perf_counter()
-                accuracy = self._accuracy(run.model, validation, "validation", stop)
+                accuracy = self._accuracy(run.model, loaders, self._valid, "validation", stop)
             if accuracy is None:
                 self._save(run)
                 return "interrupted"
-            record = run.tally.record(run.epoch, accuracy, time.perf_counter() - begin, loader)
+            stats = loaders.stats.get("train", LoaderStats())
+            record = run.tally.record(run.epoch, accuracy, time.perf_counter() - begin, stats)
             run.close_epoch(record)
             self._save(run)
             self.observer.epoch(record, best=run.best_epoch == record.epoch)
         return "finished"
 
-    def _train_epoch(self, run: RunState, loader: NeighborLoader, stop: threading.Event) -> bool:
+    def _train_epoch(self, run: RunState, loaders: Loaders, stop: threading.Event) -> bool:
         """Train over one epoch, or what is left of it; False when asked to stop before its end."""
         model, tally, options = run.model, run.tally, self.options
         model.train()
-        loader.set_epoch(run.epoch)
-        done = tally.batches
-        if done == len(loader):  # stopped in the evaluation that followed
+        done, total = tally.batches, len(loaders.ready("train"))
+        if done == total:  # stopped in the evaluation that followed
             return True
         begin = time.perf_counter()
-        for number, batch in enumerate(loader):
-            if number < done:  # trained before the run was stopped
-                continue
-            waited = time.perf_counter()
-            run.optimizer.zero_grad(set_to_none=True)
-            out = self._forward(model, batch)
-            loss = functional.cross_entropy(out, batch.y)
-            loss.backward()  # type: ignore[no-untyped-call]
-            run.optimizer.step()
-            value = float(loss.detach())
-            if not np.isfinite(value):
-                raise GraphZeroError(
-                    f"the loss is {value} at epoch {run.epoch}, batch {number}: lower lr (now {options.lr}) or look at "
-                    f"the features of the seeds {batch.n_id[:3].tolist()}..."
-                )
-            now = time.perf_counter()
-            tally.add(value, int((out.detach().argmax(1) == batch.y).sum()), batch.batch_size)
-            tally.add_time(waited - begin, now - waited)
-            begin = now
-            run.mark(batch.batch_size)
-            self.observer.batch(run.epoch, number + 1, len(loader), value, tally.seeds_per_second)
-            if stop.is_set():
-                return False
+        with closing(loaders.batches("train", run.epoch)) as batches:
+            for number, batch in enumerate(batches):
+                if number < done:  # trained before the run was stopped
+                    continue
+                waited = time.perf_counter()
+                run.optimizer.zero_grad(set_to_none=True)
+                out = self._forward(model, batch)
+                loss = functional.cross_entropy(out, batch.y)
+                loss.backward()  # type: ignore[no-untyped-call]
+                run.optimizer.step()
+                value = float(loss.detach())
+                if not np.isfinite(value):
+                    raise GraphZeroError(
+                        f"the loss is {value} at epoch {run.epoch}, batch {number}: lower lr (now {options.lr}) or "
+                        f"look at the features of the seeds {batch.n_id[:3].tolist()}..."
+                    )
+                now = time.perf_counter()
+                tally.add(value, int((out.detach().argmax(1) == batch.y).sum()), batch.batch_size)
+                tally.add_time(waited - begin, now - waited)
+                begin = now
+                run.mark(batch.batch_size)
+                self.observer.batch(run.epoch, number + 1, total, value, tally.seeds_per_second)
+                if stop.is_set():
+                    return False
         return True
 
-    def _accuracy(self, model: SampledModel, loader: NeighborLoader, split: str, stop: threading.Event) -> float | None:
+    def _accuracy(
+        self, model: SampledModel, loaders: Loaders, split: str, title: str, stop: threading.Event
+    ) -> float | None:
         """The share of right answers; None when asked to stop before it is known."""
         model.eval()
-        loader.set_epoch(0)  # the same neighbours every time, so that epochs can be compared
         correct = seen = 0
-        with torch.no_grad():
-            for number, batch in enumerate(loader):
+        total = len(loaders.ready(split))
+        # Epoch 0 always: the same neighbours every time, so that epochs can be compared.
+        with torch.no_grad(), closing(loaders.batches(split, 0)) as batches:
+            for number, batch in enumerate(batches):
                 correct += int((self._forward(model, batch).argmax(1) == batch.y).sum())
                 seen += batch.batch_size
-                self.observer.evaluating(split, number + 1, len(loader))
+                self.observer.evaluating(title, number + 1, total)
                 if stop.is_set():
                     return None
         return correct / max(seen, 1)
@@ -230,56 +236,21 @@ class Trainer:
         if self.checkpoint is not None:
             save_checkpoint(self.checkpoint, pack(run, self.options))
 
-    def _finish(self, run: RunState, stopped: Stopped, stop: threading.Event) -> float | None:
+    def _finish(self, run: RunState, loaders: Loaders, stopped: Stopped, stop: threading.Event) -> float | None:
         if run.best_weights is not None:
             run.model.load_state_dict(run.best_weights)
         if stopped == "interrupted" or "test" not in self.data.splits or len(self.data.splits["test"]) == 0:
             return None
-        return self._accuracy(run.model, self.ready_loader("test"), "test", stop)
-
-    def _ready_loaders(self, *splits: str) -> list[NeighborLoader]:
-        loaders, refused = [], []
-        for split in splits:
-            try:
-                loaders.append(self.ready_loader(split))
-            except BudgetError as error:
-                refused.append(error)
-        if refused:  # the one that asks for most: the others are content with that
-            raise max(refused, key=lambda error: error.needed_bytes)
-        return loaders
-
-    def ready_loader(self, split: str) -> NeighborLoader:
-        """The batches of a split, the budget divided now: after the first epoch would be late to say it does not do.
-
-        Where it does not, fewer threads are tried: they hold less, and give the same batches.
-        """
-        most = self.options.num_threads or os.cpu_count() or 1
-        for threads in [most, *(n for n in (8, 4, 2, 1) if n < most)]:
-            loader = self.loader(split, threads)
-            try:
-                loader._ready_plan()
-            except BudgetError as error:
-                reason = error
-            else:
-                return loader
-        part, times = ("two thirds", _EVAL_SHARE / (_EVAL_SHARE - 1)) if split == "train" else ("a third", _EVAL_SHARE)
-        needed = math.ceil(reason.needed_bytes * times / 1e6) * 1_000_000
-        raise BudgetError(
-            f"memory is {format_size(self._memory)}: {split} batches get {part} of it and need "
-            f"{format_size(reason.needed_bytes)}: raise memory to {needed // 1_000_000}MB "
-            f"or lower batch_size or fanouts",
-            needed,
-        ) from reason
+        return self._accuracy(run.model, loaders, "test", "test", stop)
 
     def _patience_spent(self, run: RunState) -> bool:
         patience = self.options.patience
         return patience is not None and run.best_epoch >= 0 and run.epoch - 1 - run.best_epoch >= patience
 
-    def loader(self, split: str, num_threads: int) -> NeighborLoader:
+    def loader(self, split: str, num_threads: int, memory: int) -> NeighborLoader:
         """The batches of a split: shuffled for training, in order for evaluation."""
         options = self.options
         training = split == "train"
-        share = self._memory // _EVAL_SHARE
         return NeighborLoader(
             self.data.graph,
             self.features,
@@ -289,7 +260,7 @@ class Trainer:
             batch_size=options.batch_size,
             shuffle=training,
             seed=options.seed,
-            memory=self._memory - share if training else share,
+            memory=memory,
             prefetch=options.prefetch,
             num_threads=num_threads,
             device=None if self.device.type == "cpu" else self.device,

@@ -135,3 +135,30 @@ def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
     with MemoryMonitor(interval=0.005) as monitor:
         gz.inference(model, graph, features, tmp_path / "o.gd", memory="60MB")
     assert monitor.peak_anonymous - monitor.samples[0].anonymous < 60_000_000
+
+
+@pytest.mark.parametrize("how", ["same", "link", "hard"])
+def test_the_input_is_not_replaced(files: Path, tmp_path: Path, how: str) -> None:
+    graph, source = gz.Graph(files / "g.gl"), tmp_path / "x.gd"
+    source.write_bytes((files / "x.gd").read_bytes())
+    out = source if how == "same" else tmp_path / "out.gd"
+    if how == "link":
+        out.symlink_to(source)
+    elif how == "hard":
+        os.link(source, out)
+    before = source.read_bytes()
+    with pytest.raises(FileExistsError, match="is what would be read"):
+        gz.inference(make_model("sage", DIM, 4, 2), graph, gz.FeatureStore(source), out)
+    assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["sage", "gcn"])
+@pytest.mark.filterwarnings("ignore:Initializing zero-element")
+def test_features_without_columns(tmp_path: Path, name: str) -> None:
+    gz.compile_graph(np.array([[0, 1, 2], [1, 2, 0]]), tmp_path / "g.gl")
+    gz.compile_features(np.zeros((3, 0), np.float32), tmp_path / "x.gd")
+    model = make_model(name, 0, 4, 2)
+    graph = gz.Graph(tmp_path / "g.gl")
+    gz.inference(model, graph, gz.FeatureStore(tmp_path / "x.gd"), tmp_path / "out.gd")
+    expected = in_ram(model, graph, np.zeros((3, 0), np.float32))
+    np.testing.assert_allclose(gz.FeatureStore(tmp_path / "out.gd").get_tensor(), expected, atol=1e-6)

@@ -121,10 +121,14 @@ def test_more_epochs_later_is_the_long_run(data: gz.Dataset, reference: TrainRes
     assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(resume=True), reference)
 
 
-def test_without_resume_a_checkpoint_is_written_over(data: gz.Dataset, reference: TrainResult, tmp_path: Path) -> None:
+def test_without_resume_a_saved_run_is_kept(data: gz.Dataset, reference: TrainResult, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    Trainer(data, dataclasses.replace(OPTIONS, epochs=1, seed=9), checkpoint=path).fit()
-    assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(), reference)
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=2, seed=9), checkpoint=path).fit()
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match=r"a run is saved here already: resume it with resume=True"):
+        Trainer(data, OPTIONS, checkpoint=path).fit()
+    assert path.read_bytes() == before
+    assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(overwrite=True), reference)
 
 
 def test_resume_with_other_options_is_refused(data: gz.Dataset, tmp_path: Path) -> None:
@@ -178,8 +182,8 @@ def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
 
 
 def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
-    with pytest.raises(gz.BudgetError, match=r"memory is 10 MB: valid batches get a third .* to \d+MB") as told:
-        Trainer(data, dataclasses.replace(OPTIONS, memory="10MB")).fit()
+    with pytest.raises(gz.BudgetError, match=r"memory is 1 MB, (train|valid) batches need .* to \d+MB") as told:
+        Trainer(data, dataclasses.replace(OPTIONS, memory="1MB")).fit()
     enough = dataclasses.replace(OPTIONS, memory=told.value.needed_bytes, epochs=1)
     assert Trainer(data, enough).fit().epochs  # what it asks for does
 

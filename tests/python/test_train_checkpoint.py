@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 import graphzero as gz
-from graphzero.train import Checkpoint, load_checkpoint, save_checkpoint
+from graphzero.train import Checkpoint, Trainer, TrainOptions, load_checkpoint, save_checkpoint
 
 
 def sample(value: float = 1.0) -> Checkpoint:
@@ -81,3 +82,28 @@ def test_other_archives_and_versions_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_oserror(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_checkpoint(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize("kind", ["torch", "npz", "text", "zip"])
+def test_a_file_that_is_no_checkpoint_is_never_replaced(tmp_path: Path, kind: str) -> None:
+    import torch
+
+    path = tmp_path / "model.pt"
+    if kind == "torch":
+        torch.save({"w": torch.zeros(3)}, path)  # a zip file, as a checkpoint is
+    elif kind == "npz":
+        with path.open("wb") as file:
+            np.savez(file, w=np.zeros(3))
+    elif kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.txt", "a")
+    else:
+        path.write_text("mine")
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="is no checkpoint and would be overwritten"):
+        save_checkpoint(path, sample())
+    ds = gz.synthesize(tmp_path / "ds", nodes=50, edges=100, dim=2, classes=2)
+    with pytest.raises(FileExistsError, match="is no checkpoint and would be overwritten"):
+        Trainer(ds, TrainOptions(device="cpu"), checkpoint=path)
+    assert path.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["ds", "model.pt"]

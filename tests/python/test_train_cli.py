@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -80,10 +81,50 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, folder: Path, tmp_path: Path)
     assert len(json.loads(done.stdout)["epochs"]) == epochs + 1
 
 
+def test_a_saved_run_is_not_replaced_unless_asked(folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "c.npz"
+    command = ["train", folder, *SMALL, "--checkpoint", saved]
+    assert run(*command, "--epochs", 2, "--json").exit_code == 0
+    before = saved.read_bytes()
+    refused = run(*command, "--epochs", 1)
+    assert refused.exit_code != 0
+    assert "--resume" in refused.output
+    assert "--overwrite" in refused.output
+    assert saved.read_bytes() == before
+    assert run(*command, "--epochs", 1, "--overwrite", "--json").exit_code == 0
+    assert len(load_checkpoint(saved).note["records"]) == 1
+
+
+def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
+    # Only what node 2k points to tells its class: with in-edges there is nothing to hear.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    seeds, tellers = np.arange(0, 400), np.arange(400, 800)
+    x = np.concatenate([np.zeros(400), 2.0 * y - 1]).astype(np.float32).reshape(-1, 1)
+    gz.Dataset.create(
+        tmp_path / "ds",
+        np.stack([seeds, tellers]),
+        direction="both",
+        features=x,
+        labels=np.concatenate([y, np.full(400, -1)]),
+        splits={"train": seeds[:200], "valid": seeds[200:]},
+    )
+    accuracy = {}
+    for direction in ("in", "out"):
+        done = run("train", tmp_path / "ds", *SMALL, "--epochs", 8, "--lr", 0.05, "--direction", direction, "--json")
+        assert done.exit_code == 0, done.output
+        accuracy[direction] = json.loads(done.stdout)["val_accuracy"]
+    assert accuracy["out"] > 0.95
+    assert accuracy["in"] < 0.7
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--resume"], "needs --checkpoint"),
+        (["--checkpoint", "c.npz", "--resume", "--overwrite"], "--resume goes on"),
+        (["--direction", "both"], "expected in or out"),
+        (["--direction", "in"], "direction 'in' is not in the file"),
         (["--fanouts", "3;2"], "such as 15,10"),
         (["--layers", "3"], "names 2 hops"),
         (["--model", "gat"], "expected one of 'sage', 'gcn'"),

@@ -1,0 +1,106 @@
+"""The loaders of a run: one at a time is at work, so each may use the whole memory budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from typing import Any
+
+from .. import _core
+from .._sizes import format_size
+from ..errors import BudgetError
+from ..loader import LoaderStats, NeighborLoader
+
+__all__ = ["Loaders"]
+
+_MARGIN = 1.1  # what a pass takes is seen between batches, and may be a little more
+
+
+class Loaders:
+    """Makes the loader of a split when its pass begins, with the whole budget.
+
+    Between passes a loader holds its row cache. It keeps that while another one is at work as long as both fit into the
+    budget; otherwise it is dropped, and made again for its next pass: the batches are the same.
+    """
+
+    def __init__(self, make: Callable[[str, int, int], NeighborLoader], memory: int, num_threads: int | None) -> None:
+        """Make loaders by `make(split, num_threads, memory)` within `memory` bytes."""
+        self._make = make
+        self._memory = memory
+        self._threads = num_threads or _core.default_threads()
+        self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
+        self._loaders: dict[str, NeighborLoader] = {}
+        self._kept: dict[str, int] = {}  # bytes of row cache that a loader holds between its passes
+        self._used: dict[str, int] = {}  # the most bytes that its pass was seen to take
+
+    def check(self, *splits: str) -> None:
+        """Raise BudgetError now when the budget is too small for one of them: after an epoch it would be late."""
+        refused = []
+        for split in splits:
+            try:
+                self._ready(split, self._memory)
+            except BudgetError as error:
+                refused.append(error)
+        if refused:  # the one that asks for most: the others are content with that
+            raise max(refused, key=lambda error: error.needed_bytes)
+
+    def ready(self, split: str) -> NeighborLoader:
+        """The loader of a split, with its share of the budget."""
+        others = sum(kept for name, kept in self._kept.items() if name != split)
+        if split in self._loaders:
+            if self._used.get(split, 0) * _MARGIN + others > self._memory:
+                self._drop(but=split)
+            return self._loaders[split]
+        if others > self._memory // 2:
+            self._drop(but=split)
+            others = 0
+        try:
+            loader = self._ready(split, self._memory - others)
+        except BudgetError:
+            if not others:
+                raise
+            self._drop(but=split)
+            loader = self._ready(split, self._memory)
+        self._loaders[split] = loader
+        return loader
+
+    def batches(self, split: str, epoch: int) -> Generator[Any, None, None]:
+        """Go over an epoch of a split; `stats` then has what its loader says of it."""
+        loader = self.ready(split)
+        others = sum(kept for name, kept in self._kept.items() if name != split)
+        loader.set_epoch(epoch)
+        most = 0
+        try:
+            for batch in loader:
+                most = max(most, _core.bytes_held()["total"])
+                yield batch
+                del batch  # while the next one is awaited, only the user holds this one
+        finally:
+            self._used[split] = max(most - others, self._used.get(split, 0))
+            self._kept[split] = max(_core.bytes_held()["cache"] - others, 0)
+            self.stats[split] = loader.stats()
+
+    def _drop(self, but: str) -> None:
+        for split in [s for s in self._loaders if s != but]:
+            del self._loaders[split]
+            self._kept.pop(split, None)
+            self._used.pop(split, None)
+
+    def _ready(self, split: str, memory: int) -> NeighborLoader:
+        """Make the loader and divide its budget. Where that does not do, fewer threads are tried: they hold less."""
+        most = self._threads
+        for threads in [most, *(n for n in (8, 4, 2, 1) if n < most)]:
+            loader = self._make(split, threads, memory)
+            try:
+                if isinstance(loader, NeighborLoader):
+                    loader._ready_plan()
+            except BudgetError as error:
+                reason = error
+            else:
+                return loader
+        needed = math.ceil(reason.needed_bytes / 1e6) * 1_000_000
+        raise BudgetError(
+            f"memory is {format_size(memory)}, {split} batches need {format_size(reason.needed_bytes)}: "
+            f"raise memory to {needed // 1_000_000}MB or lower batch_size or fanouts",
+            needed,
+        ) from reason

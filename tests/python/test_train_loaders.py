@@ -1,0 +1,124 @@
+"""The trainer's loaders share one budget: each may use all of it while it is at work."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import graphzero as gz  # noqa: E402
+from graphzero import _core  # noqa: E402
+from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, trainer  # noqa: E402
+
+OPTIONS = TrainOptions(
+    hidden=8, fanouts=[3, 2], batch_size=64, epochs=3, memory="32MB", num_threads=1, prefetch=1, device="cpu"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
+    """Features of 8 MB, which the training nodes and their neighbours cover."""
+    splits = {"train": 0.6, "valid": 0.2, "test": 0.2}
+    return gz.synthesize(
+        tmp_path_factory.mktemp("loaders") / "data", nodes=4000, edges=40_000, dim=512, classes=4, splits=splits
+    )
+
+
+@pytest.fixture
+def _cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no page of the features were in RAM: all rows are read, and kept in the loader's own cache."""
+    monkeypatch.setattr(trainer, "NeighborLoader", functools.partial(gz.NeighborLoader, io="pread", cache="on"))
+
+
+def bare(data: gz.Dataset) -> list[int]:
+    """What a loader with the budget for itself reads in each epoch."""
+    loader = gz.NeighborLoader(
+        data.graph,
+        data.features["x"],
+        fanouts=[3, 2],
+        seeds=data.splits["train"],
+        batch_size=64,
+        shuffle=True,
+        seed=0,
+        memory=OPTIONS.memory,
+        prefetch=1,
+        num_threads=1,
+        io="pread",
+        cache="on",
+    )
+    read = []
+    for _ in range(3):
+        for _ in loader:
+            pass
+        read.append(loader.stats().bytes_read)
+    return read
+
+
+@pytest.mark.usefixtures("_cold")
+def test_training_reads_what_a_bare_loader_reads(data: gz.Dataset) -> None:
+    alone = bare(data)
+    read = [epoch.bytes_read for epoch in Trainer(data, OPTIONS).fit().epochs]
+    assert sum(read) <= 1.1 * sum(alone)
+
+
+@pytest.mark.usefixtures("_cold")
+def test_all_loaders_together_stay_within_the_budget(data: gz.Dataset) -> None:
+    class Watch(Observer):
+        most = 0
+
+        def look(self) -> None:
+            held = _core.bytes_held()
+            self.most = max(self.most, held["total"] - held["idle"])
+
+        def batch(self, *_: Any) -> None:
+            self.look()
+
+        def evaluating(self, *_: Any) -> None:
+            self.look()
+
+    watch = Watch()
+    before = _core.bytes_held()["total"] - _core.bytes_held()["idle"]
+    Trainer(data, OPTIONS, observer=watch).fit()
+    assert 1_000_000 < watch.most - before <= 32_000_000
+
+
+@pytest.mark.usefixtures("_cold")
+def test_a_budget_for_one_loader_at_a_time_gives_the_same_run(data: gz.Dataset) -> None:
+    def outcome(result: TrainResult) -> list[tuple[float, float, float]]:
+        return [(e.loss, e.train_accuracy, e.val_accuracy) for e in result.epochs]
+
+    large = Trainer(data, OPTIONS).fit()
+    with pytest.raises(gz.BudgetError) as told:
+        Trainer(data, dataclasses.replace(OPTIONS, memory="1MB")).fit()
+    least = Trainer(data, dataclasses.replace(OPTIONS, memory=told.value.needed_bytes)).fit()
+    assert outcome(least) == outcome(large)
+    assert least.test_accuracy == large.test_accuracy
+
+
+def test_threads_are_those_that_the_process_may_use(data: gz.Dataset) -> None:
+    seen = []
+
+    class Look(Trainer):
+        def loader(self, split: str, num_threads: int, memory: int) -> gz.NeighborLoader:
+            seen.append(num_threads)
+            return super().loader(split, num_threads, memory)
+
+    _core.set_default_threads(3)  # as affinity and quota would
+    try:
+        Look(data, dataclasses.replace(OPTIONS, num_threads=None, memory="1GB", epochs=1)).fit()
+    finally:
+        _core.set_default_threads(0)
+    assert set(seen) == {3}
