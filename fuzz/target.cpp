@@ -20,6 +20,7 @@
 #include "gather/row_cache.h"
 #include "guard.h"
 #include "sample/fanout.h"
+#include "sample/merged.h"
 #include "sample/negatives.h"
 #include "sample/neighbours.h"
 #include "sample/walk.h"
@@ -135,6 +136,10 @@ void sample(const Topology& topology, Calls& calls) {
       check_options(topology, options, !times.empty());
       sample_neighbours(topology, seeds, times, options);
     });
+    const MergedBatch batches[] = {{seeds, times, options.seed}, {seeds, times, 1}};
+    MergedOptions merged;
+    merged.past_page_cache = random.below(2) == 0;
+    calls.run("sample together", [&] { sample_merged(topology, batches, options, merged); });
   }
 }
 

@@ -109,6 +109,9 @@ std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<c
   MergedArrays arrays = arrays_of(topology, options);
   ReadWay way = way_of(file, options.threads, merged);
   way.spare_resident = find_mapped(file, options, merged, arrays);
+  if (way.spare_resident) {  // a page that is dropped after all must not bring in the device's whole readahead
+    file.mapping().advise(0, file.mapping().bytes().size(), Mapping::Advice::kRandom);
+  }
   MergedStats ignored;
   MergedStats& stats = merged.stats != nullptr ? *merged.stats : ignored;
   auto made = topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {

@@ -263,9 +263,8 @@ class MergedHops {
         const auto position = static_cast<uint64_t>(graph.edge[e]);
         T value;
         std::memcpy(&value, values + (position - place) * sizeof(T), sizeof(T));
-        if (kNeighbours && value >= hops.csr_.num_nodes) [[unlikely]] {
-          hops.csr_.neighbour(position);  // says so
-          fail<FormatError>(hops.csr_.file->path(), ": the file changed while it was read: open it again");
+        if (kNeighbours && value >= hops.csr_.num_others) [[unlikely]] {
+          fail_neighbour(*hops.csr_.file, position, value, hops.csr_.num_others);
         }
         to[e] = static_cast<int64_t>(value);
       }
