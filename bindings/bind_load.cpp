@@ -1,4 +1,6 @@
 // bind_load: the loader's plan and the epochs in flight.
+#include <cerrno>
+
 #include "base/error.h"
 #include "base/process.h"
 #include "bindings.h"
@@ -133,6 +135,12 @@ CacheMode cache_mode(const std::string& name) {
   fail<ArgumentError>("cache is '", name, "', expected 'auto', 'on' or 'off'");
 }
 
+EdgeOrder edge_order_from_name(const std::string& name) {
+  if (name == "ids") return EdgeOrder::kIds;
+  if (name == "file") return EdgeOrder::kFile;
+  fail<ArgumentError>("edge_order is '", name, "', expected 'ids' or 'file'");
+}
+
 // An epoch keeps its plan for the parts' names. In a forked child it is nobody's: the pipeline's threads are not there,
 // and its locks may be held by them, so it is neither asked nor destroyed.
 class Epoch {
@@ -181,7 +189,7 @@ void bind_load(nb::module_& m) {
           [](LoadOptions* self, uint64_t batch_size, bool shuffle, bool drop_last, uint64_t seed, uint64_t memory,
              int prefetch, int threads, const std::string& io, const std::string& cache, std::vector<int64_t> fanouts,
              bool replace, bool weighted, bool disjoint, const std::string& temporal, const std::string& method,
-             const std::optional<std::string>& direction) {
+             const std::optional<std::string>& direction, const std::string& edge_order) {
             new (self) LoadOptions{
                 .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
                 .batch_size = batch_size,
@@ -192,12 +200,13 @@ void bind_load(nb::module_& m) {
                 .prefetch = prefetch,
                 .threads = threads,
                 .io = io_from_name(io),
-                .cache = cache_mode(cache)};
+                .cache = cache_mode(cache),
+                .edge_order = edge_order_from_name(edge_order)};
           },
           nb::kw_only(), nb::arg("batch_size"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"),
           nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("io"), nb::arg("cache"),
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
-          nb::arg("method"), nb::arg("direction").none());
+          nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"));
 
   nb::class_<Numbers>(m, "Numbers")
       .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
@@ -264,6 +273,16 @@ void bind_load(nb::module_& m) {
            })
       .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
       .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
+  m.def(
+      "check_view",
+      [](uintptr_t address, const std::string& what) {
+        if (!Mapping::damaged_at(reinterpret_cast<const void*>(address))) return;
+        throw StorageError(text(what,
+                                " is a view of a file of which a page could not be read: the file was truncated by "
+                                "someone else or the disk failed. Restore the file and open it again"),
+                           EIO, what);
+      },
+      nb::arg("address"), nb::arg("what"));
   m.def("count_batches", &count_batches, nb::arg("count"), nb::arg("batch_size"), nb::arg("drop_last"));
   m.def("count_share", &count_share, nb::arg("batches"), nb::arg("share"));
 }

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from ._dtypes import dtype_name
-from ._ids import as_ids
+from ._ids import IdArray, as_ids
 from .batch import Batch
 from .features import FeatureStore
 
@@ -24,7 +25,20 @@ _TAKEN = {
 Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | None
 
 
-def named_parts(features: Features, default: str, dtype: str | None, *, by_edge: bool = False) -> dict[str, Any]:
+def all_parts(features: Features, edge_features: Features, dtype: str | None) -> dict[str, Any]:
+    """Name the features of nodes and of edges, which must differ: each becomes an attribute of the batch."""
+    nodes = _named(features, "x", dtype)
+    edges = _named(edge_features, "edge_attr", dtype, by_edge=True)
+    for name in nodes.keys() & edges.keys():
+        paths = f"{nodes[name][0].path} and {edges[name][0].path}"
+        raise ValueError(
+            f"features and edge_features both have the name {name!r} ({paths}): "
+            'pass a dict that gives them different names, as in edge_features={"edge_attr": store}'
+        )
+    return nodes | edges
+
+
+def _named(features: Features, default: str, dtype: str | None, *, by_edge: bool = False) -> dict[str, Any]:
     """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store."""
     if features is None:
         return {}
@@ -36,7 +50,7 @@ def named_parts(features: Features, default: str, dtype: str | None, *, by_edge:
     elif isinstance(features, (list, tuple)):
         named = {getattr(store, "name", f"[{i}]"): store for i, store in enumerate(features)}
         if len(named) != len(features):
-            raise ValueError("two features have the same name: pass a dict that names them")
+            raise ValueError("two features have the same name: pass a dict that gives them different names")
     else:
         named = {default: features}
     for name, store in named.items():
@@ -64,33 +78,77 @@ def wanted_dtype(dtype: Any) -> str | None:
     return "float32"
 
 
-def resolve_seeds(seeds: Any, num_nodes: int) -> _core.Numbers:
-    """Return the seeds without a copy where their array will do; None is a range, which takes no memory."""
+def resolve_seeds(seeds: Any, num_nodes: int) -> IdArray | npt.NDArray[np.int32] | None:
+    """Return the seeds without a copy where their array will do; None means all nodes."""
     if seeds is None:
-        return _core.Numbers.range(num_nodes)
+        return None
+    if isinstance(seeds, FeatureStore):
+        return _whole_numbers(seeds, "seeds")
     array = seeds.detach().cpu().numpy() if hasattr(seeds, "detach") else np.asarray(seeds)
     if array.dtype == np.bool_:
         if array.shape != (num_nodes,):
             raise ValueError(f"seeds is a mask of shape {array.shape}, expected ({num_nodes},)")
-        return _core.Numbers(np.flatnonzero(array).astype(np.int64, copy=False))
+        return np.flatnonzero(array).astype(np.int64, copy=False)
     if array.dtype == np.int32 and array.ndim == 1 and array.flags.c_contiguous:
-        return _core.Numbers(array)
-    return _core.Numbers(as_ids(seeds, "seeds"))
+        return array
+    return as_ids(seeds, "seeds")
 
 
-def as_labels(labels: Any, num_nodes: int) -> torch.Tensor | None:
-    if labels is None:
+def resolve_time(time: Any) -> IdArray | None:
+    """Return one timestamp a seed as int64."""
+    if time is None:
         return None
+    return _whole_numbers(time, "time") if isinstance(time, FeatureStore) else as_ids(time, "time")
+
+
+def _whole_numbers(store: FeatureStore, name: str) -> IdArray:
+    """Read a vector of integers by checked reads: a page that cannot be read is an error, not zeros."""
+    if len(store.shape) != 1 or store.dtype.kind not in "iu" or store.dtype_name == "bfloat16":
+        raise TypeError(
+            f"{name} must be a vector of integers, {store.path}: {store.name!r} has shape {store.shape} and dtype "
+            f"{store.dtype_name}"
+        )
+    return as_ids(store.gather(np.arange(store.shape[0])), name)
+
+
+class Labels:
+    """The labels of all nodes: an array in memory, or a `FeatureStore` of which each batch reads its own rows."""
+
+    def __init__(self, labels: Any, num_nodes: int) -> None:
+        """Check the shape; nothing is read."""
+        import torch
+
+        self._store = labels if isinstance(labels, FeatureStore) else None
+        self._tensor: torch.Tensor | None = None
+        if self._store is not None:
+            shape = self._store.shape
+            # These two are numbers on disk only through their decoding; the rest is what it is.
+            scaled = self._store.dtype_name == "int8" and self._store._matrix(None).scaled
+            self._dtype = "float32" if scaled or self._store.dtype_name == "bfloat16" else None
+        else:
+            self._tensor = labels if isinstance(labels, torch.Tensor) else _label_tensor(labels)
+            shape = tuple(self._tensor.shape)
+        if shape[:1] != (num_nodes,):
+            raise ValueError(f"labels has shape {shape}, expected an entry for each of {num_nodes} nodes")
+
+    def of(self, ids: IdArray) -> torch.Tensor:
+        """Return the labels of these nodes. Raises StorageError when the file they are in cannot be read."""
+        import torch
+
+        if self._store is not None:
+            found: torch.Tensor = self._store.gather(ids, dtype=self._dtype, num_threads=1, as_torch=True)
+            return found
+        assert self._tensor is not None
+        found = self._tensor[torch.from_numpy(ids)]
+        if self._tensor.device.type == "cpu":
+            _core.check_view(self._tensor.data_ptr(), "labels")
+        return found
+
+
+def _label_tensor(labels: Any) -> torch.Tensor:
     import torch
 
-    if isinstance(labels, FeatureStore):
-        labels = labels.get_tensor()
-    if not isinstance(labels, torch.Tensor):
-        labels = np.asarray(labels)
-        if labels.dtype.kind not in "iufb":
-            raise TypeError(f"labels must be numbers, one for each node, got dtype {labels.dtype}")
-        labels = torch.from_numpy(labels if labels.flags.writeable else labels.copy())  # torch has no read-only memory
-    tensor: torch.Tensor = labels
-    if tensor.shape[:1] != (num_nodes,):
-        raise ValueError(f"labels has shape {tuple(tensor.shape)}, expected an entry for each of {num_nodes} nodes")
-    return tensor
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"labels must be numbers, one for each node, got dtype {array.dtype}")
+    return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch has no read-only memory

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._ids import as_count, as_fanouts, as_ids, as_threads
-from ._loader_inputs import Features, as_labels, named_parts, resolve_seeds, wanted_dtype
+from ._ids import as_count, as_fanouts, as_threads
+from ._loader_inputs import Features, Labels, all_parts, resolve_seeds, resolve_time, wanted_dtype
 from ._ranks import as_rank, current_rank, warn_if_alone
 from ._sizes import format_size, parse_size
 from ._transfer import as_device, pinned_allocator, to_device
@@ -33,8 +34,13 @@ class NeighborLoader:
     the first batch (see `Graph.preload`). Worker processes are not needed.
 
     `graph`: a `Graph`. `features`: a `FeatureStore`, several, or a dict that names them; rows arrive as `batch.x` or
-    under the array's name. `edge_features`: the same, with a row for each edge id; they arrive as `batch.edge_attr` or
-    under their names. `labels`: an array with an entry for each node; `batch.y` holds those of the seeds.
+    under the array's name. `edge_features`: the same, with a row for each edge id of a graph compiled with
+    `edge_ids=True`; they arrive as `batch.edge_attr` or under their names. `labels`: an array or a `FeatureStore` with
+    an entry for each node; `batch.y` holds those of the seeds.
+
+    A neighbour of a node is what a row of the file lists (`loader.direction`). For "in", the sources of the edges that
+    point to the node: messages flow along the edges, as in PyG. For "out", the targets of its own edges: messages
+    flow against them. An undirected graph has both ways in either. `direction=` chooses where the file has both.
 
     Batches depend on `seed`, the epoch and their number alone: not on threads, memory or the read path. Each new
     iteration is the next epoch, reshuffled when `shuffle` is set; `set_epoch` goes back or ahead.
@@ -63,6 +69,7 @@ class NeighborLoader:
         device: Any = None,
         transform: Callable[[Batch], Any] | None = None,
         edge_features: Features = None,
+        edge_order: str = "ids",
         replace: bool = False,
         weighted: bool = False,
         disjoint: bool = False,
@@ -79,10 +86,13 @@ class NeighborLoader:
     ) -> None:
         """Check everything that can be checked; nothing is read until the first iteration.
 
-        `seeds` may be node ids, a boolean mask over all nodes, or None for all nodes. `time` holds one timestamp a
-        seed, for graphs compiled with times. `dtype="float32"` converts float16, bfloat16 and scaled int8 features on
-        the way. `device` may be a CUDA device: batches are then copied from page-locked memory on a side stream while
-        you compute. `io` and `cache` ("auto", "on", "off") are for measuring; their defaults decide by themselves.
+        `seeds` may be node ids, a boolean mask over all nodes, or None for all nodes; an array is read where it is, so
+        leave it unchanged. `time` holds one timestamp a seed, for graphs compiled with times. `dtype="float32"`
+        converts float16, bfloat16 and scaled int8 features on the way. `edge_order="file"` is for graphs without edge
+        ids: it says that row i of the edge features belongs to the i-th edge as the file stores them, by node and then
+        by neighbour in the direction that is followed. `device` may be a CUDA device: batches are then copied from
+        page-locked memory on a side stream while you compute. `io` and `cache` ("auto", "on", "off") are for measuring;
+        their defaults decide by themselves.
 
         `rank` and `world_size` say which of how many processes this is; without them torch.distributed decides, where
         it is initialised. All ranks share one epoch: rank r delivers the batches r, r + world_size, ... that a single
@@ -96,9 +106,10 @@ class NeighborLoader:
         self._graph = graph
         self._asked_rank = as_rank(rank, world_size)
         self._uneven = uneven
-        self._seeds = resolve_seeds(seeds, graph.num_nodes)
-        self._labels = as_labels(labels, graph.num_nodes)
-        self._time = None if time is None else as_ids(time, "time")
+        self._seed_ids = resolve_seeds(seeds, graph.num_nodes)
+        self._seeds = _core.Numbers.range(graph.num_nodes) if self._seed_ids is None else _core.Numbers(self._seed_ids)
+        self._labels = None if labels is None else Labels(labels, graph.num_nodes)
+        self._time = resolve_time(time)
         self._times = None if self._time is None else _core.Numbers(self._time)
         self._seed = resolve_seed(seed)
         self._batch_size = as_count(batch_size, "batch_size", least=1)
@@ -107,9 +118,10 @@ class NeighborLoader:
         self._device = None if device is None else as_device(device)
         self._transform = transform
         name = wanted_dtype(dtype)
-        self._parts = named_parts(features, "x", name) | named_parts(edge_features, "edge_attr", name, by_edge=True)
+        self._parts = all_parts(features, edge_features, name)
         self._fanouts = as_fanouts(fanouts)
         self._first_batch = 0
+        self._direction = direction or ("in" if graph.direction == "in" else "out")
         self._options = _core.LoadOptions(
             batch_size=self._batch_size,
             shuffle=bool(shuffle),
@@ -127,7 +139,9 @@ class NeighborLoader:
             temporal=temporal,
             method=method,
             direction=direction,
+            edge_order=edge_order,
         )
+        self._check_views()
         _core.check_load(graph._open(), self._open_parts(), self._seeds, self._times, self._options)
         self._share()  # checks `uneven`
         self._epoch = 0
@@ -139,6 +153,11 @@ class NeighborLoader:
         """Return the number of batches of the next epoch, on this rank."""
         batches = _core.count_batches(len(self._seeds), self._batch_size, self._drop_last)
         return int(_core.count_share(batches, self._share()))
+
+    @property
+    def direction(self) -> str:
+        """Which edges are followed from a seed: "in", those that point to it, or "out", those that leave it."""
+        return self._direction
 
     @property
     def epoch(self) -> int:
@@ -167,9 +186,7 @@ class NeighborLoader:
         batches = self._deliver(epoch)
         if self._device is not None:
             batches = to_device(batches, self._device)
-        if self._transform is not None:
-            batches = map(self._transform, batches)
-        return _Closing(batches, epoch)
+        return _Closing(batches, epoch, self._transform)
 
     def stats(self) -> LoaderStats:
         """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
@@ -178,10 +195,10 @@ class NeighborLoader:
         return LoaderStats.of(raw, self._plan.info if self._plan is not None else None)
 
     def __repr__(self) -> str:
-        """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10], parts=['x'], memory=2 GB)`."""
+        """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
         return (
-            f"NeighborLoader({len(self)} batches of {self._batch_size}, fanouts={self._fanouts}, "
-            f"parts={list(self._parts)}, memory={format_size(self._memory)})"
+            f"NeighborLoader({len(self)} batches of {self._batch_size}, fanouts={self._fanouts} along "
+            f"{self._direction!r} edges, parts={list(self._parts)}, memory={format_size(self._memory)})"
         )
 
     def __reduce__(self) -> Any:
@@ -214,15 +231,22 @@ class NeighborLoader:
             for name, (store, by_edge, dtype) in self._parts.items()
         ]
 
+    def _check_views(self) -> None:
+        """Raise when seeds or times are views of a file that could not be read: they would be zeros."""
+        for name, array in (("seeds", self._seed_ids), ("time", self._time)):
+            if array is not None:
+                _core.check_view(array.ctypes.data, name)
+
     def _deliver(self, epoch: _core.LoadEpoch) -> Iterator[Batch]:
         import torch
 
         while (raw := epoch.next()) is not None:
             parts = {name: _as_tensor(array, dtype) for name, (array, dtype) in raw.pop("parts").items()}
             input_id = raw["input_id"]
+            self._check_views()
             attributes: dict[str, Any] = dict(parts)
             if self._labels is not None:
-                attributes["y"] = self._labels[torch.from_numpy(raw["n_id"][: len(input_id)])]
+                attributes["y"] = self._labels.of(raw["n_id"][: len(input_id)])
             for name in ("edge_index", "n_id", "e_id", "input_id", "batch"):
                 if name in raw:
                     attributes[name] = torch.from_numpy(raw[name])
@@ -239,26 +263,46 @@ class NeighborLoader:
 
 
 class _Closing:
-    """An iterator over an epoch's batches that stops the threads when it ends, is closed, or is dropped."""
+    """An iterator over an epoch's batches that stops the threads when it ends, is closed, or is dropped.
 
-    def __init__(self, batches: Iterator[Any], epoch: _core.LoadEpoch) -> None:
+    Threads may share it: each batch goes to one of them. Transforms run outside the lock, so in parallel.
+    """
+
+    def __init__(
+        self, batches: Iterator[Any], epoch: _core.LoadEpoch, transform: Callable[[Batch], Any] | None
+    ) -> None:
         self._batches = batches
+        self._epoch = epoch
+        self._transform = transform
+        self._lock = threading.Lock()  # a generator may not be entered twice
+        self._process = os.getpid()
         self._finalizer = weakref.finalize(self, epoch.stop)
 
     def __iter__(self) -> _Closing:
         return self
 
     def __next__(self) -> Any:
-        if not self._finalizer.alive:
-            raise StopIteration
+        if self._process != os.getpid():  # a thread of the parent may have held the lock for ever
+            self._epoch.next()  # raises
         try:
-            return next(self._batches)
+            with self._lock:
+                if not self._finalizer.alive:
+                    raise StopIteration
+                batch = next(self._batches)
+            return batch if self._transform is None else _transformed(self._transform, batch)
         except BaseException:  # the end of the epoch too
             self._finalizer()
             raise
 
     def close(self) -> None:
         self._finalizer()
+
+
+def _transformed(transform: Callable[[Batch], Any], batch: Batch) -> Any:
+    try:
+        return transform(batch)
+    except StopIteration as error:  # it would end the epoch in silence
+        raise RuntimeError("transform raised StopIteration") from error
 
 
 def _as_tensor(array: Any, dtype: str) -> torch.Tensor:

@@ -152,6 +152,34 @@ void make_caches(LoadPlan& plan, Probe& probe, uint64_t room, Progress* progress
   }
 }
 
+// Edge rows follow their edge only where it is known which edge a row belongs to. Ids may leave out some or number both
+// ways of an edge alike, so only the largest one says how many rows there must be; it is looked for where that is
+// cheap, and a gather checks each id in any case.
+void check_edge_part(const Topology& topology, const Part& part, const LoadOptions& options) {
+  constexpr uint64_t kCheap = uint64_t{1} << 20;
+  const uint64_t rows = part.file->matrix(part.matrix).rows, edges = topology.num_edges();
+  const std::string& path = topology.file().path();
+  const auto what = text(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, ");
+  topology.visit(options.sample.direction, [&](const auto& csr) {
+    if (options.edge_order == EdgeOrder::kFile) {
+      if (csr.has_edge_ids()) fail<ArgumentError>("edge_order is 'file', but ", path, " has edge ids: leave it out");
+      if (rows != edges) fail<ArgumentError>(what, path, " has ", edges, " edges");
+      return;
+    }
+    if (!csr.has_edge_ids()) {
+      fail<ArgumentError>(
+          path, " was compiled without edge ids, so the rows of ", part.file->file().path(),
+          " cannot be matched to its edges: compile it with edge_ids=True, or pass edge_order=\"file\" if "
+          "row i belongs to the i-th edge in the order of the file");
+    }
+    if (edges > kCheap) return;
+    uint64_t largest = 0;
+    for (uint64_t i = 0; i < edges; ++i) largest = std::max(largest, csr.edge_id(i));
+    topology.file().check();
+    if (edges > 0 && rows <= largest) fail<ArgumentError>(what, path, " has edge ids up to ", largest);
+  });
+}
+
 }  // namespace
 
 void check_load(const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds, uint64_t times,
@@ -171,16 +199,12 @@ void check_load(const Topology& topology, const std::vector<Part>& parts, const 
                        " nodes");
     }
   }
-  const bool has_edge_ids =
-      topology.visit(options.sample.direction, [](const auto& csr) { return csr.has_edge_ids(); });
   for (const Part& part : parts) {
-    const Matrix& matrix = part.file->matrix(part.matrix);
-    // Edge ids of the user's own may leave out some, or count both ways of an edge as one: only positions tell.
-    const uint64_t edges = has_edge_ids ? 0 : topology.num_edges();
-    const uint64_t least = part.by_edge ? edges : nodes;
-    if (matrix.rows < least) {
-      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", matrix.rows, " rows, the graph has ",
-                          least, part.by_edge ? " edges" : " nodes");
+    if (part.by_edge) {
+      check_edge_part(topology, part, options);
+    } else if (part.file->matrix(part.matrix).rows < nodes) {
+      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", part.file->matrix(part.matrix).rows,
+                          " rows, the graph has ", nodes, " nodes");
     }
   }
 }

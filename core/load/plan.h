@@ -33,6 +33,8 @@ struct Part {
   std::optional<DType> out_dtype;
 };
 
+// What the rows of edge features stand for: edge ids that the graph keeps, or the edges as the file stores them.
+enum class EdgeOrder { kIds, kFile };
 enum class CacheMode { kAuto, kOff, kOn };
 
 struct LoadOptions {
@@ -46,6 +48,7 @@ struct LoadOptions {
   int threads = 0;   // 0: one per processor
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
+  EdgeOrder edge_order = EdgeOrder::kIds;
 };
 
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for the caches, which guard

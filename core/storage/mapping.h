@@ -34,6 +34,8 @@ class Mapping {
   const std::string& path() const { return path_; }
   bool damaged() const;
   void check() const;  // throws StorageError when damaged
+  // Whether `address` lies in a damaged mapping of ours: for views whose file may be closed by now.
+  static bool damaged_at(const void* address);
   void advise(size_t offset, size_t bytes, Advice advice) const noexcept;
 
   // Asks that a fault in these pages reads a whole huge page of 2 MiB. False where the system does not do that.

@@ -166,6 +166,14 @@ Mapping::~Mapping() {
   munmap(data_, size_);
 }
 
+bool Mapping::damaged_at(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  for (const Guard* g = g_guards.load(std::memory_order_acquire); g != nullptr; g = g->next) {
+    if (at >= g->begin.load() && at < g->end.load()) return g->damaged.load(std::memory_order_acquire);
+  }
+  return false;
+}
+
 bool Mapping::damaged() const { return guard_ != nullptr && guard_->damaged.load(std::memory_order_acquire); }
 
 void Mapping::check() const {

@@ -54,6 +54,7 @@ Mapping::~Mapping() {
 }
 
 bool Mapping::damaged() const { return false; }
+bool Mapping::damaged_at(const void*) { return false; }
 void Mapping::check() const {}
 
 // Only reading ahead has a counterpart here; the other hints are the system's own business.
