@@ -15,4 +15,5 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_memory(m);
   gz::bindings::bind_load(m);
   gz::bindings::bind_compile(m);
+  gz::bindings::bind_order(m);
 }

@@ -20,6 +20,7 @@ from .importing import ImportReport, import_dataset
 from .inference import InferenceReport, inference
 from .loader import LoaderStats, NeighborLoader
 from .memory import MemoryReport, memory_report
+from .reorder import reorder
 from .sampling import Generator, Subgraph
 from .synth import synthesize
 from .walks import Pairs, walk_pairs
@@ -58,6 +59,7 @@ __all__ = [
     "import_dataset",
     "inference",
     "memory_report",
+    "reorder",
     "synthesize",
     "verify",
     "walk_pairs",

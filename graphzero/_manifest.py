@@ -14,7 +14,7 @@ from .errors import FormatError, StorageError
 
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
-VERSION = (1, 0)
+VERSION = (1, 1)
 MOST_BYTES = 1 << 20  # a manifest names files, it does not hold data
 
 _T = TypeVar("_T")
@@ -44,6 +44,7 @@ class NodeType:
     features: dict[str, ArrayRef] = field(default_factory=dict)
     labels: Labels | None = None
     splits: dict[str, ArrayRef] = field(default_factory=dict)
+    ids: str | None = None  # the file of the original ids, where nodes were reordered
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Manifest:
             named += [ref.file for ref in node.features.values()]
             named += [node.labels.file] if node.labels else []
             named += [ref.file for ref in node.splits.values()]
+            named += [node.ids] if node.ids else []
         return list(dict.fromkeys(named))
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
@@ -91,6 +93,7 @@ class Manifest:
                 features=arrays(node.features),
                 labels=node.labels and replace(node.labels, file=names[node.labels.file]),
                 splits=arrays(node.splits),
+                ids=node.ids and names[node.ids],
             )
             for key, node in self.nodes.items()
         }
@@ -190,14 +193,18 @@ class _Reader:
         )
 
     def node(self, value: Any, where: str) -> NodeType:
-        entry = self.object(value, where, ("count",), ("features", "labels", "splits"))
-        labels = entry.get("labels")
+        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids"))
+        labels, ids = entry.get("labels"), entry.get("ids")
         return NodeType(
             self.whole(entry["count"], _join(where, "count"), 0),
             self.table(entry.get("features", {}), _join(where, "features"), self.array),
             None if labels is None else self.labels(labels, _join(where, "labels")),
             self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
+            None if ids is None else self.ids(ids, _join(where, "ids")),
         )
+
+    def ids(self, value: Any, where: str) -> str:
+        return self.file(self.object(value, where, ("file",), ())["file"], _join(where, "file"), ".gd")
 
     def edge(self, value: Any, where: str) -> EdgeType:
         entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features",))

@@ -77,6 +77,8 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
                 "array": entry.labels.array,
                 "classes": entry.labels.classes,
             }
+        if entry.ids is not None:
+            out["ids"] = {"file": entry.ids}
         return {**out, "splits": arrays(entry.splits)}
 
     def edge(entry: EdgeType) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from . import _manifest
 from ._dataset_writer import DatasetWriter
 from ._ids import IdArray, as_count
 from ._manifest_writer import check_about
+from ._node_ids import NodeIds
 from ._sizes import format_size
 from .checks import verify
 from .errors import FormatError, StorageError
@@ -197,6 +198,11 @@ class Dataset:
     def splits(self) -> Mapping[str, IdArray]:
         """The node ids of each split, ascending: `ds.splits["train"]`; read when first asked for."""
         return self._node.splits
+
+    @property
+    def ids(self) -> NodeIds:
+        """The ids that nodes had before `gz.reorder`, both ways: `ds.ids.to_original(n_id)`, `ds.ids.to_new(ids)`."""
+        return self._node.ids
 
     def verify(self, num_threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
         """Check every byte of every file, then labels and splits; FormatError tells the first fault.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _manifest
 from ._ids import IdArray
+from ._node_ids import NodeIds
 from .errors import FormatError
 from .features import FeatureStore
 
@@ -76,6 +77,9 @@ class NodeData:
         labels = Lazy("labels", ["labels"] if entry.labels else [], files.labels)
         for stores in (features, splits, labels):
             stores.pin()
+        file = entry.ids and os.path.join(folder, *entry.ids.split("/"))
+        #: The ids that the nodes had before the dataset was reordered, both ways.
+        self.ids = NodeIds(entry.count, file)
         self.features: Mapping[str, FeatureStore] = features
         self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: _read(splits[name]))
         self._label_stores = labels
@@ -104,7 +108,7 @@ class NodeData:
         return self._label_stores["labels"]
 
     def verify(self) -> None:
-        """Raise FormatError at the first label or split id that is out of range."""
+        """Raise FormatError at the first label, split id or original id that is out of range."""
         for name in self.features:
             self.features[name]
         if self._entry.labels is not None:

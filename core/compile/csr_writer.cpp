@@ -132,7 +132,8 @@ template <class Id>
 void CsrWriter::number(Output& out) const {
   const uint64_t* from = out.numbers.as<uint64_t>();
   Id* to = room<Id>(out.edge_ids, out.kept);
-  for (uint64_t i = 0; i < out.kept; ++i) {
+  for (uint64_t i = 0; layout_.own_numbers && i < out.kept; ++i) to[i] = static_cast<Id>(from[i]);
+  for (uint64_t i = 0; !layout_.own_numbers && i < out.kept; ++i) {
     to[i] = static_cast<Id>(chunk_base_[from[i] >> kLocalBits] + (from[i] & ((uint64_t{1} << kLocalBits) - 1)));
   }
 }

@@ -21,6 +21,7 @@ struct CsrLayout {
   bool edge_ids = false;
   bool wide_edges = false;  // positions (by_time) of 64 bits
   bool wide_edge_ids = false;
+  bool own_numbers = false;  // numbers are final, not provisional
   bool dedup = false;
   bool undirected = false;  // for counting: a duplicate is stored twice
 };

@@ -158,11 +158,13 @@ void GraphBuilder::prepare(ChunkWriter& writer) const {
   if (writer.capacity > 0) return;
   writer.builder = const_cast<GraphBuilder*>(this);
   writer.capacity = piece_edges_;
-  writer.buffer = Buffer(piece_edges_ * 28, Purpose::kCompile);
+  writer.buffer = Buffer(piece_edges_ * (options_.own_numbers ? 36 : 28), Purpose::kCompile);
   writer.src = writer.buffer.as<uint64_t>();
   writer.dst = writer.src + piece_edges_;
   writer.times = reinterpret_cast<int64_t*>(writer.dst + piece_edges_);
-  writer.weights = reinterpret_cast<float*>(writer.times + piece_edges_);
+  auto* const rest = reinterpret_cast<uint64_t*>(writer.times + piece_edges_);
+  if (options_.own_numbers) writer.numbers = rest;
+  writer.weights = reinterpret_cast<float*>(rest + (options_.own_numbers ? piece_edges_ : 0));
   writer.expanded = std::make_unique<ChunkWriter::Expanded>();
 }
 
@@ -173,7 +175,7 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
   const uint64_t number = (writer.chunk << kLocalBits) + writer.passed;
   if (shape_.numbers) {
     e.numbers.resize(stored_most(n));
-    for (size_t i = 0; i < n; ++i) e.numbers[i] = number + i;
+    for (size_t i = 0; i < n; ++i) e.numbers[i] = options_.own_numbers ? writer.numbers[i] : number + i;
   }
   if (options_.directed && options_.self_loops) {
     return {n, writer.src, writer.dst, writer.weights, writer.times, e.numbers.data()};
@@ -189,7 +191,7 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
     e.neighbours[to] = neighbour;
     if (shape_.weights) e.weights[to] = writer.weights[i];
     if (shape_.times) e.times[to] = writer.times[i];
-    if (shape_.numbers) e.numbers[to] = number + i;
+    if (shape_.numbers) e.numbers[to] = options_.own_numbers ? writer.numbers[i] : number + i;
     ++to;
   };
   for (size_t i = 0; i < n; ++i) {
@@ -292,14 +294,15 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   container.num_edges = stores_[0]->count();
   container.direction = options_.direction;
   container.properties = kSortedRows | (options_.directed ? 0 : kUndirected) | (options_.dedup ? kDeduplicated : 0) |
-                         (options_.self_loops ? 0 : kNoSelfLoops);
+                         (options_.self_loops ? 0 : kNoSelfLoops) | options_.promises;
   CsrLayout layout;
   layout.wide_ids = std::max(report.nodes, report.targets) > (uint64_t{1} << 32);
   layout.weights = shape_.weights;
   layout.times = shape_.times;
   layout.edge_ids = shape_.numbers;
   layout.wide_edges = container.num_edges > (uint64_t{1} << 32);
-  layout.wide_edge_ids = report.source_edges > (uint64_t{1} << 32);
+  layout.own_numbers = options_.own_numbers;
+  layout.wide_edge_ids = options_.own_numbers ? options_.wide_numbers : report.source_edges > (uint64_t{1} << 32);
   layout.dedup = options_.dedup;
   layout.undirected = !options_.directed;
   std::vector<std::string> sides;

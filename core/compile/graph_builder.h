@@ -37,6 +37,10 @@ struct GraphOptions {
   int threads = 1;
   std::string spill_folder;     // empty: beside the output
   bool force_wide_ids = false;  // for tests: keys of 64 bits whatever the ids
+  // For edges that come from a compiled file: their ids are in ChunkWriter::numbers (of 64 bits on disk if wide_numbers),
+  // and `promises` are the properties that their file has.
+  bool own_numbers = false, wide_numbers = false;
+  uint32_t promises = 0;
 
   std::optional<uint64_t> declared(bool src) const { return src || !two_sided ? num_nodes : num_targets; }
   const char* count_name(bool src) const { return !two_sided ? "num_nodes" : src ? "num_sources" : "num_targets"; }
@@ -81,6 +85,7 @@ class ChunkWriter {
   uint64_t *src = nullptr, *dst = nullptr;  // already without id_base
   float* weights = nullptr;
   int64_t* times = nullptr;
+  uint64_t* numbers = nullptr;  // with own_numbers
 
   ChunkReader reader;  // for chunks that are text in a file
 
@@ -111,6 +116,7 @@ class GraphBuilder {
   const GraphOptions& options() const { return options_; }
   IdLimits id_limits() const;
   size_t text_chunk_bytes() const { return text_chunk_; }
+  size_t piece_edges() const { return piece_edges_; }  // what a ChunkWriter holds
   uint64_t edges_seen() const { return edges_seen_ + pending_->count; }
 
   // How much input there will be, in any unit; `done` in ingest() and add() counts in the same one. 0: not known.

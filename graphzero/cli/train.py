@@ -22,7 +22,8 @@ _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
 EXIT_INTERRUPTED = 130
 
 
-def _numbers(text: str, option: str) -> list[int]:
+def numbers(text: str, option: str) -> list[int]:
+    """Return the numbers of `text`, which are separated by commas."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
@@ -103,7 +104,7 @@ def command(
         raise typer.BadParameter("--resume goes on with the run that it would replace", param_hint="--overwrite")
     if direction not in (None, "in", "out"):
         raise typer.BadParameter(f"{direction!r}, expected in or out", param_hint="--direction")
-    hops = _numbers(fanouts, "--fanouts")
+    hops = numbers(fanouts, "--fanouts")
     if layers is not None and layers != len(hops):
         raise typer.BadParameter(f"{layers}, but --fanouts names {len(hops)} hops: one a layer", param_hint="--layers")
     options = TrainOptions(
@@ -113,7 +114,7 @@ def command(
         feature=feature,
         direction=direction,
         fanouts=hops,
-        eval_fanouts=None if eval_fanouts is None else _numbers(eval_fanouts, "--eval-fanouts"),
+        eval_fanouts=None if eval_fanouts is None else numbers(eval_fanouts, "--eval-fanouts"),
         batch_size=batch_size,
         epochs=epochs,
         lr=lr,

@@ -1,0 +1,291 @@
+// node_order: counting, breadth-first search and label propagation over a mapped topology.
+#include "compile/node_order.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/prefetch.h"
+#include "storage/prefetch.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kScan = uint64_t{1} << 20;  // neighbours that are asked for and reported together
+constexpr uint64_t kAhead = 32;                // neighbours whose entry is fetched ahead
+constexpr size_t kQueued = 4096;               // rows of a queue that are asked for together
+constexpr uint64_t kMostTallied = 1024;        // neighbours of one node that vote; of more, evenly spread ones do
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+
+Buffer array_of(uint64_t nodes) {
+  return Buffer(std::max<size_t>(static_cast<size_t>(nodes) * sizeof(uint32_t), 1), Purpose::kCompile);
+}
+
+std::span<uint32_t> values(const Buffer& buffer, uint64_t nodes) {
+  return {buffer.as<uint32_t>(), static_cast<size_t>(nodes)};
+}
+
+void report(Progress* progress, const char* phase, uint64_t done, uint64_t total) {
+  if (progress != nullptr) progress->report(phase, done, total);
+}
+
+// Asks for the neighbours at [begin, end) ahead of a scan. They are read front to back, so all of them are wanted.
+template <class Csr>
+void ask_for(const PagePrefetcher& prefetcher, const Csr& csr, uint64_t begin, uint64_t end) {
+  if (begin < end) prefetcher.request_whole(csr.indices + begin, (end - begin) * sizeof(typename Csr::Id));
+}
+
+// The entry of a neighbour some way ahead. Its id was not checked yet: a prefetch of any address is harmless.
+template <class Csr>
+void fetch_ahead(const Csr& csr, uint64_t position, const uint32_t* table) {
+  if (position < csr.num_edges) prefetch(table + csr.indices[position]);
+}
+
+template <class Csr>
+void count_all(const Csr& csr, std::span<uint32_t> counts, Progress* progress) {
+  const PagePrefetcher prefetcher(*csr.file, 1);
+  for (uint64_t begin = 0; begin < csr.num_edges; begin += kScan) {
+    const uint64_t end = std::min(begin + kScan, csr.num_edges);
+    ask_for(prefetcher, csr, begin, end);
+    for (uint64_t p = begin; p < end; ++p) {
+      fetch_ahead(csr, p + kAhead, counts.data());
+      uint32_t& count = counts[static_cast<size_t>(csr.neighbour(p))];
+      count += count < kNone ? 1 : 0;
+    }
+    report(progress, "counting neighbours", end, csr.num_edges);
+  }
+}
+
+// A queue that is the order itself: nodes are appended when they are first met, and their rows read in turn.
+template <class Csr>
+class BreadthFirst {
+ public:
+  BreadthFirst(const Csr& csr, std::span<uint32_t> order)
+      : csr_(csr), order_(order), met_(order.size()), prefetcher_(*csr.file, 1) {}
+
+  void run(std::span<const uint32_t> roots, Progress* progress) {
+    size_t read = 0;
+    for (const uint32_t root : roots) {
+      meet(root);
+      while (read < end_) {
+        const size_t last = std::min(end_, read + kQueued);
+        ask(read, last);
+        for (; read < last; ++read) expand(order_[read]);
+        report(progress, "breadth first", read, order_.size());
+      }
+    }
+  }
+
+ private:
+  void meet(uint64_t node) {
+    if (met_[node]) return;
+    met_[node] = true;
+    order_[end_++] = static_cast<uint32_t>(node);
+  }
+
+  void expand(uint32_t node) {
+    const auto row = csr_.row(node);
+    for (uint64_t p = row.begin; p < row.end; ++p) meet(csr_.neighbour(p));
+  }
+
+  void ask(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) prefetcher_.add(csr_.indptr + order_[i], 2);
+    prefetcher_.request_added();
+    for (size_t i = begin; i < end; ++i) {
+      const auto row = csr_.row(order_[i]);
+      if (row.degree() > 0) prefetcher_.add(csr_.indices + row.begin, row.degree());
+    }
+    prefetcher_.request_added();
+  }
+
+  const Csr& csr_;
+  const std::span<uint32_t> order_;
+  size_t end_ = 0;
+  std::vector<bool> met_;
+  PagePrefetcher prefetcher_;
+};
+
+// Votes for communities by the neighbours of one node.
+class Tally {
+ public:
+  void start(uint64_t votes) {
+    size_t slots = 16;
+    while (slots < 2 * votes) slots *= 2;
+    if (slots > slots_.size()) slots_.assign(slots, {});
+    mask_ = slots - 1;
+    ++turn_;
+  }
+
+  // Returns the votes for `community`, this one included.
+  uint32_t add(uint32_t community) {
+    size_t at = (community * 0x9E3779B97F4A7C15u) >> 32 & mask_;
+    while (slots_[at].turn == turn_ && slots_[at].community != community) at = (at + 1) & mask_;
+    if (slots_[at].turn != turn_) slots_[at] = {turn_, community, 0};
+    return ++slots_[at].votes;
+  }
+
+ private:
+  struct Slot {
+    uint64_t turn = 0;
+    uint32_t community = 0, votes = 0;
+  };
+  std::vector<Slot> slots_;
+  size_t mask_ = 0;
+  uint64_t turn_ = 0;
+};
+
+template <class Csr>
+class Propagation {
+ public:
+  Propagation(const Csr& csr, std::span<uint32_t> community, std::span<uint32_t> sizes, uint64_t most)
+      : csr_(csr), community_(community), sizes_(sizes), most_(most) {
+    std::iota(community.begin(), community.end(), 0u);
+    std::fill(sizes.begin(), sizes.end(), 1u);
+  }
+
+  // One pass over all nodes; returns how many changed sides.
+  uint64_t pass(Progress* progress) {
+    const PagePrefetcher prefetcher(*csr_.file, 1);
+    uint64_t moves = 0, asked = 0;
+    for (uint64_t node = 0; node < csr_.num_nodes; ++node) {
+      const auto row = csr_.row(node);
+      if (row.end > asked) {
+        const uint64_t until = std::min(std::max(row.end, asked + kScan), csr_.num_edges);
+        ask_for(prefetcher, csr_, asked, until);
+        asked = until;
+        report(progress, "finding communities", asked, csr_.num_edges);
+      }
+      if (row.degree() > 0) moves += join_best(node, row) ? 1 : 0;
+    }
+    return moves;
+  }
+
+ private:
+  bool join_best(uint64_t node, typename Csr::Row row) {
+    const uint64_t step = (row.degree() + kMostTallied - 1) / kMostTallied;
+    const uint32_t own = community_[node];
+    tally_.start(row.degree() / step + 1);
+    uint32_t best = own, most = 0;
+    for (uint64_t p = row.begin; p < row.end; p += step) {
+      fetch_ahead(csr_, p + kAhead * step, community_.data());
+      const uint32_t other = community_[csr_.neighbour(p)];
+      if (other != own && sizes_[other] >= most_) continue;
+      const uint32_t votes = tally_.add(other);
+      // A tie goes to the own community, then to the larger one: small ones dissolve instead of trading members.
+      const bool better = votes > most || (votes == most && best != own && (other == own || larger(other, best)));
+      if (better) best = other;
+      most = std::max(most, votes);
+    }
+    if (best == own) return false;
+    --sizes_[own];
+    ++sizes_[best];
+    community_[node] = best;
+    return true;
+  }
+
+  bool larger(uint32_t a, uint32_t b) const { return sizes_[a] > sizes_[b]; }
+
+  const Csr& csr_;
+  const std::span<uint32_t> community_, sizes_;
+  const uint64_t most_;
+  Tally tally_;
+};
+
+}  // namespace
+
+void check_orderable(const Topology& topology) {
+  if (topology.num_nodes() >= kNone) {
+    fail<ArgumentError>(topology.file().path(), ": has ", topology.num_nodes(), " nodes, expected fewer than 2^32 - 1");
+  }
+}
+
+Buffer count_neighbours(const Topology& topology, Direction side, Progress* progress) {
+  check_orderable(topology);
+  Buffer counts = array_of(topology.num_nodes());
+  std::ranges::fill(values(counts, topology.num_nodes()), 0u);
+  topology.visit(side, [&](const auto& csr) { count_all(csr, values(counts, csr.num_nodes), progress); });
+  topology.file().check();
+  return counts;
+}
+
+Buffer order_by_count(std::span<const uint32_t> counts) {
+  // Counting sort. Counts past the last bucket are few: those are sorted afterwards.
+  constexpr size_t kBuckets = size_t{1} << 16;
+  std::vector<uint64_t> starts(kBuckets + 1);
+  const auto bucket = [](uint32_t count) { return kBuckets - 1 - std::min<size_t>(count, kBuckets - 1); };
+  for (const uint32_t count : counts) ++starts[bucket(count) + 1];
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  const size_t large = static_cast<size_t>(starts[1]);
+  Buffer buffer = array_of(counts.size());
+  const auto order = values(buffer, counts.size());
+  for (size_t node = 0; node < counts.size(); ++node) {
+    order[static_cast<size_t>(starts[bucket(counts[node])]++)] = static_cast<uint32_t>(node);
+  }
+  std::stable_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(large),
+                   [&](uint32_t a, uint32_t b) { return counts[a] > counts[b]; });
+  return buffer;
+}
+
+Buffer order_breadth_first(const Topology& topology, Direction side, std::span<const uint32_t> roots,
+                           Progress* progress) {
+  check_orderable(topology);
+  Buffer buffer = array_of(topology.num_nodes());
+  topology.visit(side, [&](const auto& csr) {
+    BreadthFirst(csr, values(buffer, csr.num_nodes)).run(roots, progress);
+  });
+  topology.file().check();
+  return buffer;
+}
+
+Buffer find_communities(const Topology& topology, Direction side, const CommunityOptions& options, Progress* progress) {
+  check_orderable(topology);
+  const uint64_t nodes = topology.num_nodes();
+  Buffer communities = array_of(nodes), sizes = array_of(nodes);
+  const uint64_t most = options.most_nodes > 0 ? options.most_nodes : std::clamp<uint64_t>(nodes / 64, 64, 1 << 16);
+  topology.visit(side, [&](const auto& csr) {
+    Propagation propagation(csr, values(communities, nodes), values(sizes, nodes), most);
+    for (int pass = 0; pass < options.most_passes; ++pass) {
+      if (propagation.pass(progress) <= nodes / 100) break;
+    }
+  });
+  topology.file().check();
+  return communities;
+}
+
+Buffer order_by_community(std::span<const uint32_t> communities, std::span<const uint32_t> order) {
+  Buffer counted = array_of(communities.size()), buffer = array_of(communities.size());
+  const auto starts = values(counted, communities.size());
+  std::ranges::fill(starts, 0u);
+  for (const uint32_t community : communities) ++starts[community];
+  // A size becomes the community's start when the order first meets it; from then on the start counts its members up.
+  std::vector<bool> placed(communities.size());
+  const auto out = values(buffer, communities.size());
+  uint32_t next = 0;
+  for (const uint32_t node : order) {
+    uint32_t& start = starts[communities[node]];
+    if (!placed[communities[node]]) {
+      placed[communities[node]] = true;
+      next += std::exchange(start, next);
+    }
+    out[start++] = node;
+  }
+  return buffer;
+}
+
+Buffer order_nodes(const Topology& topology, NodeOrder by, Direction side, Progress* progress) {
+  const size_t nodes = static_cast<size_t>(topology.num_nodes());
+  Buffer hot;
+  {
+    const Buffer counts = count_neighbours(topology, side, progress);
+    hot = order_by_count(values(counts, nodes));
+  }
+  if (by == NodeOrder::kDegree) return hot;
+  if (by == NodeOrder::kBreadthFirst) return order_breadth_first(topology, side, values(hot, nodes), progress);
+  const Buffer communities = find_communities(topology, side, {}, progress);
+  return order_by_community(values(communities, nodes), values(hot, nodes));
+}
+
+}  // namespace gz

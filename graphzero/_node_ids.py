@@ -1,0 +1,106 @@
+"""The ids that nodes had before a dataset was reordered, looked up both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._ids import IdArray, as_ids
+from .errors import FormatError
+from .features import FeatureStore
+
+ORIGINAL, NEW = "original", "new"  # arrays of the file: by new id, by original id
+
+
+class NodeIds:
+    """New ids from original ones and back: `ds.ids.to_new([5])`, `ds.ids.to_original(batch.n_id)`.
+
+    Nothing is loaded: the ids that are asked for are read from the file. In a dataset that was not reordered both
+    return what they are given.
+    """
+
+    def __init__(self, count: int, path: str | None) -> None:
+        """Stand for `count` nodes whose ids are in the file at `path`; None: they never changed."""
+        self._count = count
+        self._path = path
+        self._mounted: FeatureStore | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the dataset was reordered, so that ids differ from the original ones."""
+        return self._path is not None
+
+    def to_original(self, ids: Any) -> Any:
+        """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor."""
+        return self._look_up(ids, ORIGINAL)
+
+    def to_new(self, ids: Any) -> Any:
+        """Return the ids in this dataset of nodes that are given by their original ids, as int64."""
+        return self._look_up(ids, NEW)
+
+    def arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Return original ids by new id and new ids by original id, views of the file; None where nothing changed."""
+        store = self._store()
+        return None if store is None else (store[ORIGINAL].get_tensor(), store[NEW].get_tensor())
+
+    def verify(self, step: int = 1 << 20) -> None:
+        """Raise FormatError unless the two arrays are permutations and undo one another."""
+        arrays = self.arrays()
+        if arrays is None:
+            return
+        there, back = arrays
+        for name, ids in ((ORIGINAL, there), (NEW, back)):
+            for at in range(0, self._count, step):
+                bad = np.flatnonzero((ids[at : at + step] < 0) | (ids[at : at + step] >= self._count))
+                if bad.size:
+                    place = at + int(bad[0])
+                    expected = f"a node id from 0 to {self._count - 1}"
+                    raise FormatError(f"{self._path}: {name}[{place}] = {ids[place]}, expected {expected}")
+        for at in range(0, self._count, step):
+            part = there[at : at + step]
+            bad = np.flatnonzero(back[part] != np.arange(at, at + len(part)))
+            if bad.size:
+                node = at + int(bad[0])
+                raise FormatError(
+                    f"{self._path}: new[original[{node}]] = {back[there[node]]}, expected {node}: the arrays disagree"
+                )
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return self._count
+
+    def __repr__(self) -> str:
+        """Say what it is: `NodeIds(1,000 nodes, reordered)`."""
+        return f"NodeIds({self._count:,} nodes, {'reordered' if self.changed else 'as they were'})"
+
+    def _store(self) -> FeatureStore | None:
+        if self._mounted is None and self._path is not None:
+            self._mounted = self._mount(self._path)
+        return self._mounted
+
+    def _mount(self, path: str) -> FeatureStore:
+        store = FeatureStore(path)
+        for name in (ORIGINAL, NEW):
+            if name not in store.names or len(store[name].shape) != 1 or store[name].dtype.kind != "i":
+                raise FormatError(f"{path}: expected vectors of integers 'original' and 'new', found {store.names}")
+        if store.num_nodes != self._count:
+            raise FormatError(f"{path}: has {store.num_nodes} rows, expected {self._count}, one per node")
+        return store
+
+    def _look_up(self, ids: Any, name: str) -> Any:
+        wanted = as_ids(ids)
+        store = self._store()
+        found = self._checked(wanted) if store is None else store.gather(wanted, name=name).astype(np.int64)
+        if hasattr(ids, "detach"):
+            import torch
+
+            return torch.from_numpy(found)
+        return found
+
+    def _checked(self, ids: IdArray) -> IdArray:
+        bad = np.flatnonzero((ids < 0) | (ids >= self._count))
+        if bad.size:
+            raise IndexError(f"ids[{int(bad[0])}] is {ids[bad[0]]}, out of range for {self._count} nodes")
+        return ids.copy()
