@@ -15,10 +15,10 @@ template <class Id>
 using NewIds = nb::ndarray<const Id, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 NodeOrder order_of(const std::string& name) {
-  if (name == "degree") return NodeOrder::kDegree;
+  if (name == "hot") return NodeOrder::kHot;
   if (name == "bfs") return NodeOrder::kBreadthFirst;
   if (name == "community") return NodeOrder::kCommunity;
-  fail<ArgumentError>("by is '", name, "', expected 'degree', 'bfs' or 'community'");
+  fail<ArgumentError>("by is '", name, "', expected 'hot', 'bfs' or 'community'");
 }
 
 Array as_array(Buffer&& order, size_t nodes) {
@@ -63,26 +63,21 @@ void bind_order(nb::module_& m) {
   m.def(
       "order_nodes",
       [](const Topology& topology, const std::string& by, const std::optional<std::string>& direction,
-         nb::object progress) {
+         const std::optional<Counts>& counts, nb::object progress) {
         const NodeOrder wanted = order_of(by);
         const Direction side = parse_direction(direction);
+        std::span<const uint32_t> uses;
+        if (counts) uses = {counts->data(), counts->size()};
         PyProgress listener(std::move(progress));
         Buffer order;
         {
           nb::gil_scoped_release release;
-          order = order_nodes(topology, wanted, side, &listener);
+          order = order_nodes(topology, wanted, side, uses, &listener);
         }
         return as_array(std::move(order), static_cast<size_t>(topology.num_nodes()));
       },
-      nb::arg("topology"), nb::arg("by"), nb::arg("direction").none(), nb::arg("progress").none());
-  m.def("order_by_count", [](const Counts& counts) {
-    Buffer order;
-    {
-      nb::gil_scoped_release release;
-      order = order_by_count({counts.data(), counts.size()});
-    }
-    return as_array(std::move(order), counts.size());
-  });
+      nb::arg("topology"), nb::arg("by"), nb::arg("direction").none(), nb::arg("counts").none(),
+      nb::arg("progress").none());
   bind_relabel<int32_t>(m);
   bind_relabel<int64_t>(m);
 }

@@ -29,7 +29,7 @@ __all__ = ["ORDERS", "reorder"]
 
 ORDERS = ("degree", "presample", "bfs", "community")
 # Bytes a node that an order holds while it is made; what comes after streams.
-_STATE = {"degree": 8, "presample": 12, "bfs": 9, "community": 17}
+_STATE = {"degree": 13, "presample": 13, "bfs": 9, "community": 17}
 _LEAST = 1_000_000  # bytes a thread that compiling takes
 _STEP = 1 << 20  # ids that are looked at together
 
@@ -40,14 +40,14 @@ def reorder(
     dataset: Dataset | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    by: str = "degree",
+    by: str | None = None,
     direction: str | None = None,
     fanouts: Sequence[int] = (15, 10, 5),
     split: str = "train",
     batch_size: int = 1024,
     epochs: int = 1,
     seed: int = 0,
-    memory: int | float | str = "1GB",
+    memory: int | float | str = "2GB",
     num_threads: int | None = None,
     progress: Progress | bool | None = None,
     overwrite: bool = False,
@@ -59,12 +59,13 @@ def reorder(
     nodes; weights, times and edge ids follow their edges; edge features are shared with the source, whose edge ids stay
     valid. `ds.ids` translates between the ids of the new dataset and the original ones.
 
-    by: "degree", those that are neighbours of most nodes first; "presample", those that the batches of the first
-        epochs meet most often first; "bfs", breadth first from the hottest node; "community", communities found by
-        label propagation one after the other, hot nodes first in each.
+    by: "presample", nodes that the batches of the first epochs meet most often first; "degree", nodes that are
+        neighbours of most others first (in both, those that are about as hot lie breadth first); "bfs", breadth first
+        from the hottest node; "community", communities found by label propagation, one after the other. None is
+        "presample" where the dataset has the split, else "degree".
     direction: which rows of the graph your loader samples; None as for a loader.
     fanouts, split, batch_size, epochs, seed: the batches that "presample" draws; give those of your training.
-    memory: what may be held at once. Orders hold 8 to 17 bytes a node; rows and edges stream through temporary files.
+    memory: what may be held at once. Orders hold 9 to 17 bytes a node; rows and edges stream through temporary files.
 
     `out` is published when it is complete. Until then it is what it was: nothing, or with `overwrite=True` the old one.
 
@@ -74,6 +75,8 @@ def reorder(
     """
     source = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
     target = os.path.abspath(os.fspath(out))
+    if by is None:
+        by = "presample" if len(source.splits.get(split, ())) else "degree"
     if by not in ORDERS:
         raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}")
     manifest = _checked_manifest(source, target)
@@ -87,7 +90,7 @@ def reorder(
         loader = _sampler(source, graph, split, fanouts, {**options, "num_threads": threads}, budget)
         rounds = as_count(epochs, "epochs", least=1)
         about |= {"fanouts": list(fanouts), "split": split, "epochs": rounds, **options}
-        make_order = partial(_presampled, loader, graph.num_nodes, rounds, progress)
+        make_order = partial(_presampled, loader, rounds, graph, direction, progress)
     with DatasetWriter(target, overwrite) as writer:
         scratch_parent = os.path.dirname(writer.path("graph.gl"))
         with tempfile.TemporaryDirectory(prefix=".reorder-", dir=scratch_parent) as scratch:
@@ -216,9 +219,16 @@ def _write_ids(path: str, original: Any, new: Any, threads: int) -> None:
         writer.discard()
 
 
-def _ordered(graph: Graph, by: str, direction: str | None, progress: Progress | bool | None) -> Order:
+def _ordered(
+    graph: Graph,
+    by: str,
+    direction: str | None,
+    progress: Progress | bool | None,
+    counts: npt.NDArray[np.uint32] | None = None,
+) -> Order:
+    way = {"degree": "hot", "presample": "hot"}.get(by, by)
     with Reporting(progress, "edges") as callback:
-        order: Order = _core.order_nodes(graph._open(), by, direction, callback)
+        order: Order = _core.order_nodes(graph._open(), way, direction, counts, callback)
     return order
 
 
@@ -237,8 +247,10 @@ def _sampler(
     return loader
 
 
-def _presampled(loader: NeighborLoader, nodes: int, epochs: int, progress: Progress | bool | None) -> Order:
-    counts = np.zeros(nodes, np.uint32)
+def _presampled(
+    loader: NeighborLoader, epochs: int, graph: Graph, direction: str | None, progress: Progress | bool | None
+) -> Order:
+    counts = np.zeros(graph.num_nodes, np.uint32)
     total = epochs * len(loader)
     with Reporting(progress, "batches") as callback:
         for epoch in range(epochs):
@@ -246,8 +258,7 @@ def _presampled(loader: NeighborLoader, nodes: int, epochs: int, progress: Progr
                 counts[np.asarray(batch.n_id)] += 1  # each node is in a batch once
                 if callback is not None:
                     callback("sampling", epoch * len(loader) + number + 1, total)
-    order: Order = _core.order_by_count(counts)
-    return order
+    return _ordered(graph, "presample", direction, progress, counts)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
@@ -295,7 +306,9 @@ def _checked_budget(budget: int, threads: int, by: str, nodes: int) -> tuple[int
         raise BudgetError(
             f"memory is {format_size(budget)}, ordering {nodes:,} nodes by {by} needs {format_size(needed)}", needed
         )
-    wanted = threads if threads > 0 else _core.default_threads()
+    if threads < 0:
+        raise ValueError(f"num_threads is {threads}, expected at least 1")
+    wanted = threads or _core.default_threads()
     return budget, max(1, min(wanted, budget // _LEAST))
 
 

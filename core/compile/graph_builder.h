@@ -37,8 +37,8 @@ struct GraphOptions {
   int threads = 1;
   std::string spill_folder;     // empty: beside the output
   bool force_wide_ids = false;  // for tests: keys of 64 bits whatever the ids
-  // For edges that come from a compiled file: their ids are in ChunkWriter::numbers (of 64 bits on disk if wide_numbers),
-  // and `promises` are the properties that their file has.
+  // For edges that come from a compiled file: their ids are in ChunkWriter::numbers (of 64 bits on disk if
+  // wide_numbers), and `promises` are the properties that their file has.
   bool own_numbers = false, wide_numbers = false;
   uint32_t promises = 0;
 

@@ -2,6 +2,8 @@
 #include "compile/node_order.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/prefetch.h"
+#include "base/random.h"
 #include "storage/prefetch.h"
 
 namespace gz {
@@ -168,16 +171,18 @@ class Propagation {
     const uint64_t step = (row.degree() + kMostTallied - 1) / kMostTallied;
     const uint32_t own = community_[node];
     tally_.start(row.degree() / step + 1);
+    const uint64_t key = node << 32;
     uint32_t best = own, most = 0;
     for (uint64_t p = row.begin; p < row.end; p += step) {
       fetch_ahead(csr_, p + kAhead * step, community_.data());
       const uint32_t other = community_[csr_.neighbour(p)];
-      if (other != own && sizes_[other] >= most_) continue;
       const uint32_t votes = tally_.add(other);
-      // A tie goes to the own community, then to the larger one: small ones dissolve instead of trading members.
-      const bool better = votes > most || (votes == most && best != own && (other == own || larger(other, best)));
-      if (better) best = other;
-      most = std::max(most, votes);
+      // A tie goes to the own community, then to any: a rank that all nodes agree on would merge neighbouring ones.
+      const bool tie = votes == most && best != own && (other == own || mix(other ^ key) > mix(best ^ key));
+      if (votes <= most && !tie) continue;
+      if (other != own && sizes_[other] >= most_) continue;  // full
+      best = other;
+      most = votes;
     }
     if (best == own) return false;
     --sizes_[own];
@@ -185,8 +190,6 @@ class Propagation {
     community_[node] = best;
     return true;
   }
-
-  bool larger(uint32_t a, uint32_t b) const { return sizes_[a] > sizes_[b]; }
 
   const Csr& csr_;
   const std::span<uint32_t> community_, sizes_;
@@ -211,21 +214,18 @@ Buffer count_neighbours(const Topology& topology, Direction side, Progress* prog
   return counts;
 }
 
-Buffer order_by_count(std::span<const uint32_t> counts) {
-  // Counting sort. Counts past the last bucket are few: those are sorted afterwards.
-  constexpr size_t kBuckets = size_t{1} << 16;
-  std::vector<uint64_t> starts(kBuckets + 1);
-  const auto bucket = [](uint32_t count) { return kBuckets - 1 - std::min<size_t>(count, kBuckets - 1); };
-  for (const uint32_t count : counts) ++starts[bucket(count) + 1];
+Buffer order_by_level(std::span<const uint32_t> counts, std::span<const uint32_t> order) {
+  constexpr size_t kLevels = 33;
+  std::array<uint64_t, kLevels + 1> starts{};
+  const auto level = [&](uint32_t node) { return kLevels - 1 - static_cast<size_t>(std::bit_width(counts[node])); };
+  const auto nodes = static_cast<uint32_t>(counts.size());
+  for (uint32_t node = 0; node < nodes; ++node) ++starts[level(node) + 1];
   std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  const size_t large = static_cast<size_t>(starts[1]);
-  Buffer buffer = array_of(counts.size());
-  const auto order = values(buffer, counts.size());
-  for (size_t node = 0; node < counts.size(); ++node) {
-    order[static_cast<size_t>(starts[bucket(counts[node])]++)] = static_cast<uint32_t>(node);
+  Buffer buffer = array_of(nodes);
+  for (uint32_t i = 0; i < nodes; ++i) {
+    const uint32_t node = order.empty() ? i : order[i];
+    buffer.as<uint32_t>()[starts[level(node)]++] = node;
   }
-  std::stable_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(large),
-                   [&](uint32_t a, uint32_t b) { return counts[a] > counts[b]; });
   return buffer;
 }
 
@@ -233,9 +233,7 @@ Buffer order_breadth_first(const Topology& topology, Direction side, std::span<c
                            Progress* progress) {
   check_orderable(topology);
   Buffer buffer = array_of(topology.num_nodes());
-  topology.visit(side, [&](const auto& csr) {
-    BreadthFirst(csr, values(buffer, csr.num_nodes)).run(roots, progress);
-  });
+  topology.visit(side, [&](const auto& csr) { BreadthFirst(csr, values(buffer, csr.num_nodes)).run(roots, progress); });
   topology.file().check();
   return buffer;
 }
@@ -275,17 +273,23 @@ Buffer order_by_community(std::span<const uint32_t> communities, std::span<const
   return buffer;
 }
 
-Buffer order_nodes(const Topology& topology, NodeOrder by, Direction side, Progress* progress) {
+Buffer order_nodes(const Topology& topology, NodeOrder by, Direction side, std::span<const uint32_t> counts,
+                   Progress* progress) {
   const size_t nodes = static_cast<size_t>(topology.num_nodes());
-  Buffer hot;
-  {
-    const Buffer counts = count_neighbours(topology, side, progress);
-    hot = order_by_count(values(counts, nodes));
+  if (!counts.empty() && counts.size() != nodes) {
+    fail<ArgumentError>("found ", counts.size(), " counts, expected ", nodes);
   }
-  if (by == NodeOrder::kDegree) return hot;
-  if (by == NodeOrder::kBreadthFirst) return order_breadth_first(topology, side, values(hot, nodes), progress);
-  const Buffer communities = find_communities(topology, side, {}, progress);
-  return order_by_community(values(communities, nodes), values(hot, nodes));
+  Buffer degrees = count_neighbours(topology, side, progress);
+  Buffer roots = order_by_level(values(degrees, nodes), {});
+  if (by != NodeOrder::kHot || !counts.empty()) degrees = Buffer();
+  if (by == NodeOrder::kCommunity) {
+    const Buffer communities = find_communities(topology, side, {}, progress);
+    return order_by_community(values(communities, nodes), values(roots, nodes));
+  }
+  Buffer order = order_breadth_first(topology, side, values(roots, nodes), progress);
+  roots = Buffer();
+  if (by == NodeOrder::kBreadthFirst) return order;
+  return order_by_level(counts.empty() ? values(degrees, nodes) : counts, values(order, nodes));
 }
 
 }  // namespace gz

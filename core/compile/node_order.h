@@ -19,8 +19,10 @@ void check_orderable(const Topology& topology);
 // How often each node is a neighbour in the rows of `side`: how often sampling those rows meets it. uint32, num_nodes.
 Buffer count_neighbours(const Topology& topology, Direction side, Progress* progress);
 
-// The nodes by descending count; those of one count by ascending id, so that what order there was is kept.
-Buffer order_by_count(std::span<const uint32_t> counts);
+// The nodes by descending level of their counts, a level being all counts with the same highest bit; those of one level
+// in the order of `order`, or by id where that is empty. Levels, because a hot row is met whatever its exact count, and
+// a page is shared by rows of about the same heat that lie near one another in the graph (benchmarks/layout).
+Buffer order_by_level(std::span<const uint32_t> counts, std::span<const uint32_t> order);
 
 // Breadth first along the rows of `side`, from the first node of `roots` that was not reached yet, and so on. Rows are
 // read in the order of the queue, asked for ahead where they are not in RAM.
@@ -28,7 +30,7 @@ Buffer order_breadth_first(const Topology& topology, Direction side, std::span<c
                            Progress* progress);
 
 struct CommunityOptions {
-  int most_passes = 8;
+  int most_passes = 5;
   uint64_t most_nodes = 0;  // of one community; 0: chosen from the number of nodes
 };
 
@@ -38,9 +40,14 @@ Buffer find_communities(const Topology& topology, Direction side, const Communit
 // Community by community, in the order in which `order` meets them; within each as `order` has it.
 Buffer order_by_community(std::span<const uint32_t> communities, std::span<const uint32_t> order);
 
-enum class NodeOrder { kDegree, kBreadthFirst, kCommunity };
+enum class NodeOrder {
+  kHot,           // levels of the counts, breadth first within each
+  kBreadthFirst,  // from the most frequent neighbour
+  kCommunity,     // frequent neighbours first within each
+};
 
-// One of the above from the topology alone, hot nodes first where there is a choice.
-Buffer order_nodes(const Topology& topology, NodeOrder by, Direction side, Progress* progress);
+// One of the above. `counts` is how often each node is used, for kHot; where it is empty, how often it is a neighbour.
+Buffer order_nodes(const Topology& topology, NodeOrder by, Direction side, std::span<const uint32_t> counts,
+                   Progress* progress);
 
 }  // namespace gz

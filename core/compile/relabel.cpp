@@ -28,10 +28,13 @@ GraphOptions builder_options(const Topology& topology, const RelabelOptions& opt
 
 // The edges at positions [begin, end) of one direction, renamed.
 template <class Csr, class Id>
-void fill(const Csr& csr, bool out_rows, std::span<const Id> to_new, uint64_t begin, uint64_t end, ChunkWriter& writer) {
+void fill(const Csr& csr, bool out_rows, std::span<const Id> to_new, uint64_t begin, uint64_t end,
+          ChunkWriter& writer) {
   const auto renamed = [&](uint64_t node) {
     const auto id = static_cast<uint64_t>(static_cast<int64_t>(to_new[node]));
-    if (id >= csr.num_nodes) fail<FormatError>("new id of node ", node, " is ", static_cast<int64_t>(id), ", expected less than ", csr.num_nodes);
+    if (id >= csr.num_nodes)
+      fail<FormatError>("new id of node ", node, " is ", static_cast<int64_t>(id), ", expected less than ",
+                        csr.num_nodes);
     return id;
   };
   const uint64_t* const last = csr.indptr + csr.num_nodes + 1;
