@@ -1,6 +1,6 @@
 """How the order of the nodes changes what batches read: pages of feature rows a batch and a window, and epoch time.
 
-    python benchmarks/layout.py FOLDER [--nodes 1000000] [--edges 16000000] [--json results/layout.json]
+    python benchmarks/layout.py FOLDER [--nodes 1000000] [--edges 12000000] [--json results/layout.json]
 
 A synthetic dataset (power-law degrees, communities, ids in random order) is written in every order that
 `graphzero reorder` knows. For each, the same training batches are drawn: a page is counted once for a batch, and once
@@ -48,12 +48,12 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder")
     parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--edges", type=int, default=16_000_000)
+    parser.add_argument("--edges", type=int, default=12_000_000)
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--communities", type=int, default=1000)
     parser.add_argument("--train", type=float, default=0.033, help="share of the nodes that are training seeds")
     parser.add_argument("--fanouts", type=lambda text: [int(part) for part in text.split(",")], default=[10, 5])
-    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--io", default="uring", help="uring or pread: how misses are read")
     parser.add_argument("--json")
     return parser.parse_args()
@@ -69,7 +69,7 @@ def measured(ds: gz.Dataset, args: argparse.Namespace) -> dict[str, float]:
         groups = [batches[at : at + window] for at in range(0, len(batches) - window + 1, window)]
         pages = [len(np.unique(pages_of(np.concatenate(group), row))) for group in groups]
         figures[f"pages_{window}"] = float(np.mean(pages)) / window if pages else float("nan")
-    budget = 300_000_000 + x.info["file_bytes"] // 10
+    budget = least_budget(ds, args) + x.info["file_bytes"] // 10
     loader = loader_of(ds, args, features=x, memory=budget, cache="on", io=args.io)
     for _ in loader:  # the cache fills
         pass
@@ -91,6 +91,15 @@ def loader_of(ds: gz.Dataset, args: argparse.Namespace, **options: Any) -> gz.Ne
         seed=2,  # not the seed that presampling used
         **options,
     )
+
+
+def least_budget(ds: gz.Dataset, args: argparse.Namespace) -> int:
+    """What a loader needs beside its cache."""
+    try:
+        next(iter(loader_of(ds, args, features=ds.features["x"], memory="1MB", cache="on", io=args.io)))
+    except gz.BudgetError as e:
+        return e.needed_bytes
+    return 1_000_000
 
 
 def rows_of(batch: gz.Batch) -> Any:

@@ -33,6 +33,12 @@ _OLD_STAGE = ".replacing"  # what earlier versions used
 _REPLACED = "replaced.json"  # in a stage: files of the dataset before it, to be removed once it is published
 
 
+def plain_name(file: str) -> str:
+    """Return the name of a dataset's file without the folder of the writer that made it."""
+    head, _, rest = file.partition("/")
+    return rest if rest and _STAGE.fullmatch(head) else file
+
+
 class Stage:
     """One writer's folder within the dataset's: `path` while it is open."""
 

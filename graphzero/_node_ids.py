@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ class NodeIds:
         self._count = count
         self._path = path
         self._mounted: FeatureStore | None = None
+        with contextlib.suppress(FormatError):  # told when it is used
+            self._store()  # now, so that ids stay what they are when the dataset is replaced
 
     @property
     def changed(self) -> bool:

@@ -77,13 +77,11 @@ class NodeData:
         labels = Lazy("labels", ["labels"] if entry.labels else [], files.labels)
         for stores in (features, splits, labels):
             stores.pin()
-        file = entry.ids and os.path.join(folder, *entry.ids.split("/"))
-        #: The ids that the nodes had before the dataset was reordered, both ways.
-        self.ids = NodeIds(entry.count, file)
         self.features: Mapping[str, FeatureStore] = features
         self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: _read(splits[name]))
         self._label_stores = labels
         self._labels = Lazy("labels", list(labels), lambda name: _read(labels[name]))
+        self._ids = NodeIds(entry.count, entry.ids and os.path.join(folder, *entry.ids.split("/")))
 
     @property
     def num_nodes(self) -> int:
@@ -107,6 +105,11 @@ class NodeData:
         self._need_labels()
         return self._label_stores["labels"]
 
+    @property
+    def ids(self) -> NodeIds:
+        """The ids that the nodes had before the dataset was reordered, both ways."""
+        return self._ids
+
     def verify(self) -> None:
         """Raise FormatError at the first label, split id or original id that is out of range."""
         for name in self.features:
@@ -115,6 +118,7 @@ class NodeData:
             _check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
         for name, ids in self.splits.items():
             _check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
+        self.ids.verify()
 
     def _need_labels(self) -> None:
         if self._entry.labels is None:

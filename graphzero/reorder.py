@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, _manifest
+from ._dataset_folder import plain_name
 from ._dataset_writer import DatasetWriter
 from ._ids import as_count, as_threads
 from ._node_ids import NEW, ORIGINAL
@@ -98,8 +99,7 @@ def reorder(
             made.write_ids(make_order())
             made.write_graphs()
             made.write_rows()
-        writer.publish(made.manifest(about))
-    return Dataset(writer.folder)
+        return writer.publish(made.manifest(about), lambda: Dataset(writer.folder))
 
 
 class _Reordering:
@@ -115,10 +115,11 @@ class _Reordering:
         threads: int,
         progress: Progress | bool | None,
     ) -> None:
-        self._source, self._manifest, self._writer = source, manifest, writer
+        self._source, self._writer = source, writer
+        self._manifest, self._origin = _plainly_named(manifest)  # file names here, and those of the source
         self._scratch, self._budget, self._threads, self._progress = scratch, budget, threads, progress
-        self._node = manifest.nodes[manifest.default_node]
-        self._ids_file = _free_name(manifest, "ids.gd")
+        self._node = self._manifest.nodes[manifest.default_node]
+        self._ids_file = _free_name(self._manifest, "ids.gd")
         self._renamed: Renamed
 
     def write_ids(self, order: Order) -> None:
@@ -140,7 +141,7 @@ class _Reordering:
     def write_graphs(self) -> None:
         """Write every topology under the new ids."""
         for edge in self._manifest.edges.values():
-            graph = Graph(os.path.join(self._source.path, *edge.file.split("/")))
+            graph = Graph(self._path(edge.file))
             with Reporting(_named(self._progress, edge.file), "edges") as callback:
                 _core.relabel_graph(
                     graph._open(),
@@ -162,7 +163,7 @@ class _Reordering:
         splits = {(ref.file, ref.array) for ref in node.splits.values()}
         kept = {(ref.file, ref.array) for edge in edges for ref in edge.features.values()}
         for file in self._manifest.files():
-            path = os.path.join(self._source.path, *file.split("/"))
+            path = self._path(file)
             if file.endswith(".gl") or file == node.ids:
                 continue
             if file not in moved and not any(file == name for name, _ in splits):
@@ -190,6 +191,9 @@ class _Reordering:
             nodes={self._manifest.default_node: node},
             about={**self._manifest.about, "reordered": about},
         )
+
+    def _path(self, file: str) -> str:
+        return os.path.join(self._source.path, *self._origin[file].split("/"))
 
 
 class _Through:
@@ -310,6 +314,14 @@ def _checked_budget(budget: int, threads: int, by: str, nodes: int) -> tuple[int
         raise ValueError(f"num_threads is {threads}, expected at least 1")
     wanted = threads or _core.default_threads()
     return budget, max(1, min(wanted, budget // _LEAST))
+
+
+def _plainly_named(manifest: _manifest.Manifest) -> tuple[_manifest.Manifest, dict[str, str]]:
+    """Return the manifest with the names that files have in a new folder, and the present name of each of those."""
+    plain = {file: plain_name(file) for file in manifest.files()}
+    if len(set(plain.values())) < len(plain):
+        plain = {file: file for file in plain}
+    return manifest.renamed(plain), {name: file for file, name in plain.items()}
 
 
 def _free_name(manifest: _manifest.Manifest, name: str) -> str:

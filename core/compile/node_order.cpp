@@ -200,6 +200,7 @@ class Propagation {
 }  // namespace
 
 void check_orderable(const Topology& topology) {
+  topology.need_square("reordering needs");
   if (topology.num_nodes() >= kNone) {
     fail<ArgumentError>(topology.file().path(), ": has ", topology.num_nodes(), " nodes, expected fewer than 2^32 - 1");
   }

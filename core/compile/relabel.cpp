@@ -64,6 +64,7 @@ void fill(const Csr& csr, bool out_rows, std::span<const Id> to_new, uint64_t be
 template <class Id>
 GraphReport relabel(const Topology& topology, std::span<const Id> to_new, const std::string& path,
                     const RelabelOptions& options, Progress* progress) {
+  topology.need_square("relabelling needs");
   if (to_new.size() != topology.num_nodes()) {
     fail<ArgumentError>("found ", to_new.size(), " new ids, expected ", topology.num_nodes());
   }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -352,13 +350,26 @@ def test_a_failure_in_the_middle_keeps_the_old_dataset(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    pytest.importorskip("typer")
+    testing = pytest.importorskip("typer.testing")
+    from graphzero.cli.app import app
+
     make(tmp_path, 40, 200)
-    command = [sys.executable, "-m", "graphzero", "reorder", "source", "out", "--fanouts", "3,2", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    report = json.loads(done.stdout)
-    assert report["about"]["reordered"]["by"] == "presample"
-    assert report["about"]["reordered"]["fanouts"] == [3, 2]
-    again = subprocess.run([*command[:4], "source", "out"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert again.returncode == 1
+    words = [
+        "reorder",
+        str(tmp_path / "source"),
+        str(tmp_path / "out"),
+        "--by",
+        "presample",
+        "--fanouts",
+        "3,2",
+        "--json",
+    ]
+    done = testing.CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    reordered = json.loads(done.stdout)["about"]["reordered"]
+    assert (reordered["by"], reordered["fanouts"]) == ("presample", [3, 2])
+    again = testing.CliRunner().invoke(app, words)
+    assert again.exit_code == 1
     assert "there is a dataset already" in again.stderr
+    assert testing.CliRunner().invoke(app, [*words, "--overwrite"]).exit_code == 0
+    assert_same(gz.Dataset(tmp_path / "source"), gz.Dataset(tmp_path / "out"))
