@@ -166,6 +166,12 @@ class MergedHops {
     batch.edges = static_cast<size_t>(most);
     if (batch.rows.empty()) return;
     graph.reserve_edges(graph.edges + batch.edges, hop + 1 == options_.fanouts.size());
+    // Fresh memory is faulted in here, in order and by all threads: the first reads of a hop reach into every page of
+    // every batch, and would wait for all of it at once.
+    for (size_t i = 0; i < batch.edges; i += kPageBytes / sizeof(int64_t)) {
+      graph.row[graph.edges + i] = 0;
+      graph.col[graph.edges + i] = 0;
+    }
     size_t at = graph.edges;
     for (size_t i = 0; i < batch.rows.size(); ++i) {
       Row& row = batch.rows[i];
