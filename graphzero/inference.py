@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ._module_inference import Job, count_layers
+from ._module_inference import run as run_module
 from ._outputs import as_target
 from ._sizes import format_size, parse_size
 from ._transfer import as_device
@@ -67,7 +69,7 @@ class InferenceReport:
 
 
 def inference(
-    model: LayerwiseModel,
+    model: LayerwiseModel | torch.nn.Module,
     graph: Graph,
     features: FeatureStore,
     out: str | os.PathLike[str],
@@ -88,6 +90,10 @@ def inference(
     a model of two writes the hidden rows, for use as embeddings. The result equals the model over the whole graph in
     RAM, up to the order of additions.
 
+    `model` may also be any module with `forward(x, edge_index)`. One that offers its layers, as PyG's GraphSAGE, GAT or
+    GIN do, goes layer by layer too; another goes batch by batch over neighbourhoods of `num_layers` hops, which costs
+    far more. `memory` then bounds the batches but not what the model makes of them.
+
     >>> report = gz.inference(model, ds.graph, ds.features["x"], "out.gd", memory="2GB")  # doctest: +SKIP
     >>> gz.FeatureStore("out.gd").shape == report.shape  # doctest: +SKIP
     True
@@ -99,10 +105,11 @@ def inference(
     for what, value, kind in (("graph", graph, Graph), ("features", features, FeatureStore)):
         if not isinstance(value, kind):
             raise TypeError(f"{what} must be a {kind.__name__}, got {type(value).__name__}")
-    layers = model.num_layers if num_layers is None else num_layers
-    if not 1 <= layers <= model.num_layers:
-        raise ValueError(f"num_layers is {num_layers}, expected 1 to {model.num_layers}, the layers of the model")
-    if model.aggregation not in ("mean", "sum", "gcn"):
+    layerwise = hasattr(model, "combine") and hasattr(model, "aggregation")
+    if not layerwise and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module with forward(x, edge_index), got {type(model).__name__}")
+    layers = count_layers(model, num_layers)
+    if layerwise and model.aggregation not in ("mean", "sum", "gcn"):
         raise ValueError(f"the model aggregates by {model.aggregation!r}, expected 'mean', 'sum' or 'gcn'")
     if features.num_nodes != graph.num_nodes:
         raise ValueError(
@@ -113,25 +120,14 @@ def inference(
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
     begin = time.perf_counter()
-    rows_read = 0
     training = getattr(model, "training", False)
     if isinstance(model, torch.nn.Module):
         model.eval()
+    job = Job(model, graph, budget, direction, device, name, num_threads, io, progress)
+    work = _layer_by_layer if layerwise else run_module
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder, torch.no_grad():
-            store = features
-            for layer in range(layers):
-                path = target if layer == layers - 1 else Path(folder, f"layer{layer}.gd")
-                step = _Layer(model, layer, graph, store, budget, direction, device, num_threads, io)
-                blocks = step.blocks(progress)
-                compile_features(
-                    blocks, path, name=name, num_nodes=graph.num_nodes, memory=budget // 10, num_threads=num_threads
-                )
-                rows_read += step.rows_read
-                if layer > 0:  # the file before the last is not needed any more
-                    store.close()
-                    os.unlink(store.path)
-                store = FeatureStore(path)
+            store, rows_read = work(job, features, target, folder, layers)
     finally:
         if isinstance(model, torch.nn.Module):
             model.train(training)
@@ -143,6 +139,32 @@ def inference(
         rows_read=rows_read,
         bytes_written=int(store.info["file_bytes"]),
     )
+
+
+def _layer_by_layer(
+    job: Job, features: FeatureStore, target: Path, folder: str, layers: int
+) -> tuple[FeatureStore, int]:
+    """Write the rows after `layers` to `target`; return them and how many rows were read."""
+    store, rows_read = features, 0
+    for layer in range(layers):
+        path = target if layer == layers - 1 else Path(folder, f"layer{layer}.gd")
+        step = _Layer(
+            job.model, layer, job.graph, store, job.budget, job.direction, job.device, job.num_threads, job.io
+        )
+        compile_features(
+            step.blocks(job.progress),
+            path,
+            name=job.name,
+            num_nodes=job.graph.num_nodes,
+            memory=job.budget // 10,
+            num_threads=job.num_threads,
+        )
+        rows_read += step.rows_read
+        if layer > 0:  # the file before the last is not needed any more
+            store.close()
+            os.unlink(store.path)
+        store = FeatureStore(path)
+    return store, rows_read
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from .models import GCN, GraphSAGE, SampledModel, make_model
 from .monitor import MemoryMonitor
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
+from .state import load_model
 from .trainer import Trainer
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Trainer",
     "TrainingData",
     "load_checkpoint",
+    "load_model",
     "make_model",
     "save_checkpoint",
 ]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from .neighbourhood import Neighbourhood, layers_of
 
-__all__ = ["GCN", "Aggregation", "GraphSAGE", "SampledModel", "make_model"]
+__all__ = ["GCN", "MODELS", "Aggregation", "GraphSAGE", "SampledModel", "make_model"]
 
 Aggregation = Literal["mean", "sum", "gcn"]
 
@@ -126,14 +126,16 @@ class GCN(SampledModel):
         return self.between(layer, out)
 
 
+MODELS: dict[str, type[SampledModel]] = {"sage": GraphSAGE, "gcn": GCN}
+
+
 def make_model(
     name: str, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5
 ) -> SampledModel:
     """Make a model by name: "sage" or "gcn"."""
-    kinds: dict[str, type[SampledModel]] = {"sage": GraphSAGE, "gcn": GCN}
-    if name not in kinds:
-        raise ValueError(f"model is {name!r}, expected one of {', '.join(map(repr, kinds))}")
-    return kinds[name](in_dim, hidden, out_dim, num_layers, dropout)
+    if name not in MODELS:
+        raise ValueError(f"model is {name!r}, expected one of {', '.join(map(repr, MODELS))}")
+    return MODELS[name](in_dim, hidden, out_dim, num_layers, dropout)
 
 
 def gcn_scale(part: Neighbourhood, degree: Tensor | None, dtype: torch.dtype) -> Tensor:

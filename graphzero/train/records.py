@@ -12,9 +12,10 @@ from .._sizes import parse_size
 from .monitor import MemorySample
 
 if TYPE_CHECKING:
+    import torch
+
     from ..features import FeatureStore
     from ..graph import Graph
-    from .models import SampledModel
 
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 
@@ -139,7 +140,7 @@ class EpochRecord:
 class TrainResult:
     """What came of a run. `model` has the weights of the best epoch."""
 
-    model: SampledModel = field(repr=False)
+    model: torch.nn.Module = field(repr=False)
     options: TrainOptions
     epochs: list[EpochRecord]
     best_epoch: int

@@ -1,8 +1,9 @@
-"""A run in the middle: weights, optimiser, random numbers, counters; to a checkpoint and back."""
+"""A run in the middle: weights, optimiser, random numbers, counters; to a checkpoint, back, and to its model."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from typing import Any
 
@@ -12,11 +13,11 @@ from torch import Tensor
 
 from ..errors import FormatError
 from ..loader import LoaderStats
-from .checkpoint import Checkpoint
-from .models import SampledModel
+from .checkpoint import Checkpoint, load_checkpoint
+from .models import MODELS, SampledModel, make_model
 from .records import EpochRecord, TrainOptions
 
-__all__ = ["RunState", "Tally", "pack", "restore"]
+__all__ = ["RunState", "Tally", "load_model", "pack", "restore"]
 
 
 @dataclasses.dataclass
@@ -76,7 +77,7 @@ class Tally:
 class RunState:
     """All that changes while a run goes on."""
 
-    def __init__(self, model: SampledModel, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Begin at the first batch of the first epoch."""
         self.model = model
         self.optimizer = optimizer
@@ -126,6 +127,7 @@ def pack(run: RunState, options: TrainOptions) -> Checkpoint:
         arrays["random.cuda"] = _array(torch.cuda.get_rng_state(device))
     note = {
         "options": options.defining(),
+        "model_class": f"{type(run.model).__module__}.{type(run.model).__qualname__}",
         "epoch": run.epoch,
         "tally": dataclasses.asdict(run.tally),
         "records": [dataclasses.asdict(r) for r in run.records],
@@ -161,7 +163,42 @@ def restore(run: RunState, saved: Checkpoint, path: str) -> None:
         raise FormatError(f"{path}: the checkpoint does not fit this model: {error}") from error
 
 
-def _load_weights(model: SampledModel, arrays: dict[str, Any]) -> None:
+def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = None) -> torch.nn.Module:
+    """Return the model of a saved run with the weights of its best epoch, ready to predict.
+
+    The models of `graphzero.train` are made from what the checkpoint says. For another one pass `model`, made as it was
+    for training: a checkpoint holds weights, never code. Its weights are replaced.
+
+    >>> model = load_model("run.npz")  # doctest: +SKIP
+    >>> gz.inference(model, ds.graph, ds.features["x"], "out.gd")  # doctest: +SKIP
+    """
+    saved, name = load_checkpoint(path), os.fspath(path)
+    weights = saved.under("best") or saved.under("model")
+    if model is None:
+        model = _made_like(saved, weights, name)
+    try:
+        _load_weights(model, weights)
+    except RuntimeError as error:
+        raise FormatError(f"{name}: the checkpoint does not fit this model: {error}") from error
+    return model.eval()
+
+
+def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> SampledModel:
+    """Make one of our own models, of the shape that its weights have."""
+    ours = {f"{kind.__module__}.{kind.__qualname__}": name for name, kind in MODELS.items()}
+    options = saved.note.get("options", {})
+    of = saved.note.get("model_class")  # older checkpoints have none
+    name = ours.get(of) if of is not None else options.get("model")
+    stack = {"sage": "neighbours", "gcn": "linear"}.get(str(name))
+    shapes = [weights[f"{stack}.{i}.weight"].shape for i in range(len(weights)) if f"{stack}.{i}.weight" in weights]
+    if not shapes:
+        of = of or "a model that is none of graphzero.train's"
+        raise ValueError(f"{path}: holds the weights of {of}: make one and pass it, load_model(path, model)")
+    dropout = float(options.get("dropout", 0.5))
+    return make_model(str(name), shapes[0][1], shapes[0][0], shapes[-1][0], len(shapes), dropout)
+
+
+def _load_weights(model: torch.nn.Module, arrays: dict[str, Any]) -> None:
     model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
 
 

@@ -50,11 +50,15 @@ class Trainer:
         data: TrainingData,
         options: TrainOptions | None = None,
         *,
-        model: SampledModel | None = None,
+        model: torch.nn.Module | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """Check that the data can be trained on; nothing is read yet. `model` overrides `options.model`."""
+        """Check that the data can be trained on. `model` overrides `options.model`.
+
+        Any module with `forward(x, edge_index)` will do, such as those of PyG: it gets a sampled batch, and the rows of
+        the seeds are taken from what it returns.
+        """
         self.data = data
         self.options = options if options is not None else TrainOptions()
         self.observer = observer if observer is not None else Observer()
@@ -166,7 +170,7 @@ class Trainer:
         return True
 
     def _accuracy(
-        self, model: SampledModel, loaders: Loaders, split: str, title: str, stop: threading.Event
+        self, model: torch.nn.Module, loaders: Loaders, split: str, title: str, stop: threading.Event
     ) -> float | None:
         """The share of right answers; None when asked to stop before it is known."""
         model.eval()
@@ -182,7 +186,10 @@ class Trainer:
                     return None
         return correct / max(seen, 1)
 
-    def _forward(self, model: SampledModel, batch: Any) -> Tensor:
+    def _forward(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        if not isinstance(model, SampledModel):
+            x = batch.x if batch.x.is_floating_point() else batch.x.float()
+            return self._checked(model(x, batch.edge_index)[: batch.batch_size], batch.batch_size)
         degree = None
         if model.aggregation == "gcn":
             degrees = self.data.graph.degrees(batch.n_id, direction=self.options.direction)
@@ -190,15 +197,21 @@ class Trainer:
         out: Tensor = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
         return out[: batch.batch_size]
 
+    def _checked(self, out: Tensor, rows: int) -> Tensor:
+        if out.dim() != 2 or len(out) != rows or out.shape[1] < self.num_classes:
+            expected = f"a row for each node with at least {self.num_classes} columns, one a class"
+            raise ValueError(f"the model returned shape {tuple(out.shape)} for {rows} nodes, expected {expected}")
+        return out
+
     # -- its beginning and its end ------------------------------------------------------------------------------------
 
     def _start(self, resume: bool) -> RunState:
         options = self.options
-        model = self._given_model
+        model: torch.nn.Module | None = self._given_model
         if model is None:
             width = self.features.feature_dim
             model = make_model(options.model, width, options.hidden, self.num_classes, options.layers, options.dropout)
-        if model.num_layers != options.layers:
+        if isinstance(model, SampledModel) and model.num_layers != options.layers:
             raise ValueError(f"the model has {model.num_layers} layers, fanouts name {options.layers} hops")
         model = model.to(self.device)
         optimizer = torch.optim.Adam(model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
