@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -347,6 +350,33 @@ def test_a_failure_in_the_middle_keeps_the_old_dataset(tmp_path: Path) -> None:
     assert not (tmp_path / "fresh").exists()
     assert_same(old, gz.Dataset(kept.path))
     assert gz.Dataset(kept.path).info["about"]["reordered"]["by"] == "degree"
+
+
+KILLED = """
+import os, signal, sys
+import graphzero as gz
+
+def strike(phase, done, total):
+    if phase.startswith(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+gz.reorder(sys.argv[1], sys.argv[2], by="bfs", overwrite=True, progress=strike)
+"""
+
+
+@pytest.mark.parametrize("phase", ["graph.gl: ", "labels.gd: "])
+def test_a_kill_in_the_middle_leaves_the_old_dataset_or_none(tmp_path: Path, phase: str) -> None:
+    old = make(tmp_path, 40, 200)
+    kept = gz.reorder(old, tmp_path / "kept", by="degree")
+    for target in ("kept", "fresh"):
+        words = [sys.executable, "-c", KILLED, old.path, str(tmp_path / target), phase]
+        assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    assert_same(old, gz.Dataset(kept.path))
+    assert gz.Dataset(kept.path).info["about"]["reordered"]["by"] == "degree"
+    assert not (tmp_path / "fresh" / "dataset.json").exists()
+    assert_same(old, gz.reorder(old, tmp_path / "fresh", by="bfs"))
+    left = [name for name in os.listdir(tmp_path / "fresh") if name.startswith(("v", "."))]
+    assert left == []  # what the killed one left is gone
 
 
 def test_the_command(tmp_path: Path) -> None:
