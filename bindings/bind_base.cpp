@@ -44,6 +44,14 @@ void PyProgress::report(const char* phase, uint64_t done, uint64_t total) {
   if (!callback_.is_none()) callback_(phase, done, total);
 }
 
+void Interrupts::report(const char*, uint64_t, uint64_t) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_ < std::chrono::milliseconds(50)) return;
+  last_ = now;
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 namespace {
 
 // The classes live in graphzero/errors.py, so that they have docstrings and multiple bases; this maps ours to them.

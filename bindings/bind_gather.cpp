@@ -87,7 +87,7 @@ std::optional<Array> gather_rows(const FeatureFile& file, const std::string& nam
   const GatherOptions options = parse_options(io, threads, dtype);
   check_row_ids(file, matrix, span_of(ids));  // before the buffer is taken
   const Destination destination(matrix, ids.size(), options, out);
-  PyProgress progress{nb::none()};
+  Interrupts progress;
   GatherStats stats;
   {
     nb::gil_scoped_release release;
@@ -103,7 +103,7 @@ std::optional<Array> gather_cached(RowCache& cache, const Ids& ids, std::optiona
   const GatherOptions options = parse_options(io, threads, dtype);
   check_row_ids(cache.file(), cache.matrix(), span_of(ids));
   const Destination destination(cache.matrix(), ids.size(), options, out);
-  PyProgress progress{nb::none()};
+  Interrupts progress;
   GatherStats stats;
   {
     nb::gil_scoped_release release;
@@ -166,7 +166,7 @@ void bind_cache(nb::module_& m) {
       [](const Topology& topology, uint64_t most, const std::optional<std::string>& direction, int threads) {
         std::vector<int64_t> ids;
         {
-          nb::gil_scoped_release release;
+          WithoutGil work;
           const Direction sampled = !direction           ? Direction::kNone
                                     : *direction == "in" ? Direction::kIn
                                                          : Direction::kOut;

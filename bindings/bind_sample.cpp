@@ -128,7 +128,7 @@ void bind_sample(nb::module_& m) {
         options.threads = threads;
         SampledSubgraph subgraph;
         {
-          nb::gil_scoped_release release;
+          WithoutGil work;
           if (times) check_options(topology, options, true);  // also where there are no seeds, and so no times
           subgraph = sample_neighbours(topology, span_of(seeds), times ? span_of(*times) : std::span<const int64_t>(),
                                        options);

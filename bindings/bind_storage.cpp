@@ -133,7 +133,7 @@ void bind_topology(nb::module_& m) {
             const size_t count = ids ? ids->size() : static_cast<size_t>(nodes);
             Result<int64_t> out(count);
             {
-              nb::gil_scoped_release release;
+              WithoutGil work;
               for (size_t i = 0; ids && i < count; ++i) checked_id(ids->data()[i], nodes, t.file().path());
               t.visit(d, [&](const auto& csr) {
                 parallel_for(count, size_t{1} << 14, default_threads(), [&](size_t begin, size_t end, int) {

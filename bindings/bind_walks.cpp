@@ -53,10 +53,9 @@ std::optional<Array> walk(const Topology& t, const Ids& starts, int64_t length, 
                             .io = parse_topology_io(io),
                             .plain = plain};
   const Matrix64 matrix(starts.size(), options.length + 1, out);
-  PyProgress interrupts{nb::none()};
   {
-    nb::gil_scoped_release release;
-    random_walks(t, span_of(starts), options, matrix.span(), &interrupts);
+    WithoutGil work;
+    random_walks(t, span_of(starts), options, matrix.span());
   }
   return matrix.array();
 }
@@ -75,7 +74,7 @@ std::optional<Array> fanout(const Topology& t, const Ids& nodes, int64_t count, 
                               .plain = plain};
   const Matrix64 matrix(nodes.size(), options.count, out);
   {
-    nb::gil_scoped_release release;
+    WithoutGil work;
     random_fanout(t, span_of(nodes), options, matrix.span());
   }
   return matrix.array();
@@ -92,7 +91,7 @@ Array neighbours(const Topology& t, int64_t node, int64_t count, bool weighted,
                               .io = parse_topology_io(io)};
   std::vector<int64_t> found;
   {
-    nb::gil_scoped_release release;
+    WithoutGil work;
     found = random_neighbours(t, node, options);
   }
   const Result<int64_t> out(found.size());
@@ -114,7 +113,7 @@ Array pairs(const Walks& walks, int64_t window, bool shuffle, const std::optiona
   std::optional<Result<int64_t>> out;
   size_t count = 0;
   {
-    nb::gil_scoped_release release;
+    WithoutGil work;
     const WalkPairs found({walks.data(), walks.shape(0), walks.shape(1)}, options);
     count = static_cast<size_t>(found.size());
     if (found.size() > SIZE_MAX / 32) throw std::bad_alloc();
@@ -139,12 +138,11 @@ Array negatives(const Topology& t, int64_t count, const std::optional<Ids>& sour
   if (!total || *total > SIZE_MAX / 32) throw std::bad_alloc();
   const auto each = static_cast<size_t>(*total);
   const Result<int64_t> out(2 * each);
-  PyProgress interrupts{nb::none()};
   {
-    nb::gil_scoped_release release;
+    WithoutGil work;
     const std::optional<std::span<const int64_t>> given =
         sources ? std::optional(span_of(*sources)) : std::optional<std::span<const int64_t>>();
-    negative_edges(t, given, options, {out.data, each}, {out.data + each, each}, &interrupts);
+    negative_edges(t, given, options, {out.data, each}, {out.data + each, each});
   }
   return out.array({2, each});
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 
+#include "base/interrupt.h"
 #include "base/memory.h"
 #include "base/progress.h"
 #include "format/container.h"
@@ -82,6 +83,22 @@ class PyProgress : public Progress {
   nb::object callback_;
   std::chrono::steady_clock::time_point last_{};
   std::string last_phase_;
+};
+
+// Lets Ctrl-C through, some twenty times a second, and reports nothing. A short call never asks for the GIL.
+class Interrupts : public Progress {
+ public:
+  void report(const char* phase, uint64_t done, uint64_t total) override;
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// The GIL is released while one lives, and the work below can be interrupted.
+struct WithoutGil {
+  Interrupts interrupts;
+  Interruptible interruptible{interrupts};
+  nb::gil_scoped_release release;
 };
 
 }  // namespace gz::bindings

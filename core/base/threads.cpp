@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 
 #ifdef __linux__
@@ -60,10 +61,13 @@ struct Job {
   std::exception_ptr error;       // the first one; guarded by Pool::mutex_
   std::condition_variable idle;   // helpers reached 0
   const Body* body;
+  Interruptible* const interruptible = Interruptible::current();  // the caller's
 
   void run(int worker, std::mutex& mutex) {
+    const Interruptible::Joined joined(interruptible);
     try {
       while (!stop.load(std::memory_order_relaxed)) {
+        if (interruptible != nullptr) interruptible->look();
         const size_t begin = next.fetch_add(grain, std::memory_order_relaxed);
         if (begin >= n) break;
         (*body)(begin, std::min(begin + grain, n), worker);
@@ -203,7 +207,10 @@ void parallel_for(size_t n, size_t grain, int threads, const Body& body) {
   const size_t chunks = (n - 1) / grain + 1;
   threads = static_cast<int>(std::min<size_t>(chunks, static_cast<size_t>(std::max(threads, 1))));
   if (threads == 1) {
-    for (size_t begin = 0; begin < n; begin += grain) body(begin, std::min(begin + grain, n), 0);
+    for (size_t begin = 0; begin < n; begin += grain) {
+      check_interrupt();
+      body(begin, std::min(begin + grain, n), 0);
+    }
     return;
   }
   Job job(n, grain, threads, body);

@@ -14,7 +14,8 @@ namespace gz {
 using Body = std::function<void(size_t begin, size_t end, int worker)>;
 
 // Runs `body` over [0, n) in chunks of `grain` on up to `threads` threads, the caller included. Chunks begin at
-// multiples of `grain` whatever the thread count. The first exception stops further chunks and is thrown here.
+// multiples of `grain` whatever the thread count. The first exception stops further chunks and is thrown here; so does
+// an interrupt (base/interrupt.h), between chunks.
 void parallel_for(size_t n, size_t grain, int threads, const Body& body);
 
 // While one lives, threads of the pool that are done look out for the next job for a moment before they sleep: for

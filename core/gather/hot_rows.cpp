@@ -5,6 +5,7 @@
 #include <array>
 #include <mutex>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 
 namespace gz {
@@ -47,6 +48,7 @@ std::vector<int64_t> nodes_by_degree(const Topology& topology, Direction sampled
   topology.visit(direction, [&](const auto& csr) {
     uint64_t ties = most - above;
     for (uint64_t node = 0; node < csr.num_nodes; ++node) {
+      if (node % kGrain == 0) check_interrupt();
       const uint64_t degree = csr.row(node).degree(), capped = std::min(degree, kMostDegree);
       if (capped < threshold || (capped == threshold && ties == 0)) continue;
       if (capped == threshold) --ties;

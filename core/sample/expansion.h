@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/interrupt.h"
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
@@ -60,6 +61,7 @@ class Expansion {
  private:
   using Id = typename Csr::Id;
   static constexpr size_t kRows = 256;                   // a chunk
+  static constexpr size_t kWorkALook = size_t{1} << 16;  // edges after which an interrupt is noticed
   static constexpr size_t kShare = size_t{1} << 15;      // a hop of fewer edges is not worth waking threads for
   static constexpr size_t kShareRows = size_t{1} << 12;  // nor one of fewer rows, to measure them
 
@@ -142,6 +144,7 @@ class Expansion {
     ChooseScratch& scratch = scratch_[static_cast<size_t>(worker)];
     const size_t first = first_ + static_cast<size_t>(starts_[chunk]);
     size_t at = first;
+    uint64_t work = kWorkALook;  // since the last look: one a chunk at least
     for (size_t i = chunk * kRows; i < std::min((chunk + 1) * kRows, num_rows_); ++i) {
       const size_t label = frontier_ + i;
       const uint64_t batch = graph_.disjoint ? static_cast<uint64_t>(graph_.batch[label]) : 0;
@@ -149,6 +152,10 @@ class Expansion {
       const size_t count = chooser.choose(rows_[i], node, batch, graph_.edge + at, scratch);
       std::fill_n(graph_.col + at, count, static_cast<int64_t>(label));
       at += count;
+      if ((work += rows_[i].degree) > kWorkALook) {  // hubs
+        check_interrupt();
+        work = 0;
+      }
     }
     written_[chunk] = at - first;
     // Rows with weights of zero gave fewer: what is left must be positions too, for the look-ahead.
@@ -162,6 +169,7 @@ class Expansion {
     int64_t* position = graph_.edge + first_ + starts_[chunk];
     Id* neighbours = neighbours_ + starts_[chunk];
     for (size_t i = 0; i < count; ++i) {
+      if (i % kWorkALook == 0) check_interrupt();
       if (i + kAhead < count) prefetch(csr_.indices + position[i + kAhead]);
       neighbours[i] = static_cast<Id>(csr_.neighbour(static_cast<uint64_t>(position[i])));
     }
@@ -187,7 +195,10 @@ class Expansion {
       std::memmove(graph_.edge + to, graph_.edge + from, count * sizeof(int64_t));
       std::memmove(graph_.col + to, graph_.col + from, count * sizeof(int64_t));
     }
-    labels_.label(to, neighbours_ + starts_[chunk], count);
+    for (size_t i = 0; i < count; i += kWorkALook) {
+      check_interrupt();
+      labels_.label(to + i, neighbours_ + starts_[chunk] + i, std::min<size_t>(count - i, kWorkALook));
+    }
     graph_.edges += count;
   }
 

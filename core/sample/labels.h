@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/interrupt.h"
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "base/random.h"
@@ -29,6 +30,7 @@ class Labels {
   explicit Labels(GrowingSubgraph& graph, size_t more = 0) : graph_(graph) {
     reserve(graph_.nodes + more, 1);
     for (size_t i = 0; i < graph_.nodes; ++i) {
+      if (i % kAtOnce == 0) check_interrupt();
       const auto node = static_cast<uint64_t>(graph_.node[i]);
       const int64_t batch = graph_.disjoint ? graph_.batch[i] : 0;
       const Key key = key_of(node, batch);
@@ -52,6 +54,7 @@ class Labels {
       std::memset(entries_ + begin, 0xff, (end - begin) * sizeof(uint64_t));
     });
     for (size_t i = 0; i < old_capacity; ++i) {
+      if (i % kAtOnce == 0) check_interrupt();
       if (old[i] == kEmpty) continue;
       size_t at = home(key_of_entry(old[i]));
       while (entries_[at] != kEmpty) at = (at + 1) & mask_;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -23,8 +24,8 @@ constexpr uint64_t kProbeStream = 0x65626f7270;  // "probe"
 constexpr uint64_t kSearchPages = 24;            // that a search for a node meets and few others do
 constexpr size_t kLanes = 32;                    // pairs in flight
 constexpr size_t kGrain = size_t{1} << 12;
-constexpr size_t kSlowSamples = size_t{1} << 20;  // from here on a caller may want to interrupt
-constexpr int64_t kNothing = -1;                  // a target that rejection did not find
+constexpr uint64_t kRoundsALook = 256;
+constexpr int64_t kNothing = -1;  // a target that rejection did not find
 constexpr uint64_t kNoNode = ~uint64_t{0};
 
 // The rows that a call reads. Both directions of a file have ids of one width.
@@ -59,13 +60,12 @@ class Negatives {
     if (sources && !sources->empty()) each_ = source.size() / sources->size();
   }
 
-  void run(Progress* progress) {
+  void run() {
     const int threads = resolve_threads(o_.threads);
     const Ahead ahead = o_.plain || hopeless() ? Ahead{} : look_ahead(threads);
     const bool cold = ahead.rows || ahead.nodes;
-    const bool slow = progress != nullptr && (cold || target_.size() > kSlowSamples);
     const size_t grain = cold ? cold_grain(target_.size(), threads) : kGrain;
-    parallel_for(target_.size(), grain, threads, [&](size_t begin, size_t end, int worker) {
+    parallel_for(target_.size(), grain, threads, [&](size_t begin, size_t end, int) {
       PagePrefetcher pages(*rows_.file, 1);
       if (hopeless()) {
         std::fill(target_.begin() + begin, target_.begin() + end, kNothing);
@@ -74,7 +74,6 @@ class Negatives {
       } else {
         reject_abreast(begin, end, ahead.nodes ? &pages : nullptr, ahead.rows ? &pages : nullptr);
       }
-      if (slow && worker == 0) progress->report("draw", end, target_.size());
     });
     std::vector<size_t> missing;
     for (size_t i = 0; i < target_.size(); ++i) {
@@ -204,7 +203,9 @@ class Negatives {
     for (Lane& lane : lanes) {
       if (take_next(lane)) busy.push_back(&lane);
     }
+    uint64_t rounds = 0;
     for (; !busy.empty(); busy.swap(still), still.clear()) {
+      if (++rounds % kRoundsALook == 0 || cold) check_interrupt();  // samples may take thousands of tries
       if (sources_) {
         for (Lane* lane : busy) lane->pair.source = given(lane->sample);
       } else {
@@ -324,15 +325,14 @@ void check_options(const Topology& topology, const NegativeOptions& o, bool with
 }  // namespace
 
 void negative_edges(const Topology& topology, std::optional<std::span<const int64_t>> sources,
-                    const NegativeOptions& options, std::span<int64_t> source, std::span<int64_t> target,
-                    Progress* progress) {
+                    const NegativeOptions& options, std::span<int64_t> source, std::span<int64_t> target) {
   check_options(topology, options, sources.has_value(), target.size());
   if (sources) check_ids(*sources, topology.num_nodes(), topology.file().path());
   if (target.empty()) return;
   const auto run = [&]<class Id>(Id) {
     Sides<Id> sides = sides_of<Id>(topology);
     if (sources) sides.by_source = true;  // checked: the rows are those of sources, or of an undirected graph
-    Negatives<Id>(sides, sources, options, source, target).run(progress);
+    Negatives<Id>(sides, sources, options, source, target).run();
   };
   if (topology.wide()) {
     run(uint64_t{});

@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 
-#include "base/progress.h"
 #include "storage/topology.h"
 
 namespace gz {
@@ -30,7 +29,6 @@ struct NegativeOptions {
 // gets source.size() / sources->size() of them, one after the other. Throws IndexError and ArgumentError before any
 // work.
 void negative_edges(const Topology& topology, std::optional<std::span<const int64_t>> sources,
-                    const NegativeOptions& options, std::span<int64_t> source, std::span<int64_t> target,
-                    Progress* progress = nullptr);
+                    const NegativeOptions& options, std::span<int64_t> source, std::span<int64_t> target);
 
 }  // namespace gz

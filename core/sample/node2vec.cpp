@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/interrupt.h"
 #include "base/prefetch.h"
 #include "sample/cold_rows.h"
 
@@ -12,6 +13,7 @@ namespace gz {
 namespace {
 
 constexpr size_t kLanes = 64;  // walks in flight (benchmarks/walks)
+constexpr uint64_t kRoundsALook = 1024;
 
 template <class Id, bool kWeighted>
 class Lanes {
@@ -55,8 +57,9 @@ class Lanes {
         drawn_(lanes_.size()),
         searching_(lanes_.size()) {}
 
-  void run(Progress* progress) {
+  void run() {
     size_t filled = 0;
+    uint64_t rounds = 0;
     while (filled < lanes_.size() && take_next(lanes_[filled])) busy_.add(filled++);
     while (busy_.count > 0) {
       ask_pages(busy_, [&](Lane& lane) {
@@ -68,7 +71,7 @@ class Lanes {
       judge();
       search();
       drop_finished();
-      if (progress != nullptr) progress->report("walk", next_ - busy_.count, batch_.starts.size());
+      if (++rounds % kRoundsALook == 0 || pages_ != nullptr) check_interrupt();  // a round over a cold file is long
     }
   }
 
@@ -301,16 +304,15 @@ class Lanes {
 }  // namespace
 
 template <class Id>
-void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages,
-                    Progress* progress) {
+void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages) {
   if (batch.options.weighted) {
-    Lanes<Id, true>(csr, batch, begin, end, pages).run(progress);
+    Lanes<Id, true>(csr, batch, begin, end, pages).run();
   } else {
-    Lanes<Id, false>(csr, batch, begin, end, pages).run(progress);
+    Lanes<Id, false>(csr, batch, begin, end, pages).run();
   }
 }
 
-template void walk_searching(const Csr<uint32_t>&, const WalkBatch&, size_t, size_t, PagePrefetcher*, Progress*);
-template void walk_searching(const Csr<uint64_t>&, const WalkBatch&, size_t, size_t, PagePrefetcher*, Progress*);
+template void walk_searching(const Csr<uint32_t>&, const WalkBatch&, size_t, size_t, PagePrefetcher*);
+template void walk_searching(const Csr<uint64_t>&, const WalkBatch&, size_t, size_t, PagePrefetcher*);
 
 }  // namespace gz

@@ -59,9 +59,8 @@ uint64_t draw_enumerated(const Csr<Id>& csr, typename Csr<Id>::Row row, std::spa
 
 // Walks [begin, end) of the batch, many in flight, each memory access asked for one round before it is used. With
 // `pages`, for a cold file, all of them are in flight, and the pages of each access are asked for; uniform walks too
-// come here then. `progress`, if any, hears of every round.
+// come here then.
 template <class Id>
-void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages,
-                    Progress* progress);
+void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages);
 
 }  // namespace gz

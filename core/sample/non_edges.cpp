@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/interrupt.h"
 #include "base/threads.h"
 
 namespace gz {
@@ -15,6 +16,7 @@ NodeMass NodeMass::of_degrees(const Csr<Id>& csr, double exponent) {
   double* sums = mass.sums_.as<double>();
   sums[0] = 0;
   for (uint64_t i = 0; i < csr.num_nodes; ++i) {
+    if (i % 65536 == 0) check_interrupt();
     const auto degree = static_cast<double>(csr.row(i).degree());
     sums[i + 1] = sums[i] + (degree > 0 ? std::pow(degree, exponent) : 0.0);
   }

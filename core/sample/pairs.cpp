@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -97,6 +98,7 @@ WalkPairs::WalkPairs(WalkMatrix walks, const PairOptions& options) : walks_(walk
     for (size_t i = begin; i < end; ++i) ends[i] = counted(walks_.data + i * walks_.columns, walks_.columns);
   });
   for (size_t i = 0; i < walks.rows; ++i) {
+    if (i % kChunkPairs == 0) check_interrupt();
     first_.as<uint64_t>()[i] = total_;
     total_ += pairs_before(ends[i], ends[i], options_.window);
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "base/interrupt.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
 #include "sample/cold_rows.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t kLanes = 64;              // walks in flight (benchmarks/walks: flat from 48 to 96)
 constexpr uint64_t kChunkSteps = 1 << 14;  // below this a second thread costs more than it brings
-constexpr uint64_t kSlowSteps = 1 << 23;   // from here on a caller may want to interrupt
+constexpr uint64_t kStepsALook = 1024;     // a very long walk can be interrupted too
 
 // The walk as it reads in a book. Draws, in order: the restart's coin (if any); then until accepted, the neighbour and,
 // from the second step on when p or q says so, the acceptance.
@@ -33,6 +34,7 @@ void walk_plain(const Csr<Id>& csr, const WalkBatch& batch, size_t walk) {
   Row previous_row{0, 0};
   out[0] = static_cast<int64_t>(start);
   for (uint64_t step = 1; step <= o.length; out[step++] = static_cast<int64_t>(node)) {
+    if (step % kStepsALook == 0) check_interrupt();
     if (o.restart > 0 && random.unit() < o.restart) {
       node = start;
       previous = kNoNode;
@@ -81,6 +83,7 @@ void walk_uniform(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size
       out[i * stride] = static_cast<int64_t>(lanes[i].node);
     }
     for (uint64_t step = 1; step <= length; ++step) {
+      if (step % kStepsALook == 0) check_interrupt();
       for (size_t i = 0; i < count; ++i) {
         Lane& lane = lanes[i];
         if constexpr (kRestart) {
@@ -130,7 +133,7 @@ void walk_range(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t
   if (o.plain) {
     for (size_t i = begin; i < end; ++i) walk_plain(csr, batch, i);
   } else if (o.weighted || !Bias(o.p, o.q).first_order()) {
-    walk_searching(csr, batch, begin, end, nullptr, nullptr);
+    walk_searching(csr, batch, begin, end, nullptr);
   } else if (o.restart > 0) {
     walk_uniform<Id, true>(csr, batch, begin, end);
   } else {
@@ -141,27 +144,24 @@ void walk_range(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t
 }  // namespace
 
 void random_walks(const Topology& topology, std::span<const int64_t> starts, const WalkOptions& options,
-                  std::span<int64_t> out, Progress* progress) {
+                  std::span<int64_t> out) {
   check_options(topology, options);
   check_ids(starts, topology.num_nodes(), topology.file().path());
   const WalkBatch batch{starts, out, options};
   const uint64_t steps = options.length + 1;
   const size_t grain = static_cast<size_t>(round_up(std::max<uint64_t>(kChunkSteps / steps, 1), kLanes));
-  const bool slow = progress != nullptr && starts.size() * steps > kSlowSteps;
   const int threads = resolve_threads(options.threads);
   const ColdReads reads{starts, starts.size() * options.length, 1, options.weighted, options.io};
   topology.visit(options.direction, [&](const auto& csr) {
     if (!options.plain && options.length > 0 && ask_ahead(csr, reads, threads)) {
       return parallel_for(starts.size(), cold_grain(starts.size(), threads), threads,
-                          [&](size_t begin, size_t end, int worker) {
+                          [&](size_t begin, size_t end, int) {
                             PagePrefetcher pages(*csr.file, 1);
-                            walk_searching(csr, batch, begin, end, &pages, worker == 0 ? progress : nullptr);
+                            walk_searching(csr, batch, begin, end, &pages);
                           });
     }
-    parallel_for(starts.size(), grain, threads, [&](size_t begin, size_t end, int worker) {
-      walk_range(csr, batch, begin, end);
-      if (slow && worker == 0) progress->report("walk", end, starts.size());
-    });
+    parallel_for(starts.size(), grain, threads,
+                 [&](size_t begin, size_t end, int) { walk_range(csr, batch, begin, end); });
   });
   topology.file().check();
 }

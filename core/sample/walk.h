@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 
-#include "base/progress.h"
 #include "base/random.h"
 #include "storage/topology.h"
 
@@ -29,7 +28,7 @@ struct WalkOptions {
 // Fills `out`, starts.size() rows of length + 1. A walk that cannot go on (no neighbours, or no weight on any) stays
 // where it is. Throws IndexError and ArgumentError before any work, FormatError for a damaged file.
 void random_walks(const Topology& topology, std::span<const int64_t> starts, const WalkOptions& options,
-                  std::span<int64_t> out, Progress* progress = nullptr);
+                  std::span<int64_t> out);
 
 // One batch of walks, as its kernels see it.
 struct WalkBatch {
