@@ -1,8 +1,9 @@
 // interrupt_test: calls that are asked to stop do so between chunks, on every thread, and are as good as new after.
+#include "base/interrupt.h"
+
 #include <vector>
 
 #include "base/error.h"
-#include "base/interrupt.h"
 #include "base/threads.h"
 #include "check.h"
 #include "sample/pairs.h"
