@@ -115,7 +115,8 @@ class FeatureStore:
         """The whole array as a view of the file: nothing is read until it is touched, nothing is copied.
 
         The memory is private and copy-on-write: `torch.from_numpy(fs.get_tensor())` does not warn, and a stray write
-        changes neither the file nor what the engine reads. The view keeps the mapping alive after the store is gone.
+        changes neither the file nor what the engine reads: `gather` and loaders do not see it, other views of this
+        store do. To change features, write a new file. The view keeps the mapping alive after the store is gone.
         """
         return self._open().view(self._name)
 

@@ -43,7 +43,9 @@ class Mapping {
   // Faults these pages in, in parallel with nothing and without a signal: returns false where a page cannot be read or
   // the kernel lacks the call.
   bool populate(size_t offset, size_t bytes) const noexcept;
-  // One byte a page, lowest bit set where the page is in RAM. Returns false where the system cannot tell.
+  // One byte for every 4 KiB (kPageBytes) that the range touches, whatever the system's pages are: lowest bit set where
+  // they are in RAM. Returns false where the system cannot tell, or does not tell this process the truth: to those who
+  // neither own a file nor may write it Linux says that all of it is in RAM.
   bool resident(size_t offset, size_t bytes, unsigned char* pages) const noexcept;
 
   struct Guard;  // what the signal handler knows about a mapping
@@ -54,6 +56,17 @@ class Mapping {
   size_t size_ = 0;
   std::string path_;
   Guard* guard_ = nullptr;
+  bool told_ = false;  // see residency_is_told(); immutable after map()
 };
+
+// Whether residency is told to this process: it owns the file or may write it.
+bool residency_is_told(const File& file);
+
+// The bytes of a page of this system: 4 KiB on x86-64, 16 KiB on Apple silicon, up to 64 KiB on other ARM machines.
+size_t system_page();
+
+// Answers by system page, the first of which holds `offset`, as answers by 4 KiB for [offset, offset + bytes).
+void spread_pages(const unsigned char* by_system_page, size_t page_bytes, size_t offset, size_t bytes,
+                  unsigned char* out);
 
 }  // namespace gz

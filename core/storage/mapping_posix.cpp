@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "format/container.h"
 #include "storage/mapping.h"
 
 namespace gz {
@@ -24,6 +26,11 @@ struct Mapping::Guard {
   Guard* next = nullptr;  // immutable once linked
 };
 
+size_t system_page() {  // also asked before the handler can run
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 namespace {
 
 std::atomic<Mapping::Guard*> g_guards{nullptr};
@@ -32,7 +39,6 @@ struct sigaction g_previous;
 std::atomic<uintptr_t> g_foreign{0};  // the last address that was not ours, and how often in a row
 std::atomic<int> g_foreign_repeats{0};
 
-// 4 KiB on x86-64, 16 KiB on Apple silicon, up to 64 KiB on other ARM machines. Read before the handler can run.
 #ifdef __linux__
 bool kernel_from(int major, int minor) {
   utsname name;
@@ -41,11 +47,6 @@ bool kernel_from(int major, int minor) {
   return m > major || (m == major && n >= minor);
 }
 #endif
-
-uintptr_t system_page() {
-  static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
 
 // A part of a mapping in whole pages, as madvise and mincore want it.
 struct Pages {
@@ -152,6 +153,7 @@ std::shared_ptr<Mapping> Mapping::map(const File& file, uint64_t bytes, Access a
   if (at == MAP_FAILED) fail_storage(file.path(), text("cannot map ", bytes, " bytes"), errno);
   mapping->data_ = static_cast<std::byte*>(at);
   mapping->size_ = bytes;
+  mapping->told_ = residency_is_told(file);
   const auto begin = reinterpret_cast<uintptr_t>(at);
   mapping->guard_ = add_guard(begin, begin + round_up(bytes, system_page()), protection);
   return mapping;
@@ -221,13 +223,21 @@ bool Mapping::populate(size_t offset, size_t bytes) const noexcept {
 }
 
 bool Mapping::resident(size_t offset, size_t bytes, unsigned char* pages) const noexcept {
+  if (!told_) return false;
   if (offset >= size_ || bytes == 0) return true;
   const Pages part = whole_pages(offset, bytes, size_);
 #ifdef __linux__
-  return mincore(data_ + part.start, part.bytes, pages) == 0;
+  const auto ask = [&](unsigned char* to) { return mincore(data_ + part.start, part.bytes, to) == 0; };
 #else
-  return mincore(data_ + part.start, part.bytes, reinterpret_cast<char*>(pages)) == 0;
+  const auto ask = [&](unsigned char* to) {
+    return mincore(data_ + part.start, part.bytes, reinterpret_cast<char*>(to)) == 0;
+  };
 #endif
+  if (system_page() == kPageBytes) return ask(pages);
+  std::vector<unsigned char> larger(part.bytes / system_page() + 1);
+  if (!ask(larger.data())) return false;
+  spread_pages(larger.data(), system_page(), offset, std::min(bytes, size_ - offset), pages);
+  return true;
 }
 
 }  // namespace gz

@@ -64,6 +64,12 @@ void Mapping::advise(size_t offset, size_t bytes, Advice advice) const noexcept 
   PrefetchVirtualMemory(GetCurrentProcess(), 1, &range, 0);
 }
 
+size_t system_page() {
+  SYSTEM_INFO info;
+  GetSystemInfo(&info);
+  return info.dwPageSize;
+}
+
 bool Mapping::prefer_huge_pages(size_t, size_t) const noexcept { return false; }         // not for files
 bool Mapping::populate(size_t, size_t) const noexcept { return false; }                  // no such call
 bool Mapping::resident(size_t, size_t, unsigned char*) const noexcept { return false; }  // the system does not tell

@@ -93,6 +93,7 @@ std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path, Ki
 }
 
 const File* MountedFile::direct() const {
+  if (direct_refused_) return nullptr;
   std::call_once(direct_once_, [&] { direct_ = file_.reopen_direct(); });
   return direct_ ? &direct_ : nullptr;
 }

@@ -29,6 +29,7 @@ class MountedFile {
 
   // The same file past the page cache, opened on first use; null where the file system has no such way.
   const File* direct() const;
+  void give_up_direct() const { direct_refused_ = true; }  // a read was refused: direct() is null from now on
 
   Warmth& warmth() const { return warmth_; }
   std::atomic<int>& closely_watched() const { return closely_watched_; }  // see PagePrefetcher
@@ -59,6 +60,7 @@ class MountedFile {
   mutable std::atomic<int> closely_watched_{0};
   mutable std::once_flag direct_once_;
   mutable File direct_;  // immutable once direct_once_ ran
+  mutable std::atomic<bool> direct_refused_{false};
 };
 
 // All files of this process that are open now, in the order they were opened.

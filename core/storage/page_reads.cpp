@@ -17,7 +17,7 @@ constexpr int kMostTries = 100;  // of a read that the kernel wants to be asked 
 
 PageReads::PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name)
     : file_(file),
-      source_(source),
+      source_(&source),
       reader_(std::move(reader)),
       name_(std::move(name)),
       slots_(reader_->arena(), reader_->depth()),
@@ -35,13 +35,14 @@ PageReads::~PageReads() {
 bool PageReads::start(const Read& read) {
   const auto slot = slots_.take(read.bytes);
   if (!slot) return false;
-  pending_[slot->index] = {read, slot->data, 0, 0};
-  queue(slot->index, source_);
+  pending_[slot->index] = {read, slot->data};
+  queue(slot->index, *source_);
   return true;
 }
 
 void PageReads::queue(uint32_t slot, const File& source) {
-  const Pending& p = pending_[slot];
+  Pending& p = pending_[slot];
+  p.direct = &source != &file_.file();
   reader_->queue(source, {p.to + p.arrived, p.read.bytes - p.arrived, p.read.offset + p.arrived, slot});
   ++reads_;
 }
@@ -76,9 +77,14 @@ void PageReads::retry_or_fail(const ReadResult& result) {
   Pending& pending = pending_[result.tag];
   const int code = -result.result;
   const bool again = code == EAGAIN || code == EINTR;
-  const bool unaligned = code == EINVAL && &source_ != &file_.file();  // a stricter device than the probe saw
-  if ((again || unaligned) && ++pending.tries < kMostTries) {
-    queue(result.tag, unaligned ? file_.file() : source_);
+  // Some file systems open a file for direct reads and refuse them later, all or some: the page cache serves it then.
+  const bool refused = (code == EINVAL || code == EOPNOTSUPP) && pending.direct;
+  if (refused) {
+    file_.give_up_direct();
+    source_ = &file_.file();
+  }
+  if ((again || refused) && ++pending.tries < kMostTries) {
+    queue(result.tag, *source_);
     return;
   }
   const Read& read = pending.read;

@@ -61,6 +61,7 @@ class PageReads {
     std::byte* to = nullptr;
     uint32_t arrived = 0;  // bytes that earlier, short reads brought
     int tries = 0;
+    bool direct = false;  // past the page cache
   };
 
   size_t collect();
@@ -70,7 +71,7 @@ class PageReads {
   [[noreturn]] void fail_end(const Pending& pending, uint64_t arrived) const;
 
   const MountedFile& file_;
-  const File& source_;
+  const File* source_;  // file_.file() once direct reads were refused
   std::shared_ptr<Reader> reader_;
   const Name name_;
   Slots slots_;

@@ -20,9 +20,7 @@ constexpr uint64_t kMost = 32 * kPage;
 bool PagePrefetcher::cold(uint64_t offset) const {
   if (const auto pages = file_.file().cached_pages(offset, 1)) return *pages == 0;
   unsigned char page = 1;
-  if (residency_is_told(file_.file()) && file_.mapping().resident(static_cast<size_t>(offset), 1, &page)) {
-    return (page & 1) == 0;
-  }
+  if (file_.mapping().resident(static_cast<size_t>(offset), 1, &page)) return (page & 1) == 0;
   return !file_.file().cached(offset).value_or(true);
 }
 
@@ -39,7 +37,7 @@ void PagePrefetcher::request_whole(const void* begin, uint64_t bytes) const {
   parallel_for(static_cast<size_t>((bytes + kMost - 1) / kMost), 1024, threads_, [&](size_t first, size_t last, int) {
     for (size_t i = first; i < last; ++i) {
       const uint64_t at = offset + i * kMost, piece = std::min(bytes - i * kMost, kMost);
-      const uint64_t pages = (at + piece - 1) / kPage - at / kPage + 1;
+      const uint64_t pages = (at + piece - 1) / system_page() - at / system_page() + 1;  // as cached_pages() counts
       if (file_.file().cached_pages(at, piece).value_or(0) >= pages) continue;
       file_.mapping().advise(static_cast<size_t>(at), static_cast<size_t>(piece), Mapping::Advice::kWillNeed);
     }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -71,27 +72,40 @@ Idle& idle() {
   return *found;
 }
 
-std::unique_ptr<Reader> make_reader(ReaderKind kind) {
+// Makes a pread reader of `kind` kUring where there is no room for a ring, and says so in `kind`.
+std::unique_ptr<Reader> make_reader(ReaderKind& kind) {
   if (kind == ReaderKind::kPread) return make_pread_reader();
-  std::string refusal;
-  auto ring = make_ring(refusal);
-  if (ring == nullptr) throw StorageError("io_uring is refused here (" + refusal + "): use io='pread'", 0, "");
-  return ring;
+  RingRefusal refusal;
+  if (auto ring = make_ring(refusal)) return ring;
+  if (!refusal.shortage) {
+    throw StorageError("io_uring is refused here (" + refusal.why + "): use io='pread'", 0, "");
+  }
+  kind = ReaderKind::kPread;
+  return make_pread_reader();
 }
 
-const std::string& refusal_once() {
-  static const std::string refusal = [] {
-    std::string why;
-    make_ring(why);
-    return why;
-  }();
-  return refusal;
+// The kernel's refusal, empty where it has none. A shortage says nothing about the kernel: it is asked again.
+std::string permanent_refusal() {
+  static std::mutex mutex;
+  static std::optional<std::string> known;  // guarded by mutex
+  std::lock_guard lock(mutex);
+  if (known) return *known;
+  RingRefusal refusal;
+  const bool made = make_ring(refusal) != nullptr;
+  if (!made && refusal.shortage) return "";
+  known = made ? "" : refusal.why;
+  return *known;
 }
 
 }  // namespace
 
-bool uring_works() { return refusal_once().empty(); }
-std::string uring_refusal() { return refusal_once(); }
+std::string uring_refusal() { return permanent_refusal(); }
+
+bool uring_works() {
+  static std::atomic<bool> works{false};  // asked for by every gather
+  if (!works.load(std::memory_order_relaxed)) works = permanent_refusal().empty();
+  return works;
+}
 
 std::unique_ptr<Reader> make_pread_reader() { return std::make_unique<PreadReader>(); }
 
@@ -126,8 +140,8 @@ void drop_idle_readers() {
 }
 
 #ifndef __linux__
-std::unique_ptr<Reader> make_ring(std::string& refusal) {
-  refusal = "this system has no io_uring";
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal) {
+  refusal.why = "this system has no io_uring";
   return nullptr;
 }
 #endif

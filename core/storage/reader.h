@@ -46,18 +46,25 @@ enum class ReaderKind { kUring, kPread };
 constexpr size_t kRingDepth = 256;
 constexpr int kPreadThreads = 64;  // readers of depth one that together stand in for a ring
 
-// Whether this kernel lets this process have rings; asked once. The reason in words when it does not.
+// Whether this kernel lets this process have rings; asked until it is known. The reason in words when it does not.
 bool uring_works();
 std::string uring_refusal();
 
 // A reader from the pool of idle ones, which gets it back unless reads are still in flight; made when there is none.
-// Rings are never shared with a forked child: it starts with an empty pool. Throws StorageError when a ring is refused.
+// Rings are never shared with a forked child: it starts with an empty pool. Where rings work but there is no room for
+// another (file descriptors, locked memory, memory), it is a reader by pread, of depth one. Throws StorageError where
+// the kernel refuses rings.
 std::shared_ptr<Reader> take_reader(ReaderKind kind);
 void drop_idle_readers();
 
-// The two kinds; take_reader() is the way to get one. make_ring() returns null and sets `refusal` where rings are not
-// to be had.
-std::unique_ptr<Reader> make_ring(std::string& refusal);
+// Why a ring was not to be had.
+struct RingRefusal {
+  std::string why;        // in words
+  bool shortage = false;  // of descriptors or memory: it may work later
+};
+
+// The two kinds; take_reader() is the way to get one. make_ring() returns null and sets `refusal` where it fails.
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal);
 std::unique_ptr<Reader> make_pread_reader();
 
 }  // namespace gz

@@ -31,11 +31,18 @@ std::optional<uint64_t> cached_bytes(const File& file, const Mapping& mapping, u
   if (bytes == 0) return 0;
 #ifdef __linux__
   if (const auto pages = file.cached_pages(offset, bytes)) {
-    return std::min(*pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), bytes);
+    return std::min(*pages * static_cast<uint64_t>(system_page()), bytes);
   }
 #endif
-  if (!residency_is_told(file)) return std::nullopt;
   return by_mincore(mapping, offset, bytes);
+}
+
+void spread_pages(const unsigned char* by_system_page, size_t page_bytes, size_t offset, size_t bytes,
+                  unsigned char* out) {
+  const size_t first = offset / page_bytes;
+  for (size_t page = offset / kPageBytes, end = (offset + bytes + kPageBytes - 1) / kPageBytes; page < end; ++page) {
+    *out++ = by_system_page[page * kPageBytes / page_bytes - first];
+  }
 }
 
 bool Warmth::recent(uint64_t array_offset) const {
@@ -56,8 +63,10 @@ bool residency_is_told(const File& file) {
 #ifdef __linux__
   struct stat info;
   if (fstat(static_cast<int>(file.handle()), &info) != 0) return false;
+  constexpr uid_t kUnmapped = 65534;  // an owner whom this user namespace does not know: its root is a stranger to him
   const uid_t user = geteuid();
-  return user == 0 || user == info.st_uid || faccessat(AT_FDCWD, file.path().c_str(), W_OK, AT_EACCESS) == 0;
+  return user == info.st_uid || (user == 0 && info.st_uid != kUnmapped) ||
+         faccessat(AT_FDCWD, file.path().c_str(), W_OK, AT_EACCESS) == 0;
 #elif defined(_WIN32)
   (void)file;
   return false;

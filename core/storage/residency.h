@@ -19,10 +19,6 @@ namespace gz {
 // mincore otherwise. Nothing where the system does not tell this process.
 std::optional<uint64_t> cached_bytes(const File& file, const Mapping& mapping, uint64_t offset, uint64_t bytes);
 
-// Whether mincore tells the truth about this file: to those who neither own it nor may write it, it says that all is
-// in RAM.
-bool residency_is_told(const File& file);
-
 // Remembers for a moment that an array was found in RAM as a whole: counting the pages of a large file takes
 // milliseconds, and a batch must not pay that each time. Thread-safe.
 class Warmth {

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/error.h"
 
@@ -46,13 +47,17 @@ void store_release(unsigned* word, unsigned value) { __atomic_store_n(word, valu
 
 class Ring : public Reader {
  public:
-  static std::unique_ptr<Ring> make(std::string& refusal) {
-    std::unique_ptr<Ring> ring(new Ring);
-    if (const int code = ring->open(); code != 0) {
-      refusal = std::strerror(code);
-      return nullptr;
+  static std::unique_ptr<Ring> make(RingRefusal& refusal) {
+    int code = ENOMEM;
+    try {
+      std::unique_ptr<Ring> ring(new Ring);
+      code = ring->open();
+      if (code == 0) return ring;
+    } catch (const std::bad_alloc&) {  // pread needs far less
     }
-    return ring;
+    refusal.why = std::strerror(code);
+    refusal.shortage = code == EMFILE || code == ENFILE || code == ENOMEM || code == EAGAIN;
+    return nullptr;
   }
 
   ~Ring() override {
@@ -179,7 +184,7 @@ class Ring : public Reader {
 
 }  // namespace
 
-std::unique_ptr<Reader> make_ring(std::string& refusal) { return Ring::make(refusal); }
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal) { return Ring::make(refusal); }
 
 }  // namespace gz
 
@@ -187,8 +192,8 @@ std::unique_ptr<Reader> make_ring(std::string& refusal) { return Ring::make(refu
 
 namespace gz {
 
-std::unique_ptr<Reader> make_ring(std::string& refusal) {
-  refusal = "built without the kernel's io_uring header";
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal) {
+  refusal.why = "built without the kernel's io_uring header";
   return nullptr;
 }
 

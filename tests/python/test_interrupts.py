@@ -23,8 +23,9 @@ class Stopped(Exception):
 def fifth_tick():
     """A handler that raises when it is called for the fifth time.
 
-    Ticks that come while nobody looks are one tick: a call that is deaf to signals sees one or two, before it begins and
-    when it is over, and the test then finds that nothing was raised. The calls below take a second or more if they are not stopped.
+    Ticks that come while nobody looks are one tick: a call that is deaf to signals sees one or two, before it begins
+    and when it is over, and the test then finds that nothing was raised. The calls below take a second or more if they
+    are not stopped.
     """
     ticks = []
 
@@ -35,7 +36,7 @@ def fifth_tick():
 
     before = signal.signal(signal.SIGALRM, tick)
     signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-    yield ticks
+    yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
@@ -48,9 +49,9 @@ def hub(tmp_path_factory):
     return gz.Graph(write_graph(path, DEGREE + 1, np.zeros(DEGREE, np.int64), dst, weights=np.ones(DEGREE)))
 
 
-def stop(ticks):
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    return len(ticks)
+def run(call, graph, threads):
+    call(graph, threads)
+    signal.setitimer(signal.ITIMER_REAL, 0)  # a call that came to its end hears no more
 
 
 CALLS = {
@@ -69,7 +70,7 @@ CALLS = {
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_long_call_hears_signals(hub, fifth_tick, call, threads):
+@pytest.mark.usefixtures("fifth_tick")
+def test_a_long_call_hears_signals(hub, call, threads):
     with pytest.raises(Stopped):
-        CALLS[call](hub, threads)
-        stop(fifth_tick)
+        run(CALLS[call], hub, threads)
