@@ -67,7 +67,7 @@ sanitize: build fuzz-build
 
 # The long versions of the fault tests: every system call, 10,000 cycles, 100,000 bit flips. An hour on two cores.
 soak: build fuzz-build
-	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults -x -v
+	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/python/test_oracle_sample.py -x -v --junitxml build/soak.xml
 
 docs: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c constraints.txt
