@@ -43,7 +43,10 @@ RowCopier::RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors ve
 void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const {
   if (in_bytes_ == 0) return;
   std::byte* to = out + first * out_bytes_;
-  if (whole_lines(to)) return lines_kernel<int64_t>(vectors_)(base, ids, in_bytes_, to);
+  if (whole_lines()) {
+    const auto kernel = on_a_line(to) ? lines_kernel<int64_t>(vectors_) : shifted_lines_kernel(vectors_);
+    return kernel(base, ids, in_bytes_, to);
+  }
   const auto where = [&](size_t i) { return base + static_cast<uint64_t>(ids[i]) * in_bytes_; };
   const auto run = [&](const auto& move) { interleave(ids.size(), Distance::of(in_bytes_), where, move); };
   if (in_bytes_ == 8 && out_bytes_ == 8) {  // labels and times: a call a row would cost more than the row
@@ -57,7 +60,7 @@ void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std:
 
 void RowCopier::gather(const std::byte* base, std::span<const RowMove> moves, std::byte* out) const {
   if (in_bytes_ == 0) return;
-  if (whole_lines(out)) return lines_kernel<RowMove>(vectors_)(base, moves, in_bytes_, out);
+  if (whole_lines() && on_a_line(out)) return lines_kernel<RowMove>(vectors_)(base, moves, in_bytes_, out);
   const auto where = [&](size_t i) { return base + moves[i].from * in_bytes_; };
   interleave(moves.size(), Distance::of(in_bytes_), where,
              [&](size_t i) { kernel_(where(i), in_bytes_, out + moves[i].to * out_bytes_, scale_); });

@@ -36,6 +36,8 @@ using LinesKernel = void (*)(const std::byte* base, std::span<const Row> rows, u
 // Null where the processor has no vectors that stream.
 template <class Row>
 LinesKernel<Row> lines_kernel(Vectors vectors);
+// The same for consecutive rows to a place that does not begin on a line.
+LinesKernel<int64_t> shifted_lines_kernel(Vectors vectors);
 
 // All that moving rows of one matrix needs to know. Cheap to make; immutable.
 class RowCopier {
@@ -55,9 +57,8 @@ class RowCopier {
   }
 
  private:
-  bool whole_lines(const std::byte* out) const {
-    return lines_ && in_bytes_ % 64 == 0 && reinterpret_cast<uintptr_t>(out) % 64 == 0;
-  }
+  bool whole_lines() const { return lines_ && in_bytes_ % 64 == 0; }
+  static bool on_a_line(const std::byte* out) { return reinterpret_cast<uintptr_t>(out) % 64 == 0; }
 
   uint64_t in_bytes_, out_bytes_;
   uint32_t in_element_, out_element_;

@@ -122,6 +122,79 @@ __attribute__((target("avx2"))) void lines_avx2(const std::byte* base, std::span
   }
 }
 
+// Consecutive rows of whole lines to a place that does not begin on one, as a user's own array may: the output is still
+// whole lines but for its two ends, each row's first line shared with the row before. Those are put together and
+// streamed like the others: written in two halves, each would be read from memory first (benchmarks/gather).
+constexpr size_t kLine = 64;
+
+struct alignas(kLine) Joint {
+  std::byte bytes[3 * kLine];
+
+  // The line that ends with the first `head` bytes of the next row.
+  const std::byte* line() const { return bytes + kLine; }
+  void end_with(const std::byte* last_line, size_t head) { std::memcpy(bytes + kLine - head, last_line, kLine); }
+  void begin_next(const std::byte* first_line, size_t head) {
+    std::memcpy(bytes + 2 * kLine - head, first_line, kLine);
+  }
+};
+
+__attribute__((target("avx512f"))) void shifted_lines_avx512(const std::byte* base, std::span<const int64_t> rows,
+                                                             uint64_t row_bytes, std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  const size_t head = head_of(out, kLine, kLine);
+  Joint joint;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + distance.rows < rows.size()) {
+      const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
+      for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch(soon + q);
+    }
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + i * row_bytes;
+    if (i == 0) {
+      std::memcpy(to, in, head);
+    } else {
+      joint.begin_next(in, head);
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + head - kLine), _mm512_load_si512(joint.line()));
+    }
+    for (uint64_t q = head; q + kLine <= row_bytes; q += kLine) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + q), _mm512_loadu_si512(in + q));
+    }
+    joint.end_with(in + row_bytes - kLine, head);
+  }
+  if (!rows.empty()) std::memcpy(out + rows.size() * row_bytes + head - kLine, joint.line(), kLine - head);
+}
+
+__attribute__((target("avx2"))) inline void stream_line(const std::byte* from, std::byte* to) {
+  const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 32));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), a);
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to + 32), b);
+}
+
+__attribute__((target("avx2"))) void shifted_lines_avx2(const std::byte* base, std::span<const int64_t> rows,
+                                                        uint64_t row_bytes, std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  const size_t head = head_of(out, kLine, kLine);
+  Joint joint;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + distance.rows < rows.size()) {
+      const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
+      for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch(soon + q);
+    }
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + i * row_bytes;
+    if (i == 0) {
+      std::memcpy(to, in, head);
+    } else {
+      joint.begin_next(in, head);
+      stream_line(joint.line(), to + head - kLine);
+    }
+    for (uint64_t q = head; q + kLine <= row_bytes; q += kLine) stream_line(in + q, to + q);
+    joint.end_with(in + row_bytes - kLine, head);
+  }
+  if (!rows.empty()) std::memcpy(out + rows.size() * row_bytes + head - kLine, joint.line(), kLine - head);
+}
+
 // Eight elements as floats.
 __attribute__((target("avx2,f16c"))) inline __m256 eight(Half, const std::byte* in, const float*) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
@@ -243,6 +316,14 @@ LinesKernel<Row> lines_kernel([[maybe_unused]] Vectors vectors) {
 }
 template LinesKernel<int64_t> lines_kernel<int64_t>(Vectors vectors);
 template LinesKernel<RowMove> lines_kernel<RowMove>(Vectors vectors);
+
+LinesKernel<int64_t> shifted_lines_kernel([[maybe_unused]] Vectors vectors) {
+#ifdef GZ_GATHER_X86
+  if (vectors == Vectors::kAvx512) return shifted_lines_avx512;
+  if (vectors == Vectors::kAvx2) return shifted_lines_avx2;
+#endif
+  return nullptr;
+}
 
 void finish_streaming() {
 #ifdef GZ_GATHER_X86
