@@ -1,6 +1,6 @@
 """Gather, warm and cold: random 512-byte rows against torch, NumPy over a mapping, and the disk's own speed.
 
-    python benchmarks/gather.py FOLDER [--warm] [--cold] [--gigabytes 8] [--repeat 15] [--json OUT]
+    python benchmarks/gather.py FOLDER [--warm] [--places] [--cold] [--gigabytes 8] [--repeat 15] [--json OUT]
 
 FOLDER gets a feature file of that size (made once). Cold figures need root, to empty the page cache, and fio, which
 reads the same file directly with io_uring: 4 KiB at random with 2 jobs of depth 256, and 1 MiB in sequence.
@@ -69,6 +69,28 @@ def warm(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[st
     base = rate["torch.index_select"]
     rows = [(name, f"{r / 1e6:.1f} M rows/s", f"{r / base:.1f} x torch.index_select") for name, r in rate.items()]
     return rows, rate
+
+
+def places(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
+    """Rows in RAM to a new array and to the user's own, by the default and from the mapping, on files just opened too."""
+    path = make(folder / "warm.gd", WARM_ROWS)
+    gz.FeatureStore(path).preload()
+    ids = np.random.default_rng(1).integers(0, WARM_ROWS, WARM_BATCH)
+    room = np.empty(WARM_BATCH * DIM + 64, np.float32)
+    on_line = (-room.ctypes.data % 64) // 4
+    shifted = room[on_line + 4 :][: WARM_BATCH * DIM].reshape(WARM_BATCH, DIM)  # 16 past a line, as NumPy's arrays are
+    seconds: dict[str, float] = {}
+    for _ in range(repeat):
+        for io in ("auto", "mmap"):
+            fs = gz.FeatureStore(path)  # its pages are in RAM, and none of them is in this mapping yet
+            for name, out in (("untouched", None), ("new array", None), ("out=", shifted)):
+                start = time.perf_counter()
+                fs.gather(ids, out=out, io=io)
+                took = time.perf_counter() - start
+                seconds[f"{io}, {name}"] = min(took, seconds.get(f"{io}, {name}", took))
+    rates = {name: WARM_BATCH / s / 1e6 for name, s in seconds.items()}
+    rows = [(f"gather, {name}", f"{rate:.1f} M rows/s", "") for name, rate in rates.items()]
+    return rows, {f"places {name}": rate for name, rate in rates.items()}
 
 
 def fio(path: Path, **options: object) -> dict[str, Any]:
@@ -144,17 +166,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--places", action="store_true", help="new array or the user's own, default or mapping")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--gigabytes", type=float, default=8)
     parser.add_argument("--repeat", type=int, default=None)
     parser.add_argument("--json")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    both = not (options.warm or options.cold)
+    both = not (options.warm or options.cold or options.places)
     figures: dict[str, Any] = {}
     if options.warm or both:
         rows, figures["warm"] = warm(options.folder, options.repeat or 15)
         measure.show(f"Warm: {WARM_BATCH:,} random rows of 512 bytes out of {WARM_ROWS:,}", rows, options.folder)
+    if options.places:
+        rows, figures["places"] = places(options.folder, options.repeat or 9)
+        measure.show(f"In RAM: {WARM_BATCH:,} random rows of 512 bytes out of {WARM_ROWS:,}", rows, options.folder)
     if options.cold or both:
         if shutil.which("fio") is None:
             parser.error("cold figures need fio to compare with")
