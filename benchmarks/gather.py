@@ -72,7 +72,7 @@ def warm(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[st
 
 
 def places(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
-    """Rows in RAM to a new array and to the user's own, by the default and from the mapping, on files just opened too."""
+    """Rows in RAM to a new array and to the user's own, by the default and from the mapping, files just opened too."""
     path = make(folder / "warm.gd", WARM_ROWS)
     gz.FeatureStore(path).preload()
     ids = np.random.default_rng(1).integers(0, WARM_ROWS, WARM_BATCH)
