@@ -69,9 +69,8 @@ TEST(a_file_system_that_refuses_direct_reads_is_read_through_the_page_cache_for_
   const auto file = FeatureFile::open(test::write_features("refused.gd", {{"x", DType::kFloat32, 500, 32}}));
   const Matrix& matrix = file->matrices()[0];
   if (file->file().direct() == nullptr) return;
-  const auto reader = std::make_shared<FakeReader>(4, [](const ReadRequest&, int32_t result, int count) {
-    return count == 1 ? -EINVAL : result;
-  });
+  const auto reader = std::make_shared<FakeReader>(
+      4, [](const ReadRequest&, int32_t result, int count) { return count == 1 ? -EINVAL : result; });
   std::vector<int64_t> ids(500);
   std::iota(ids.begin(), ids.end(), 0);
   std::vector<std::byte> expected(ids.size() * matrix.row_bytes), out(expected.size());
@@ -102,7 +101,8 @@ TEST(residency_is_unknown_to_those_who_neither_own_nor_may_write_a_file) {
   const pid_t child = fork();
   if (child == 0) {
     if (setresuid(12345, 12345, 12345) != 0) _exit(2);
-    const auto mapping = Mapping::map(File::open("/proc/self/fd/" + std::to_string(fd)), 8192, Mapping::Access::kReadOnly);
+    const auto mapping =
+        Mapping::map(File::open("/proc/self/fd/" + std::to_string(fd)), 8192, Mapping::Access::kReadOnly);
     _exit(mapping->resident(0, 8192, pages) ? 1 : 0);
   }
   close(fd);
