@@ -123,6 +123,7 @@ void bind_graph_builder(nb::module_& m) {
           nb::arg("edge_ids"), nb::arg("num_nodes").none(), nb::arg("two_sided") = false,
           nb::arg("num_targets") = nb::none(), nb::arg("dedup"), nb::arg("self_loops"), nb::arg("id_base"),
           nb::arg("memory"), nb::arg("threads"), nb::arg("spill_folder"), nb::arg("progress").none())
+      .def("declare_nodes", [](PyGraphBuilder& self, uint64_t count) { self.builder.declare_nodes(count); })
       .def("expect", [](PyGraphBuilder& self, uint64_t total) { self.builder.expect(total); })
       .def_prop_ro("edges_seen", [](const PyGraphBuilder& self) { return self.builder.edges_seen(); })
       .def(

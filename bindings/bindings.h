@@ -35,6 +35,7 @@ void bind_memory(nb::module_& m);
 void bind_load(nb::module_& m);
 void bind_compile(nb::module_& m);
 void bind_order(nb::module_& m);
+void bind_ids(nb::module_& m);
 
 // Ids come as contiguous int64 (graphzero/_ids.py makes them so); the range is checked by the core.
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

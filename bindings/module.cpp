@@ -16,4 +16,5 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_load(m);
   gz::bindings::bind_compile(m);
   gz::bindings::bind_order(m);
+  gz::bindings::bind_ids(m);
 }

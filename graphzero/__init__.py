@@ -16,6 +16,7 @@ from .dataset import Dataset
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, MissingFileError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .idmap import IdMap
 from .importing import ImportReport, import_dataset
 from .inference import InferenceReport, inference
 from .loader import LoaderStats, NeighborLoader
@@ -39,6 +40,7 @@ __all__ = [
     "Graph",
     "GraphReport",
     "GraphZeroError",
+    "IdMap",
     "ImportReport",
     "InferenceReport",
     "InputError",

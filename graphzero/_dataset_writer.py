@@ -16,6 +16,7 @@ from .compile import compile_graph
 from .compile_rows import compile_features
 from .features import FeatureStore
 from .graph import Graph
+from .idmap import IdMap, text_path
 
 _T = TypeVar("_T")
 
@@ -105,6 +106,17 @@ class DatasetWriter:
         if not isinstance(ids, Iterator):
             ids = as_split(ids, name, count)
         return self._array(f"splits/{name}.gd", "ids", ids, None, options)
+
+    def keys(self, path: str, count: int) -> _manifest.KeyFiles:
+        """Put a map of original ids in its place."""
+        known = IdMap(path)
+        if len(known) != count:
+            raise ValueError(f"{path}: maps {len(known)} ids, expected {count}, one per node of the graph")
+        self.link(path, "keys/node.gd")
+        if not known.is_text:
+            return _manifest.KeyFiles("keys/node.gd")
+        self.link(text_path(path), "keys/node.text.gd")
+        return _manifest.KeyFiles("keys/node.gd", "keys/node.text.gd")
 
     def link(self, path: str, file: str) -> None:
         """Give the file at `path` a second name in the folder, or copy it where that is not possible."""

@@ -37,6 +37,14 @@ class Labels(ArrayRef):
 
 
 @dataclass(frozen=True)
+class KeyFiles:
+    """The map between the source's own ids and dense ones; `text` is None where they are integers."""
+
+    file: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
 class NodeType:
     """What a dataset knows about one kind of node."""
 
@@ -45,6 +53,7 @@ class NodeType:
     labels: Labels | None = None
     splits: dict[str, ArrayRef] = field(default_factory=dict)
     ids: str | None = None  # the file of the original ids, where nodes were reordered
+    keys: KeyFiles | None = None  # what the source called the nodes, where that was mapped
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ class Manifest:
             named += [node.labels.file] if node.labels else []
             named += [ref.file for ref in node.splits.values()]
             named += [node.ids] if node.ids else []
+            named += [file for file in (node.keys.file, node.keys.text) if file] if node.keys else []
         return list(dict.fromkeys(named))
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
@@ -94,6 +104,7 @@ class Manifest:
                 labels=node.labels and replace(node.labels, file=names[node.labels.file]),
                 splits=arrays(node.splits),
                 ids=node.ids and names[node.ids],
+                keys=node.keys and KeyFiles(names[node.keys.file], node.keys.text and names[node.keys.text]),
             )
             for key, node in self.nodes.items()
         }
@@ -193,18 +204,27 @@ class _Reader:
         )
 
     def node(self, value: Any, where: str) -> NodeType:
-        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids"))
-        labels, ids = entry.get("labels"), entry.get("ids")
+        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids", "keys"))
+        labels, ids, keys = entry.get("labels"), entry.get("ids"), entry.get("keys")
         return NodeType(
             self.whole(entry["count"], _join(where, "count"), 0),
             self.table(entry.get("features", {}), _join(where, "features"), self.array),
             None if labels is None else self.labels(labels, _join(where, "labels")),
             self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
             None if ids is None else self.ids(ids, _join(where, "ids")),
+            None if keys is None else self.keys(keys, _join(where, "keys")),
         )
 
     def ids(self, value: Any, where: str) -> str:
         return self.file(self.object(value, where, ("file",), ())["file"], _join(where, "file"), ".gd")
+
+    def keys(self, value: Any, where: str) -> KeyFiles:
+        entry = self.object(value, where, ("file",), ("text",))
+        text = entry.get("text")
+        return KeyFiles(
+            self.file(entry["file"], _join(where, "file"), ".gd"),
+            None if text is None else self.file(text, _join(where, "text"), ".gd"),
+        )
 
     def edge(self, value: Any, where: str) -> EdgeType:
         entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features",))

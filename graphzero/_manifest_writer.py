@@ -79,6 +79,8 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
             }
         if entry.ids is not None:
             out["ids"] = {"file": entry.ids}
+        if entry.keys is not None:
+            out["keys"] = {"file": entry.keys.file, **({"text": entry.keys.text} if entry.keys.text else {})}
         return {**out, "splits": arrays(entry.splits)}
 
     def edge(entry: EdgeType) -> dict[str, Any]:

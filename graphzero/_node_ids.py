@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from ._ids import IdArray, as_ids
 from .errors import FormatError
 from .features import FeatureStore
+from .idmap import IdMap
 
 ORIGINAL, NEW = "original", "new"  # arrays of the file: by new id, by original id
 
@@ -22,8 +24,13 @@ class NodeIds:
     return what they are given.
     """
 
-    def __init__(self, count: int, path: str | None) -> None:
-        """Stand for `count` nodes whose ids are in the file at `path`; None: they never changed."""
+    def __init__(self, count: int, path: str | None, keys: tuple[str, str] | None = None) -> None:
+        """Stand for `count` nodes whose ids are in the file at `path`; None: they never changed.
+
+        `keys` are the files of the map to what the source called the nodes, where it was mapped.
+        """
+        self._keys = None if keys is None else IdMap(*keys)
+        self.types: Mapping[str, NodeIds] = {}
         self._count = count
         self._path = path
         self._mounted: FeatureStore | None = None
@@ -36,8 +43,32 @@ class NodeIds:
         return self._path is not None
 
     def to_original(self, ids: Any) -> Any:
-        """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor."""
-        return self._look_up(ids, ORIGINAL)
+        """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor.
+
+        Where the source's own ids were mapped, those: a list of strings, or int64.
+        """
+        found = self._look_up(ids, ORIGINAL)
+        return found if self._keys is None else self._keys.to_original(found)
+
+    def to_dense(self, ids: Any, *, missing: str = "raise") -> IdArray:
+        """Return the ids in this dataset of nodes that are given by the source's own ids, as int64.
+
+        missing: "raise" names the first id that is unknown (KeyError); with "mark", -1 stands for it.
+        """
+        if self._keys is None:
+            raise ValueError("the ids of this dataset are those of the source: they were not mapped (ids='map')")
+        found = self._keys.to_dense(ids, missing=missing)
+        if not self.changed:
+            return found
+        known = found >= 0
+        found[known] = self._look_up(found[known], NEW)
+        return found
+
+    def __getitem__(self, node_type: str) -> NodeIds:
+        """Return the ids of one node type."""
+        if node_type not in self.types:
+            raise KeyError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, self.types))}")
+        return self.types[node_type]
 
     def to_new(self, ids: Any) -> Any:
         """Return the ids in this dataset of nodes that are given by their original ids, as int64."""

@@ -26,6 +26,7 @@ class GraphReport:
     duplicates_dropped: int = 0
     self_loops_dropped: int = 0
     skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
+    id_map: str | None = None  # the file that maps original ids, where they were mapped
 
     def _nodes(self) -> str:
         if self.targets in (0, self.nodes):

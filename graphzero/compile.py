@@ -48,6 +48,8 @@ def compile_graph(
     columns: Sequence[int | str] | None = None,
     id_base: int = 0,
     spill_dir: Path | None = None,
+    ids: str | None = None,
+    node_ids: Any = None,
 ) -> GraphReport:
     """Compile edges from `source` into the `.gl` file `out`.
 
@@ -72,6 +74,9 @@ def compile_graph(
     memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given).
     on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
     id_base: what the source calls the first node (1 for KONECT).
+    ids: "map" takes ids of any kind, strings or sparse integers, and numbers them 0, 1, 2, ... by first appearance; the
+        map is written beside the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" say which kind they are.
+    node_ids: with `ids`, the original ids of nodes 0, 1, 2, ...: a list, an array, or a text file.
 
     The file is published in one step when it is complete; until then `out` is what it was. It is the same for any
     `memory` and `num_threads`.
@@ -83,6 +88,10 @@ def compile_graph(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
+    if ids is not None or node_ids is not None:
+        from .importing.mapped_graph import compile_mapped
+
+        return compile_mapped({key: value for key, value in locals().items() if key != "compile_mapped"})
     as_count(id_base, "id_base", least=0)
     asked = _Nodes.of(num_nodes, num_sources, num_targets)
     path = as_target(out, "topology")

@@ -73,6 +73,7 @@ class Dataset:
         features: Any = None,
         labels: Any = None,
         splits: Mapping[str, Any] | None = None,
+        ids: str | os.PathLike[str] | None = None,
         name: str | None = None,
         num_classes: int | None = None,
         dtype: Any = None,
@@ -88,7 +89,8 @@ class Dataset:
         `graph` is a `.gl` file, a Graph, or anything `compile_graph` takes (`graph_options` go there:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
         anything `compile_features` takes; a single one is named "x". `labels` are whole numbers, -1 (or NaN) for none.
-        `splits` maps names to node ids or to boolean masks. Compiled files are linked into the folder, or copied from
+        `splits` maps names to node ids or to boolean masks. `ids` is a map of original ids, as `compile_graph` makes
+        with `ids="map"`. Compiled files are linked into the folder, or copied from
         another disk. Nothing that is in the folder is touched until all files are made; then one rename makes them the
         dataset. Whatever fails before leaves the folder as it was. With `overwrite=True` the new files get names of
         their own and the old ones are removed at the end. Of two writers at once the last to finish wins.
@@ -112,7 +114,8 @@ class Dataset:
                 count,
                 {key: writer.features(key, source, count, {**common, "dtype": dtype}) for key, source in named.items()},
                 None if labels is None else writer.labels(labels, classes, count, common),
-                {key: writer.split(key, ids, count, common) for key, ids in (splits or {}).items()},
+                {key: writer.split(key, nodes, count, common) for key, nodes in (splits or {}).items()},
+                keys=None if ids is None else writer.keys(os.fspath(ids), count),
             )
             title = name or os.path.basename(writer.folder) or "dataset"
             edge = _manifest.EdgeType("node", "to", "node", "graph.gl")
@@ -201,8 +204,14 @@ class Dataset:
 
     @property
     def ids(self) -> NodeIds:
-        """The ids that nodes had before `gz.reorder`, both ways: `ds.ids.to_original(n_id)`, `ds.ids.to_new(ids)`."""
-        return self._node.ids
+        """What nodes were called before, both ways: by the source, where `ids` were mapped, and before `gz.reorder`.
+
+        `ds.ids.to_original(n_id)`, `ds.ids.to_dense(["bash"])`, `ds.ids.to_new(ids)`; `ds.ids["package"]` for one of
+        several node types.
+        """
+        found = self._node.ids
+        found.types = {name: node.ids for name, node in self.nodes.items()}
+        return found
 
     def verify(self, num_threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
         """Check every byte of every file, then labels and splits; FormatError tells the first fault.

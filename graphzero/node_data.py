@@ -81,7 +81,12 @@ class NodeData:
         self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: _read(splits[name]))
         self._label_stores = labels
         self._labels = Lazy("labels", list(labels), lambda name: _read(labels[name]))
-        self._ids = NodeIds(entry.count, entry.ids and os.path.join(folder, *entry.ids.split("/")))
+        keys = None if entry.keys is None else (entry.keys.file, entry.keys.text or "none")
+        self._ids = NodeIds(
+            entry.count,
+            entry.ids and os.path.join(folder, *entry.ids.split("/")),
+            keys and (os.path.join(folder, *keys[0].split("/")), os.path.join(folder, *keys[1].split("/"))),
+        )
 
     @property
     def num_nodes(self) -> int:

@@ -122,6 +122,9 @@ class GraphBuilder {
   // How much input there will be, in any unit; `done` in ingest() and add() counts in the same one. 0: not known.
   void expect(uint64_t total) { expected_total_ = total; }
 
+  // How many nodes there are, where that is known only after the last edge (maps of ids).
+  void declare_nodes(uint64_t count) { options_.num_nodes = count; }
+
   // Runs fill(chunk, writer) for every chunk in [0, chunks), in parallel, spilling in between where memory is short.
   // Edges are numbered in the order of chunks. A fill that returns false stops chunks after its own.
   struct Chunks {

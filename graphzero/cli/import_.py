@@ -61,6 +61,13 @@ def command(
         bool, typer.Option("--self-loops/--no-self-loops", help="Keep self-loops.", rich_help_panel=_EDGES)
     ] = True,
     id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
+    ids: Annotated[
+        Literal["auto", "map", "text", "integers"],
+        typer.Option(help="Map ids to 0, 1, 2, ...: strings (auto), or any.", rich_help_panel=_NODES),
+    ] = "auto",
+    node_ids: Annotated[
+        Path | None, typer.Option(help="Original ids of the rows, one a line.", rich_help_panel=_NODES)
+    ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Found out otherwise.", rich_help_panel=_TEXT)] = None,
     header: Annotated[
         bool | None, typer.Option("--header/--no-header", help="Found out otherwise.", rich_help_panel=_TEXT)
@@ -99,6 +106,8 @@ def command(
             num_classes=classes,
             name=name,
             dtype=dtype,
+            ids=ids,
+            node_ids=node_ids,
             direction=direction,
             memory=memory,
             num_threads=threads,

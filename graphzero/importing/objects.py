@@ -78,7 +78,7 @@ class GraphObject:
         self, name: str, nodes: list[Any], directed: bool, blocks: Any, num_edges: int, numbered: bool = False
     ) -> None:
         """Take nodes, and `blocks()` that yields edges between their places; `numbered`: those are ids there."""
-        self._numbered = numbered
+        self.numbered = numbered
         self.name, self.nodes, self.directed = name, nodes, directed
         self.num_nodes, self.num_edges, self._blocks = len(nodes), num_edges, blocks
 
@@ -89,7 +89,7 @@ class GraphObject:
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield the edges."""
-        if self.named and not self._numbered:
+        if self.named and not self.numbered:
             first = next(node for i, node in enumerate(self.nodes) if type(node) is not int or node != i)
             raise InputError(f"{self.name}: nodes are not 0, 1, 2, ... in order: found {first!r}; ids='map' maps them")
         return self.place_blocks()

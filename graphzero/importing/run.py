@@ -19,6 +19,7 @@ from ..errors import InputError
 from ..features import FeatureStore
 from ..row_sources import is_text
 from .detect import plan_for
+from .mapped import needs_map, node_ids_from
 from .parts import as_rows, count_of, drawn_splits, is_path, label_rows, label_stream, named_splits
 from .plan import Plan
 from .stage import Stage, check_target, fingerprint
@@ -73,6 +74,8 @@ def import_dataset(
     dtype: Any = None,
     direction: str = "in",
     id_base: int = 0,
+    ids: str | None = "auto",
+    node_ids: Any = None,
     memory: int | float | str = "1GB",
     num_threads: int | None = None,
     progress: bool | Callback | None = None,
@@ -90,6 +93,9 @@ def import_dataset(
         shares such as "60/20/20", drawn from the nodes that have a label.
     num_nodes: checked against the edges when given; else the number of feature or label rows is, else the largest id
         + 1 is taken.
+    ids: "auto" maps ids that are strings to 0, 1, 2, ... and keeps the map as `ds.ids`; "map" does so for sparse
+        integers too; None takes integers as the numbers of nodes.
+    node_ids: with mapped ids, the original ids of the rows of features and labels: a list, an array, a text file.
     direction: "in" stores rows of sources, which message passing follows; "out" and "both" are for walks.
     memory: what the engine may hold at a time.
 
@@ -106,6 +112,7 @@ def import_dataset(
     plan = plan_for(source)
     _override(plan, features, labels, splits, num_nodes, num_classes, name, id_base)
     options = {**plan.graph, "direction": direction, "id_base": id_base, **graph_options}
+    _choose_ids(plan, ids, node_ids, options)
     key = fingerprint(source, features, labels, plan.num_nodes, dtype and str(dtype), options)
     stage = Stage(target, key)
     work = _Work(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
@@ -131,6 +138,25 @@ def import_dataset(
         resumed=stage.resumed,
         graph=made,
     )
+
+
+def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
+    """Decide whether ids are mapped, and check what that means for rows that come by number."""
+    if ids == "auto":
+        mapped = node_ids is not None or (not options["id_base"] and needs_map(plan.edges, options))
+        ids = "map" if mapped else None
+        if mapped:
+            plan.found.append("ids: strings, mapped to 0, 1, 2, ...")
+    if ids is None:
+        if node_ids is not None:
+            raise ValueError("node_ids are for ids='map'")
+        return
+    options.update(ids=ids, node_ids=None if node_ids is None else node_ids_from(node_ids))
+    if node_ids is None and (plan.features or plan.labels is not None or (plan.splits and "" not in plan.splits)):
+        raise ValueError(
+            "ids are mapped, so rows of features, labels and ids in splits need the original ids of the rows: give "
+            "node_ids=, a list or a file with one id a row"
+        )
 
 
 def _override(
@@ -178,7 +204,10 @@ class _Work:
         self.seconds: dict[str, float] = {}
         self.peak = 0
         self.count, self.origin = plan.num_nodes, "the declared number of nodes"
-        for key, rows in ({**plan.features, "labels": plan.labels} if self.count is None else {}).items():
+        mapped = options.get("ids") is not None
+        for key, rows in (
+            {**plan.features, "labels": plan.labels} if self.count is None and not mapped else {}
+        ).items():
             count = None if rows is None else count_of(rows)
             if count is not None and self.count is None:
                 self.count, self.origin = count, f"the rows of {key}"
@@ -203,18 +232,27 @@ class _Work:
         if known is not None:
             return GraphReport(**known)
         start = time.perf_counter()
+        options = (
+            self.options if "ids" not in self.options else {k: v for k, v in self.options.items() if k != "id_base"}
+        )
         try:
             report = compile_graph(
                 self.plan.edges,
                 self.stage.path("graph.gl"),
                 num_nodes=count,
-                **self.options,
+                **options,
                 **self._announced("graph"),
             )
         except InputError as error:
             if count is None or "num_nodes" not in str(error):
                 raise
             raise InputError(f"{error} ({self.origin})") from error
+        given = self.options.get("node_ids")
+        if given is not None and report.nodes != len(given):
+            from ..idmap import IdMap
+
+            first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))
+            raise InputError(f"{report.nodes - len(given)} ids of the edges are not among node_ids, such as {first!r}")
         self._account("graph", start, report.peak_memory)
         self.stage.note("graph.gl", dataclasses.asdict(report))
         return report
@@ -258,6 +296,7 @@ class _Work:
             num_classes=classes,
             splits=splits,
             name=plan.name,
+            ids=graph.id_map,
             about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found},
             overwrite=overwrite,
             **self.common,

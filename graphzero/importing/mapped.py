@@ -1,0 +1,303 @@
+"""Edges whose ids are strings or sparse integers: mapped to dense ids while they are read, within the budget."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from .. import _core
+from .._textfile import Dialect, open_text, sniff
+from ..errors import InputError
+from ..sources import Block, as_block, as_source
+from .columns import SOURCES, TARGETS, TIMES, WEIGHTS, _known, pick
+from .edge_tables import TableEdges
+from .keys import keys_of
+from .objects import GraphObject, edges_of
+from .tables import is_table_file
+
+__all__ = ["MODES", "MappedReader", "needs_map"]
+
+MODES = ("map", "text", "integers")
+_READ = 1 << 23
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
+_NAMES = (*SOURCES, *TARGETS, *WEIGHTS, *TIMES, "id", "node")
+
+
+class MappedReader:
+    """Feeds a builder as `compile_graph`'s own readers do, through a map of ids.
+
+    node_ids are mapped first: node i is the i-th of them. Others follow in the order they first appear in the edges.
+    """
+
+    num_nodes = None
+
+    def __init__(
+        self, source: Any, mode: str, columns: Any, weights: Any, times: Any, text: dict[str, Any], node_ids: Any = None
+    ) -> None:
+        """Look at the source; nothing is mapped before feed()."""
+        if mode not in MODES:
+            raise ValueError(f"ids is {mode!r}, expected None or one of {', '.join(MODES)}")
+        self.skipped, self.examples = 0, list[str]()
+        self._mode, self._node_ids, self._skip = mode, node_ids, bool(text.get("skip"))
+        paths = _paths(source)
+        self._texts = [_Text.of(p, columns, weights, times, text) for p in paths] if paths else []
+        self._source = None if paths else as_source(source, weights, times)
+        self.unit = "B" if paths else "edges"
+        self._total = sum(os.path.getsize(p) for p in paths) if paths else getattr(self._source, "num_edges", 0) or 0
+        self.weights, self.times = self._carries(weights, times)
+        self._first: Any = None
+        self.builder: _core.IdMapBuilder | None = None
+
+    def _carries(self, weights: Any, times: Any) -> tuple[bool, bool]:
+        if self._texts:
+            return self._texts[0].weight >= 0, self._texts[0].time >= 0
+        if isinstance(self._source, TableEdges):
+            return self._source.columns.weight is not None, self._source.columns.time is not None
+        first = next(iter(self._column_blocks()), None)
+        return first is not None and first[2] is not None, first is not None and first[3] is not None
+
+    def feed(self, builder: _core.GraphBuilder, memory: int, threads: int, folder: str) -> None:
+        """Map all edges and hand them to `builder`, in the order of the source."""
+        builder.expect(int(self._total))
+        ids = _core.IdMapBuilder(text=self._is_text(), memory=memory, threads=threads, spill_folder=folder)
+        self.builder = ids
+        if self._node_ids is not None:
+            self._declare(ids)
+        with _EdgeLog(folder) as log:
+            for src, dst, weights, times, units in self._mapped(ids):
+                if ids.late:  # from now on ids are known at the end only, and edges keep their order
+                    log.write(src, dst, weights, times)
+                else:
+                    builder.add(src, dst, weights, times, units)
+            ids.close()
+            for src, dst, weights, times in log.read():
+                ids.resolve(src)
+                ids.resolve(dst)
+                builder.add(src, dst, weights, times, 0)
+        builder.declare_nodes(ids.count)
+
+    def _declare(self, ids: _core.IdMapBuilder) -> None:
+        before, keys = ids.count, keys_of(self._node_ids, "node_ids")
+        mapped = ids.map(*keys)
+        if ids.late:
+            raise InputError("node_ids: the memory does not hold the ids of all nodes; give more")
+        if ids.count - before != len(mapped):
+            values, counts = np.unique(mapped, return_counts=True)
+            at = int(np.flatnonzero(mapped == values[np.argmax(counts > 1)])[1])
+            raise InputError(f"node_ids[{at}] = {self._node_ids[at]!r} is there twice, expected each id once")
+
+    def _is_text(self) -> bool:
+        if self._mode != "map":
+            return self._mode == "text"
+        if self._node_ids is not None:
+            return keys_of(self._node_ids[:1])[0] is not None
+        if self._texts:
+            return any(text.is_text for text in self._texts)
+        first = next(iter(self._column_blocks()), None)
+        return first is not None and keys_of(first[0][:1])[0] is not None
+
+    def _mapped(self, ids: _core.IdMapBuilder) -> Iterator[tuple[Any, Any, Any, Any, int]]:
+        for text in self._texts:
+            yield from self._mapped_text(ids, text)
+        if self._source is not None:
+            row = 0
+            for src, dst, weights, times in self._column_blocks():
+                u, v = (keys_of(c, f"{self._source.name}: {n}", row) for c, n in ((src, "sources"), (dst, "targets")))  # type: ignore[attr-defined]
+                mapped = ids.map_edges(*u, *v)
+                yield *mapped, weights, times, len(src)
+                row += len(src)
+
+    def _mapped_text(self, ids: _core.IdMapBuilder, text: _Text) -> Iterator[tuple[Any, Any, Any, Any, int]]:
+        parser = _core.KeyText(
+            ids,
+            name=text.path,
+            delimiter=text.dialect.delimiter,
+            src=text.src,
+            dst=text.dst,
+            weight=text.weight,
+            time=text.time,
+            lines_before=text.dialect.lines_before,
+            skip_errors=self._skip,
+        )
+        size = os.path.getsize(text.path)
+        with open_text(text.path) as file:
+            skip = text.dialect.begin
+            while skip > 0:
+                skip -= len(file.read(skip))
+            done = 0
+            while True:
+                block = file.read(_READ)
+                src, dst, weights, times = parser.feed(block, not block)
+                at = min(size, getattr(file, "fileobj", file).tell()) if block else size
+                yield src, dst, weights if self.weights else None, times if self.times else None, max(0, at - done)
+                done = at
+                if not block:
+                    break
+        self.skipped += parser.skipped
+        self.examples += parser.examples[: max(0, 8 - len(self.examples))]
+
+    def _column_blocks(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+        source = self._source
+        if isinstance(source, TableEdges):
+            yield from source.raw_blocks()
+        elif isinstance(source, GraphObject):
+            for block in source.place_blocks():
+                names = [[source.nodes[int(i)] for i in side] for side in (block.src, block.dst)]
+                yield names[0], names[1], block.weights, block.times
+        elif source is not None:
+            for item in source.edge_blocks():
+                b: Block = as_block(item)
+                yield b.src, b.dst, b.weights, b.times
+
+
+def needs_map(source: Any, options: dict[str, Any]) -> bool:
+    """Whether the ids of a source are strings: its first lines or rows tell."""
+    weights, times = options.get("weights"), options.get("times")
+    if isinstance(source, str) and source.endswith((".gl", ".npy")):
+        return False
+    paths = _paths(source) if not isinstance(source, list) or all(isinstance(s, str) for s in source) else []
+    if paths and not is_table_file(paths[0]):
+        return any(_Text.of(path, options.get("columns"), weights, times, options).is_text for path in paths)
+    other = edges_of(source, options.get("columns"), weights, times)
+    if isinstance(other, GraphObject):
+        return other.named and not other.numbered
+    return isinstance(other, TableEdges) and MappedReader(other, "map", None, None, None, {})._is_text()
+
+
+def _paths(source: Any) -> list[str]:
+    many = source if isinstance(source, (list, tuple)) else [source]
+    if not many or not all(isinstance(s, (str, os.PathLike)) for s in many):
+        return []
+    paths = [os.fspath(s) for s in many]
+    for path in paths:
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        if os.path.isdir(path) and not is_table_file(path):
+            raise IsADirectoryError(f"{path}: is a folder, expected a file of edges")
+    return [] if paths[0].endswith((".npy", ".gl")) else paths
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text file of edges and its columns."""
+
+    path: str
+    dialect: Dialect
+    src: int
+    dst: int
+    weight: int
+    time: int
+    is_text: bool
+
+    @classmethod
+    def of(cls, path: str, columns: Any, weights: Any, times: Any, options: dict[str, Any]) -> _Text:
+        dialect, lines = _sniff(path, options.get("delimiter"), options.get("header"))
+        width = len(_split(lines[0], dialect.delimiter)) if lines else 2
+        names = dialect.header or [str(i) for i in range(max(2, width))]
+        picked = pick(path, names, columns, weights, times)
+        at = [
+            -1 if name is None else names.index(name) for name in (picked.src, picked.dst, picked.weight, picked.time)
+        ]
+        sample = [_split(line, dialect.delimiter) for line in lines]
+        fields = [row[i] for row in sample for i in at[:2] if i < len(row)]
+        integers = all(_is_integer(field) for field in fields)
+        return cls(path, dialect, at[0], at[1], at[2], at[3], not integers)
+
+
+def _is_integer(field: str) -> bool:
+    return _INTEGER.fullmatch(field) is not None and -(2**63) <= int(field) < 2**63
+
+
+def _is_header(path: str, first: list[str], rest: list[list[str]]) -> bool:
+    """Whether the first line names columns. 'alice,bob' may be an edge, so what cannot be told is asked for."""
+    if any(field[:1].isdigit() for field in first) or any(field in row for field in first for row in rest):
+        return False  # a number, or an id that is met again
+    if any(_known([field], _NAMES) for field in first):
+        return True
+    if rest and all(_is_integer(field) for row in rest for field in row[:2]):
+        return True
+    raise InputError(
+        f"{path}: line 1 ({','.join(first)[:60]!r}) may be the names of columns or an edge; say header=True or "
+        "header=False (--header, --no-header)"
+    )
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    if delimiter == " ":
+        return [field.removeprefix('"').removesuffix('"') for field in line.split()]
+    return [field.strip(" \t") for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
+
+
+def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Dialect, list[str]]:
+    """Return how a text is written, and its first lines. A first line of names is told by what is in it."""
+    plain = sniff(path, delimiter, False)
+    with open_text(path) as file:
+        file.read(plain.begin)
+        head = file.read(1 << 16)
+    lines = [line.decode("utf-8", "replace").rstrip("\r") for line in head.split(b"\n")[:200]]
+    lines = [line for line in (lines if len(head) < 1 << 16 else lines[:-1]) if line.strip()]
+    if not lines:
+        return plain, []
+    fields = _split(lines[0], plain.delimiter)
+    if header is None:
+        header = _is_header(path, fields, [_split(line, plain.delimiter) for line in lines[1:]])
+    if not header:
+        return plain, lines
+    after = plain.begin + head.find(b"\n") + 1 if b"\n" in head else plain.begin + len(head)
+    return Dialect(plain.delimiter, fields, len(fields), after, plain.lines_before + 1), lines[1:]
+
+
+class _EdgeLog:
+    """Blocks of edges on disk, in order: what waits for ids that are known at the end."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._file: IO[bytes] | None = None
+        self._shapes: list[tuple[int, bool, bool]] = []
+
+    def __enter__(self) -> _EdgeLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, src: Any, dst: Any, weights: Any, times: Any) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+        for column in (src, dst, weights, times):
+            if column is not None:
+                self._file.write(np.ascontiguousarray(column).data)
+        self._shapes.append((len(src), weights is not None, times is not None))
+
+    def read(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+        if self._file is None:
+            return
+        self._file.seek(0)
+        for count, weighted, timed in self._shapes:
+            src, dst = (np.frombuffer(bytearray(self._file.read(8 * count)), np.int64) for _ in range(2))
+            weights = np.frombuffer(self._file.read(4 * count), np.float32) if weighted else None
+            times = np.frombuffer(self._file.read(8 * count), np.int64) if timed else None
+            yield src, dst, weights, times
+
+
+def node_ids_from(values: Any) -> Any:
+    """Return the ids of nodes in the order of their rows: a list, an array, a column, or a text file, one a line."""
+    if not isinstance(values, (str, os.PathLike)):
+        return values
+    path = os.fspath(values)
+    if path.endswith(".npy"):
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    dialect, _ = _sniff(path, None, False)
+    with open_text(path) as file:
+        file.read(dialect.begin)
+        lines: Sequence[str] = file.read().decode().splitlines()
+    names = [_split(line, dialect.delimiter)[0] for line in lines if line.strip()]
+    return [int(n) for n in names] if all(_is_integer(n) for n in names) else names
