@@ -6,9 +6,14 @@ import os
 from typing import Any
 
 from .._sizes import format_size
+from .._textfile import open_text
 from ..errors import InputError
 from . import npz
+from .array_folders import is_igb, is_mag240m, plan_igb, plan_mag240m
+from .graphbolt import is_graphbolt, plan_graphbolt
+from .ogb import is_ogb, plan_ogb
 from .plan import Plan
+from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_folder
 from .tables import is_table_file
 
 __all__ = ["plan_for"]
@@ -25,6 +30,8 @@ def plan_for(source: Any) -> Plan:
         paths = [os.fspath(s) for s in source]
         size = format_size(sum(os.path.getsize(p) for p in paths))
         return Plan("edge list", paths, found=[f"edges: {len(paths)} files, {size}"])
+    if is_pyg_data(source):
+        return plan_pyg_data(source)
     return Plan(f"{type(source).__name__} object", source, found=[f"edges: {type(source).__name__}"])
 
 
@@ -35,6 +42,9 @@ def _plan_for_file(path: str) -> Plan:
         return _plan_for_npz(path, name)
     if is_table_file(path):
         return Plan("table file", path, name=name, found=[f"edges: {path}, {size}"])
+    if name == "out" and _is_konect(path):
+        konect = os.path.basename(path).removeprefix("out.")
+        return Plan("KONECT file", path, {"id_base": 1}, name=konect, found=[f"edges: {path}, {size}, ids from 1"])
     kind = "graph file" if path.endswith(".gl") else "edge array" if path.endswith(".npy") else "edge list"
     return Plan(kind, path, name=name, found=[f"edges: {path}, {size}"])
 
@@ -61,6 +71,12 @@ def _plan_for_npz(path: str, name: str) -> Plan:
 def _plan_for_folder(path: str) -> Plan:
     if os.path.exists(os.path.join(path, "dataset.json")):
         raise InputError(f"{path}: is a GraphZero dataset already; gz.Dataset opens it")
+    for known, plan in _LAYOUTS:
+        if known(path):
+            return plan(path)
+    konect = [f for f in sorted(os.listdir(path)) if f.startswith("out.") and _is_konect(os.path.join(path, f))]
+    if konect:
+        return _plan_for_file(os.path.join(path, konect[0]))
     if is_table_file(path):
         name = os.path.basename(os.path.abspath(path))
         return Plan("folder of Parquet files", path, name=name, found=[f"edges: {path}"])
@@ -68,4 +84,16 @@ def _plan_for_folder(path: str) -> Plan:
     raise InputError(f"{path}: no known layout; found {shown}; expected a file of edges, or a folder that {_KNOWN}")
 
 
-_KNOWN = "graphzero import --help lists"
+def _is_konect(path: str) -> bool:
+    with open_text(path) as file:
+        return file.read(1) == b"%"
+
+
+_KNOWN = "is OGB's, MAG240M's, IGB's, GraphBolt's, KONECT's, PyG's (processed/*.pt) or holds Parquet files"
+_LAYOUTS = (
+    (is_graphbolt, plan_graphbolt),
+    (is_ogb, plan_ogb),
+    (is_mag240m, plan_mag240m),
+    (is_igb, plan_igb),
+    (is_pyg_folder, plan_pyg_folder),
+)

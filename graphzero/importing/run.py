@@ -84,8 +84,10 @@ def import_dataset(
 ) -> ImportReport:
     """Make the dataset folder `out` from what you have: edges in a file, a folder or an object, and files beside them.
 
-    source: anything `compile_graph` takes, or a `.npz` archive with `edge_index`. `graph_options` go to
-        `compile_graph`: `directed=False`, `columns=`, `weights=`, `times=`, `edge_ids=`, `dedup=`, `self_loops=`.
+    source: anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data`, or a folder of OGB,
+        MAG240M, IGB (their homogeneous parts), GraphBolt, KONECT, PyG (`processed/*.pt`) or Parquet files.
+        `graph_options` go to `compile_graph`: `directed=False`, `columns=`, `weights=`, `times=`, `edge_ids=`,
+        `dedup=`, `self_loops=`.
     features: a `.npy`, `.npz`, `.pt`, `.gd` file, text of `id,f1,f2,...` lines, an array, or a dict of names to them.
         A single one is named "x". Rows beyond the last id in the edges are isolated nodes.
     labels: one whole number a node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
@@ -111,7 +113,7 @@ def import_dataset(
     check_target(target, overwrite)
     plan = plan_for(source)
     _override(plan, features, labels, splits, num_nodes, num_classes, name, id_base)
-    options = {**plan.graph, "direction": direction, "id_base": id_base, **graph_options}
+    options = {"id_base": id_base, **plan.graph, "direction": direction, **graph_options}
     _choose_ids(plan, ids, node_ids, options)
     key = fingerprint(source, features, labels, plan.num_nodes, dtype and str(dtype), options)
     stage = Stage(target, key)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from typing import Any
 
 from ..errors import InputError
 
 __all__ = ["load_pt"]
+
+
+def _harmless() -> list[Any]:
+    """Return what a file may name beside tensors: NumPy arrays, and the classes of PyG's stores."""
+    import numpy as np
+
+    allowed: list[Any] = [np.ndarray, np.dtype, *{type(np.dtype(code)) for code in "?bBhHiIlLqQefd"}]
+    make = np.empty(0).__reduce__()[0]  # NumPy's own, whose module has had two names
+    allowed += [(make, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
+    try:
+        from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
+        from torch_geometric.data.storage import GlobalStorage
+    except ImportError:
+        return allowed
+    return [*allowed, Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
 
 
 def load_pt(path: str) -> Any:
@@ -17,7 +33,9 @@ def load_pt(path: str) -> Any:
     refused: Exception
     for mapped in (True, False):
         try:
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+            safe = getattr(torch.serialization, "safe_globals", None)  # since torch 2.5
+            with safe(_harmless()) if safe is not None else contextlib.nullcontext():
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
         except pickle.UnpicklingError as error:
             refused = error
             break

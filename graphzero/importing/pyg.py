@@ -1,0 +1,96 @@
+"""PyG's `Data` objects, and the `processed/*.pt` files that PyG's datasets leave."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+from ..errors import InputError
+from .plan import Plan
+from .torchfile import load_pt
+
+__all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_folder"]
+
+
+def is_pyg_data(source: Any) -> bool:
+    """Whether an object is a PyG `Data`, by its attributes."""
+    return hasattr(source, "edge_index") and hasattr(source, "num_nodes") and hasattr(source, "keys")
+
+
+def plan_pyg_data(data: Any, name: str = "Data object") -> Plan:
+    """Return the plan for a homogeneous `Data`: edges, x, y, masks, edge weights."""
+    if data.edge_index is None:
+        raise InputError(f"{name}: has no edge_index")
+    weights = getattr(data, "edge_weight", None)
+    edges = data.edge_index if weights is None else (data.edge_index[0], data.edge_index[1], weights)
+    plan = Plan(f"PyG {name}", edges, num_nodes=int(data.num_nodes))
+    plan.found.append(f"edges: edge_index, shape {tuple(data.edge_index.shape)}")
+    if getattr(data, "x", None) is not None:
+        plan.features["x"] = data.x
+        plan.found.append(f"features x: shape {tuple(data.x.shape)}")
+    labels = getattr(data, "y", None)
+    if labels is not None and (labels.ndim == 1 or labels.shape[1] == 1):
+        plan.labels = labels
+        plan.found.append("labels: y")
+    elif labels is not None:
+        plan.features["y"] = labels
+        plan.found.append(f"features y: shape {tuple(labels.shape)}, several tasks a node")
+    for key, split in (("train_mask", "train"), ("val_mask", "valid"), ("test_mask", "test")):
+        mask = getattr(data, key, None)
+        if mask is not None:
+            if mask.ndim == 2:
+                plan.found.append(f"{key}: the first of {mask.shape[1]} splits")
+                mask = mask[:, 0]
+            plan.splits[split] = mask
+    if plan.splits:
+        plan.found.append(f"splits: {', '.join(plan.splits)}")
+    for key in ("edge_attr",):
+        if getattr(data, key, None) is not None:
+            plan.found.append(f"left out: {key} (edge features are not imported yet)")
+    return plan
+
+
+def is_pyg_folder(folder: str) -> bool:
+    """Whether a folder has a `processed/*.pt` of a PyG dataset."""
+    return _processed(folder) is not None
+
+
+def _processed(folder: str) -> str | None:
+    names = ("pre_filter.pt", "pre_transform.pt")
+    found = [
+        p
+        for p in sorted(glob.glob(os.path.join(glob.escape(folder), "processed", "*.pt")))
+        if os.path.basename(p) not in names
+    ]
+    return found[0] if found else None
+
+
+def plan_pyg_folder(folder: str) -> Plan:
+    """Return the plan for a PyG dataset folder: its single graph, loaded without unpickling anything but tensors."""
+    path = _processed(folder)
+    assert path is not None
+    loaded = load_pt(path)
+    store = loaded[0] if isinstance(loaded, (tuple, list)) else loaded
+    store = store if isinstance(store, dict) else store.to_dict() if hasattr(store, "to_dict") else None
+    if not isinstance(store, dict) or "edge_index" not in store:
+        raise InputError(f"{path}: no dict with 'edge_index', expected the processed file of a homogeneous PyG dataset")
+    if isinstance(loaded, (tuple, list)) and len(loaded) > 1 and loaded[1] is not None:
+        sizes = next(iter(loaded[1].values())) if isinstance(loaded[1], dict) and loaded[1] else []
+        if len(sizes) > 2:
+            raise InputError(f"{path}: holds {len(sizes) - 1} graphs, expected one")
+    plan = plan_pyg_data(_Store(store), "processed file")
+    plan.name = os.path.basename(os.path.abspath(folder))
+    return plan
+
+
+class _Store:
+    """A dict of tensors with the attributes of `Data`."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.edge_index: Any = None
+        self.x: Any = None
+        self.__dict__.update(values)
+        if "num_nodes" not in values or values["num_nodes"] is None:
+            rows = [len(v) for v in (self.x, values.get("y")) if v is not None]
+            self.num_nodes = rows[0] if rows else int(values["edge_index"].max()) + 1
