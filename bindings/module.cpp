@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_storage(m);
   gz::bindings::bind_walks(m);
   gz::bindings::bind_sample(m);
+  gz::bindings::bind_hetero(m);
   gz::bindings::bind_gather(m);
   gz::bindings::bind_measure(m);
   gz::bindings::bind_memory(m);

@@ -16,6 +16,7 @@ from .dataset import Dataset
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, MissingFileError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .hetero import HeteroGraph, HeteroSubgraph
 from .idmap import IdMap
 from .importing import ImportReport, import_dataset
 from .inference import InferenceReport, inference
@@ -40,6 +41,8 @@ __all__ = [
     "Graph",
     "GraphReport",
     "GraphZeroError",
+    "HeteroGraph",
+    "HeteroSubgraph",
     "IdMap",
     "ImportReport",
     "InferenceReport",

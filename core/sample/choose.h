@@ -13,10 +13,24 @@
 
 namespace gz {
 
-// A row as a hop sees it: all its edges, or the earliest `population` of them by time.
+// A row as a hop sees it: all its edges, or `population` of them by time, from rank `first` on.
 struct HopRow {
-  uint64_t begin = 0, degree = 0, population = 0;
+  uint64_t begin = 0, degree = 0, population = 0, first = 0;
 };
+
+// The key that all draws of a hop share. Type 0 is as if there were no types; no node has a number like ~type.
+inline uint64_t hop_key(const SampleOptions& options, size_t hop) {
+  const uint64_t key = make_key(options.seed, hop);
+  // Layer-neighbour sampling agrees on the sources that edge types share too.
+  const uint64_t type = options.choice == Choice::kLabor ? options.source_type : options.edge_type;
+  return type == 0 ? key : absorb(key, ~type);
+}
+
+// The latest time that is too old for a seed of this time.
+inline int64_t window_start(int64_t time, uint64_t window) {
+  const uint64_t since_first = static_cast<uint64_t>(time) - static_cast<uint64_t>(INT64_MIN);
+  return since_first < window ? INT64_MIN : static_cast<int64_t>(static_cast<uint64_t>(time) - window);
+}
 
 // Memory that drawing needs, one a worker, kept between rows.
 struct ChooseScratch {
@@ -24,6 +38,7 @@ struct ChooseScratch {
   RowWeights weights;
   WeightedScratch weighted;
   std::vector<double> sums;
+  std::vector<uint64_t> listed;
   std::vector<std::pair<uint64_t, uint64_t>> heap;
 };
 
@@ -36,17 +51,22 @@ class RowChooser {
         timed_(timed),
         all_(options.fanouts[hop] < 0),
         fanout_(all_ ? 0 : static_cast<uint64_t>(options.fanouts[hop])),
-        key_(make_key(options.seed, hop)) {}
+        key_(hop_key(options, hop)) {}
 
   HopRow bounds(uint64_t node) const {
     const auto row = csr_.row(node);
     return {row.begin, row.degree(), row.degree()};
   }
 
-  // Leaves the row the edges that are no later than `time`.
-  void limit(HopRow& row, int64_t time) const { row.population = no_later_than(row, time); }
+  // Leaves the row the edges that are no later than `time`, and not too old for the window.
+  void limit(HopRow& row, int64_t time) const {
+    if (!timed_) return;
+    if (options_.window) row.first = no_later_than(row, window_start(time, *options_.window));
+    row.population = no_later_than(row, time);
+    row.population -= std::min(row.first, row.population);
+  }
 
-  // How many positions choose() gives; fewer where weights are zero.
+  // How many positions choose() gives; fewer where weights are zero or nodes too late.
   uint64_t most(const HopRow& row) const {
     if (all_ || row.population == 0) return row.population;
     return options_.replace ? fanout_ : std::min(fanout_, row.population);
@@ -55,18 +75,22 @@ class RowChooser {
   // Whether every edge of the row is taken, without a draw (those of weight zero apart).
   bool takes_all(const HopRow& row) const { return all_ || (!options_.replace && fanout_ >= row.population); }
 
-  // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint.
-  size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch) const {
-    const uint64_t skip = skipped(row), population = row.population - skip;
-    if (population == 0 || (fanout_ == 0 && !all_)) return 0;
-    const bool take_all = takes_all({row.begin, row.degree, population});
+  // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint; `time` is
+  // the seed's, for those who sample by node times.
+  size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch,
+                int64_t time = 0) const {
+    if (fanout_ == 0 && !all_) return 0;
+    const Candidates from = candidates(row, time, scratch);
+    const uint64_t population = from.count;
+    if (population == 0) return 0;
+    const bool take_all = takes_all({row.begin, row.degree, population, 0});
     const auto count = static_cast<size_t>(fanout_);
     uint64_t key = absorb(key_, node);
     if (options_.disjoint) key = absorb(key, batch);
     Random random(key);
     size_t chosen = count;
     if (options_.weighted) {
-      chosen = choose_weighted(random, row, skip, take_all, out, scratch);
+      chosen = choose_weighted(random, row, from, take_all, out, scratch);
     } else if (take_all) {
       chosen = static_cast<size_t>(population);
       for (size_t i = 0; i < chosen; ++i) out[i] = static_cast<int64_t>(i);
@@ -77,15 +101,53 @@ class RowChooser {
     } else {
       choose_distinct(random, population, count, out, scratch);
     }
-    to_positions(row, skip, out, chosen);
+    to_positions(row, from, out, chosen);
     return chosen;
   }
 
  private:
-  // Ranks by time that "last" leaves out.
-  uint64_t skipped(const HopRow& row) const {
-    const bool last = timed_ && options_.temporal == Temporal::kLast && !all_;
-    return last && row.population > fanout_ ? row.population - fanout_ : 0;
+  // What is chosen from: ranks of the row (by time, where rows are timed), or positions that were listed one by one.
+  struct Candidates {
+    uint64_t skip, count;
+    const uint64_t* listed;
+  };
+
+  Candidates candidates(const HopRow& row, int64_t time, ChooseScratch& scratch) const {
+    uint64_t skip = row.first, count = row.population;
+    const uint64_t* listed = nullptr;
+    if (!options_.node_times.empty()) {
+      list_by_node_time(row, time, scratch.listed);
+      listed = scratch.listed.data();
+      skip = 0;
+      count = scratch.listed.size();
+    }
+    const bool ordered = timed_ || listed != nullptr;
+    if (ordered && options_.temporal == Temporal::kLast && !all_ && count > fanout_) {
+      skip += count - fanout_;
+      count = fanout_;
+    }
+    return {skip, count, listed};
+  }
+
+  // The row's positions whose neighbours are early enough. In the order of the edges' times, of the nodes' times for
+  // "last", or else of the row. Reads the whole row: it is not sorted by this.
+  void list_by_node_time(const HopRow& row, int64_t time, std::vector<uint64_t>& listed) const {
+    const auto at = [&](uint64_t position) { return options_.node_times[csr_.neighbour(position)]; };
+    const bool windowed = options_.window.has_value() && !timed_;
+    const int64_t too_old = windowed ? window_start(time, *options_.window) : INT64_MIN;
+    listed.clear();
+    for (uint64_t i = row.first; i < row.first + row.population; ++i) {
+      const uint64_t position = timed_ ? position_by_time(row, i) : row.begin + i;
+      const int64_t found = at(position);
+      if (found <= time && (!windowed || found > too_old)) listed.push_back(position);
+    }
+    if (timed_ || options_.temporal != Temporal::kLast) return;
+    std::stable_sort(listed.begin(), listed.end(), [&](uint64_t a, uint64_t b) { return at(a) < at(b); });
+  }
+
+  uint64_t position_of(const HopRow& row, const Candidates& from, uint64_t i) const {
+    if (from.listed != nullptr) return from.listed[from.skip + i];
+    return timed_ ? position_by_time(row, from.skip + i) : row.begin + i;
   }
 
   uint64_t position_by_time(const HopRow& row, uint64_t rank) const {
@@ -111,10 +173,10 @@ class RowChooser {
     return low;
   }
 
-  void to_positions(const HopRow& row, uint64_t skip, int64_t* out, size_t count) const {
-    if (timed_) {
+  void to_positions(const HopRow& row, const Candidates& from, int64_t* out, size_t count) const {
+    if (timed_ || from.listed != nullptr) {
       for (size_t i = 0; i < count; ++i) {
-        out[i] = static_cast<int64_t>(position_by_time(row, skip + static_cast<uint64_t>(out[i])));
+        out[i] = static_cast<int64_t>(position_of(row, from, static_cast<uint64_t>(out[i])));
       }
     } else {
       const auto begin = static_cast<int64_t>(row.begin);
@@ -132,17 +194,16 @@ class RowChooser {
     }
   }
 
-  size_t choose_weighted(Random& random, const HopRow& row, uint64_t skip, bool take_all, int64_t* out,
+  size_t choose_weighted(Random& random, const HopRow& row, const Candidates& from, bool take_all, int64_t* out,
                          ChooseScratch& scratch) const {
-    const auto weight_of = [&](size_t i) {
-      return weight_at(csr_, row.begin, timed_ ? position_by_time(row, skip + i) : row.begin + i);
-    };
+    const auto weight_of = [&](size_t i) { return weight_at(csr_, row.begin, position_of(row, from, i)); };
     if (take_all) {
-      const auto population = static_cast<size_t>(row.population - skip);
+      const auto population = static_cast<size_t>(from.count);
       return all_weighted(population, weight_of, population, out);
     }
+    const bool ordered = timed_ || from.listed != nullptr;
     const auto sums =
-        timed_ ? sums_by_time(row, skip, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
+        ordered ? sums_of(row, from, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
     if (!(total_weight(sums, csr_.file->path()) > 0)) return 0;
     const auto count = static_cast<size_t>(fanout_);
     if (!options_.replace) return draw_weighted_distinct(random, sums, weight_of, count, out, scratch.weighted);
@@ -150,12 +211,12 @@ class RowChooser {
     return count;
   }
 
-  // Running sums of the edges that are old enough, in order of time. O(population): the file's sums go by position.
-  std::span<const double> sums_by_time(const HopRow& row, uint64_t skip, std::vector<double>& sums) const {
-    sums.resize(static_cast<size_t>(row.population - skip));
+  // Running sums of the candidates, in their order. O(population): the file's sums go by position.
+  std::span<const double> sums_of(const HopRow& row, const Candidates& from, std::vector<double>& sums) const {
+    sums.resize(static_cast<size_t>(from.count));
     double sum = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
-      const double weight = csr_.weights[position_by_time(row, skip + i)];
+      const double weight = csr_.weights[position_of(row, from, i)];
       if (weight > 0) sum += weight;
       sums[i] = sum;
     }

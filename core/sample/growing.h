@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -25,97 +26,134 @@ T* room_for(std::shared_ptr<Buffer>& memory, size_t count) {
   return memory->as<T>();
 }
 
-struct GrowingSubgraph {
-  GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_, int threads_)
-      : disjoint(disjoint_), threads(threads_), nodes(seeds.size()) {
-    reserve_nodes(nodes);
-    for (size_t i = 0; i < nodes; ++i) {
-      node[i] = seeds[i];
-      if (disjoint) batch[i] = static_cast<int64_t>(i);
-    }
-  }
+// An array with room for more.
+class GrowingArray {
+ public:
+  Int64Array array;  // owns it
 
-  const bool disjoint;
-  const int threads;                                                                           // that may copy
-  size_t nodes, edges = 0;                                                                     // so far
-  int64_t *node = nullptr, *batch = nullptr, *edge = nullptr, *row = nullptr, *col = nullptr;  // with room for more
-  SampledSubgraph result;                                                                      // owns them
-
-  void reserve_nodes(size_t count) {
-    node = grow(result.node, nodes, count);
-    if (disjoint) batch = grow(result.batch, nodes, count);
-  }
-
-  // Room for `count` edges. After the last hop `edge_index` is (2, E) without a gap, so the last hop asks for its exact
-  // number and the others' edges are moved while they are few.
-  void reserve_edges(size_t count, bool last) {
-    edge = grow(result.edge, edges, count);
-    const auto& buffer = result.edge_index.buffer;
-    if (buffer && buffer->size() >= 2 * count * sizeof(int64_t)) {
-      lay_out_edges(last ? count : buffer->size() / (2 * sizeof(int64_t)));
-      return;
-    }
-    auto larger = BufferPool::take(2 * count * sizeof(int64_t));
-    if (edges > 0) {
-      copy(row, larger->as<int64_t>(), edges);
-      copy(col, larger->as<int64_t>() + count, edges);
-    }
-    result.edge_index.buffer = std::move(larger);
-    row = result.edge_index.data();
-    col = row + count;
-  }
-
-  // Throws ArgumentError where so many edges more are too many for labels of 32 bits.
-  void check_hop(size_t hop, uint64_t more) const {
-    if (edges + more + nodes >= kMostLabels) {
-      fail<ArgumentError>("hop ", hop, " has ", more, " edges to ", nodes, " nodes so far, a subgraph holds below ",
-                          kMostLabels, ": sample fewer seeds at once or smaller fanouts");
-    }
-  }
-
-  // Gives back the room for nodes that did not come.
-  void trim_nodes() {
-    const auto trim = [&](Int64Array& array) {
-      if (array.buffer->size() / sizeof(int64_t) < nodes + nodes / 4) return array.data();
-      const auto larger = std::exchange(array.buffer, BufferPool::take(nodes * sizeof(int64_t)));
-      copy(larger->as<int64_t>(), array.data(), nodes);
-      return array.data();
-    };
-    node = trim(result.node);
-    if (disjoint) batch = trim(result.batch);
-  }
-
-  SampledSubgraph finish() {
-    lay_out_edges(edges);
-    result.node.size = nodes;
-    result.batch.size = disjoint ? nodes : 0;
-    result.edge.size = edges;
-    result.edge_index.size = 2 * edges;
-    return std::move(result);
-  }
-
- private:
-  // `array` with room for `count`, its first `kept` values kept.
-  int64_t* grow(Int64Array& array, size_t kept, size_t count) const {
+  // Room for `count`, the first `kept` values kept.
+  int64_t* grow(size_t kept, size_t count, int threads) {
     if (!array.buffer || array.buffer->size() < count * sizeof(int64_t)) {
       auto larger = BufferPool::take(count * sizeof(int64_t));
-      if (array.buffer) copy(array.data(), larger->as<int64_t>(), kept);
+      if (array.buffer) copy(array.data(), larger->as<int64_t>(), kept, threads);
       array.buffer = std::move(larger);
     }
     return array.data();
   }
 
-  void copy(const int64_t* from, int64_t* to, size_t count) const {
+  // Gives back the room past `count` where it is much.
+  int64_t* trim(size_t count, int threads) {
+    if (array.buffer->size() / sizeof(int64_t) < count + count / 4) return array.data();
+    const auto larger = std::exchange(array.buffer, BufferPool::take(count * sizeof(int64_t)));
+    copy(larger->as<int64_t>(), array.data(), count, threads);
+    return array.data();
+  }
+
+  static void copy(const int64_t* from, int64_t* to, size_t count, int threads) {
     parallel_for(count, size_t{1} << 14, threads, [&](size_t begin, size_t end, int) {
       std::memcpy(to + begin, from + begin, (end - begin) * sizeof(int64_t));
     });
   }
+};
 
+// The nodes of one type: seeds first, in input order.
+struct GrowingNodes {
+  // Where trees are disjoint, the first seed's is number `first_tree`.
+  GrowingNodes(std::span<const int64_t> seeds, bool disjoint_, int threads_, size_t first_tree = 0)
+      : disjoint(disjoint_), threads(threads_), nodes(seeds.size()) {
+    reserve_nodes(nodes);
+    for (size_t i = 0; i < nodes; ++i) {
+      node[i] = seeds[i];
+      if (disjoint) batch[i] = static_cast<int64_t>(first_tree + i);
+    }
+  }
+
+  const bool disjoint;
+  const int threads;                                                    // that may copy
+  size_t nodes;                                                         // so far
+  int64_t *node = nullptr, *batch = nullptr;                            // with room for more
+  std::vector<int64_t> num_sampled_nodes{static_cast<int64_t>(nodes)};  // the seeds, then what each hop added
+
+  void reserve_nodes(size_t count) {
+    node = node_.grow(nodes, count, threads);
+    if (disjoint) batch = batch_.grow(nodes, count, threads);
+  }
+
+  // Gives back the room for nodes that did not come.
+  void trim_nodes() {
+    node = node_.trim(nodes, threads);
+    if (disjoint) batch = batch_.trim(nodes, threads);
+  }
+
+  SampledNodes finish_nodes() {
+    node_.array.size = nodes;
+    batch_.array.size = disjoint ? nodes : 0;
+    return {std::move(node_.array), std::move(batch_.array), std::move(num_sampled_nodes)};
+  }
+
+ private:
+  GrowingArray node_, batch_;
+};
+
+// The edges of one type, grouped by hop.
+struct GrowingEdges {
+  explicit GrowingEdges(int threads_) : copy_threads(threads_) {}
+
+  const int copy_threads;
+  size_t edges = 0;                                         // so far
+  int64_t *edge = nullptr, *row = nullptr, *col = nullptr;  // with room for more
+  std::vector<int64_t> num_sampled_edges;                   // of each hop
+
+  // Room for `count` edges. After the last hop `edge_index` is (2, E) without a gap, so the last hop asks for its exact
+  // number and the others' edges are moved while they are few.
+  void reserve_edges(size_t count, bool last) {
+    edge = edge_.grow(edges, count, copy_threads);
+    if (edge_index_.buffer && edge_index_.buffer->size() >= 2 * count * sizeof(int64_t)) {
+      lay_out_edges(last ? count : edge_index_.buffer->size() / (2 * sizeof(int64_t)));
+      return;
+    }
+    auto larger = BufferPool::take(2 * count * sizeof(int64_t));
+    if (edges > 0) {
+      GrowingArray::copy(row, larger->as<int64_t>(), edges, copy_threads);
+      GrowingArray::copy(col, larger->as<int64_t>() + count, edges, copy_threads);
+    }
+    edge_index_.buffer = std::move(larger);
+    row = edge_index_.data();
+    col = row + count;
+  }
+
+  SampledEdges finish_edges() {
+    lay_out_edges(edges);
+    edge_.array.size = edges;
+    edge_index_.size = 2 * edges;
+    return {std::move(edge_index_), std::move(edge_.array), std::move(num_sampled_edges)};
+  }
+
+ private:
   void lay_out_edges(size_t count) {  // col starts `count` values after row
     if (row == nullptr || col == row + count) return;
     std::memmove(row + count, col, edges * sizeof(int64_t));
     col = row + count;
   }
+
+  GrowingArray edge_;
+  Int64Array edge_index_;
+};
+
+// Throws ArgumentError where so many edges more are too many for labels of 32 bits.
+inline void check_hop(const GrowingNodes& nodes, const GrowingEdges& edges, size_t hop, uint64_t more) {
+  if (edges.edges + more + nodes.nodes >= kMostLabels) {
+    fail<ArgumentError>("hop ", hop, " has ", more, " edges to ", nodes.nodes, " nodes so far, a subgraph holds below ",
+                        kMostLabels, ": sample fewer seeds at once or smaller fanouts");
+  }
+}
+
+// Nodes and edges of one type each.
+struct GrowingSubgraph : GrowingNodes, GrowingEdges {
+  GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_, int threads_)
+      : GrowingNodes(seeds, disjoint_, threads_), GrowingEdges(threads_) {}
+
+  SampledSubgraph finish() { return one_type(finish_nodes(), finish_edges()); }
 };
 
 }  // namespace gz

@@ -22,17 +22,17 @@ namespace gz {
 
 // kNarrow: ids are 32-bit and subgraphs share nodes, so an id is its own tag. Otherwise ids and (node, batch) pairs are
 // hashed, and an equal tag is confirmed against the node itself.
-template <class Id, bool kNarrow>
+template <bool kNarrow>
 class Labels {
  public:
-  // Labels go to the graph's nodes. Those it has are entered now; a seed that comes again keeps its first label. There
+  // Labels go to these nodes. Those there are are entered now; a seed that comes again keeps its first label. There
   // is room for `more`.
-  explicit Labels(GrowingSubgraph& graph, size_t more = 0) : graph_(graph) {
-    reserve(graph_.nodes + more, 1);
-    for (size_t i = 0; i < graph_.nodes; ++i) {
+  explicit Labels(GrowingNodes& nodes, size_t more = 0) : nodes_(nodes) {
+    reserve(nodes_.nodes + more, 1);
+    for (size_t i = 0; i < nodes_.nodes; ++i) {
       if (i % kAtOnce == 0) check_interrupt();
-      const auto node = static_cast<uint64_t>(graph_.node[i]);
-      const int64_t batch = graph_.disjoint ? graph_.batch[i] : 0;
+      const auto node = static_cast<uint64_t>(nodes_.node[i]);
+      const int64_t batch = nodes_.disjoint ? nodes_.batch[i] : 0;
       const Key key = key_of(node, batch);
       const size_t at = find(key, node, batch);
       if (entries_[at] == kEmpty) entries_[at] = entry(key, i);
@@ -64,14 +64,21 @@ class Labels {
 
   uint64_t bytes() const { return buffer_->size(); }
 
-  // Labels the graph's edges from `first` on, whose `col` is there and whose neighbours are given: writes their `row`
-  // and adds the nodes that are new. There must be room.
-  void label(size_t first, const Id* neighbours, size_t count) {
+  // The label of a node (of the first, where a seed was given twice), -1 where there is none.
+  int64_t find_label(uint64_t node, int64_t batch) const {
+    const uint64_t word = entries_[find(key_of(node, batch), node, batch)];
+    return word == kEmpty ? -1 : static_cast<int64_t>(word & UINT32_MAX);
+  }
+
+  // Labels edges from `first` on, whose `col` is there and whose neighbours are given: writes their `row` and adds the
+  // nodes that are new. `trees` are the batches of the nodes that `col` counts. There must be room.
+  template <class Id>
+  void label(const GrowingEdges& edges, size_t first, const int64_t* trees, const Id* neighbours, size_t count) {
     constexpr size_t kAhead = 24;  // benchmarks/sampling: flat from 16 to 48
-    size_t nodes = graph_.nodes;
-    int64_t *const node = graph_.node, *const batches = graph_.batch, *const row = graph_.row + first;
-    const int64_t* const col = graph_.col + first;
-    const auto batch_of = [&](size_t i) { return graph_.disjoint ? batches[col[i]] : 0; };
+    size_t nodes = nodes_.nodes;
+    int64_t *const node = nodes_.node, *const batches = nodes_.batch, *const row = edges.row + first;
+    const int64_t* const col = edges.col + first;
+    const auto batch_of = [&](size_t i) { return nodes_.disjoint ? trees[col[i]] : 0; };
     for (size_t i = 0; i < count; ++i) {
       if (i + kAhead < count) {
         prefetch(entries_ + home(key_of(neighbours[i + kAhead], batch_of(i + kAhead))));
@@ -85,11 +92,11 @@ class Labels {
       const uint64_t word = fresh ? entry(key, nodes) : entries_[at];
       entries_[at] = word;
       node[nodes] = static_cast<int64_t>(neighbour);
-      if (graph_.disjoint) batches[nodes] = batch;
+      if (nodes_.disjoint) batches[nodes] = batch;
       nodes += fresh;
       row[i] = static_cast<int64_t>(word & UINT32_MAX);
     }
-    graph_.nodes = nodes;
+    nodes_.nodes = nodes;
   }
 
  private:
@@ -108,7 +115,7 @@ class Labels {
   Key key_of_entry(uint64_t word) const {
     if constexpr (kNarrow) return key_of(word >> 32, 0);
     const auto label = static_cast<size_t>(word & UINT32_MAX);
-    return key_of(static_cast<uint64_t>(graph_.node[label]), graph_.disjoint ? graph_.batch[label] : 0);
+    return key_of(static_cast<uint64_t>(nodes_.node[label]), nodes_.disjoint ? nodes_.batch[label] : 0);
   }
   static uint64_t entry(Key key, size_t label) { return key.tag << 32 | label; }
   size_t home(Key key) const { return static_cast<size_t>(key.hash >> shift_); }
@@ -125,10 +132,10 @@ class Labels {
     if (word >> 32 != key.tag) return false;
     if constexpr (kNarrow) return true;
     const auto label = static_cast<size_t>(word & UINT32_MAX);
-    return static_cast<uint64_t>(graph_.node[label]) == node && (!graph_.disjoint || graph_.batch[label] == batch);
+    return static_cast<uint64_t>(nodes_.node[label]) == node && (!nodes_.disjoint || nodes_.batch[label] == batch);
   }
 
-  GrowingSubgraph& graph_;
+  GrowingNodes& nodes_;
   std::shared_ptr<Buffer> buffer_;
   uint64_t* entries_ = nullptr;
   size_t mask_ = 0;

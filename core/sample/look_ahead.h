@@ -42,13 +42,14 @@ class LookAhead {
       whole(rows, csr_.times);
     }
     if (options_.weighted) {
-      const bool no_sums = csr_.cumulative == nullptr || timed_, no_weights = csr_.weights == nullptr;
+      const bool listed = !options_.node_times.empty();
+      const bool no_sums = csr_.cumulative == nullptr || timed_ || listed, no_weights = csr_.weights == nullptr;
       prefetcher_.request(rows.size(), [&](size_t i) {
         const bool weights = no_sums || (!no_weights && chooser.takes_all(rows[i]));
         return weights ? whole_row(rows[i], csr_.weights) : whole_row(rows[i], csr_.cumulative);
       });
     }
-    if (options_.choice == Choice::kLabor) whole(rows, csr_.indices);
+    if (options_.choice == Choice::kLabor || !options_.node_times.empty()) whole(rows, csr_.indices);
   }
 
   // Whether edges of these rows are on disk, as far as a few probes tell.

@@ -64,7 +64,6 @@ class MergedHops {
   struct Batch {
     Batch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
       options.seed = batch.seed;
-      graph.result.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes));
     }
     SampleOptions options;
     GrowingSubgraph graph;
@@ -162,7 +161,7 @@ class MergedHops {
     GrowingSubgraph& graph = batch.graph;
     uint64_t most = 0;
     for (const Row& row : batch.rows) most += chooser.most({row.begin, row.degree, row.degree});
-    graph.check_hop(hop, most);
+    check_hop(graph, graph, hop, most);
     batch.edges = static_cast<size_t>(most);
     if (batch.rows.empty()) return;
     graph.reserve_edges(graph.edges + batch.edges, hop + 1 == options_.fanouts.size());
@@ -294,15 +293,15 @@ class MergedHops {
       }
       graph.reserve_nodes(graph.nodes + batch.edges);
       const size_t fresh = graph.disjoint ? batch.edges : std::min<uint64_t>(batch.edges, csr_.num_nodes);
-      Labels<Id, kNarrow> labels(graph, fresh);
-      labels.label(graph.edges, neighbours, batch.edges);
+      Labels<kNarrow> labels(graph, fresh);
+      labels.label(graph, graph.edges, graph.batch, neighbours, batch.edges);
       graph.edges += batch.edges;
       scratch.labels = std::max(scratch.labels, labels.bytes());
       if (hop + 1 == options_.fanouts.size()) graph.trim_nodes();
     }
     batch.frontier = before;
-    graph.result.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes - before));
-    graph.result.num_sampled_edges.push_back(static_cast<int64_t>(batch.edges));
+    graph.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes - before));
+    graph.num_sampled_edges.push_back(static_cast<int64_t>(batch.edges));
   }
 
   const Csr& csr_;

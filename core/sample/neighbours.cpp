@@ -5,7 +5,8 @@
 
 #include "base/threads.h"
 #include "sample/draw.h"
-#include "sample/expansion.h"
+#include "sample/growing.h"
+#include "sample/hetero.h"
 
 namespace gz {
 namespace {
@@ -48,19 +49,24 @@ ExpectedReads expected_reads(const std::vector<int64_t>& fanouts, size_t seeds, 
   return expected;
 }
 
-void check_options(const Topology& topology, const SampleOptions& options, bool with_times) {
-  topology.need_square("sampling around nodes of one kind needs");
+void check_row_options(const Topology& topology, const SampleOptions& options, bool by_edge_time, bool with_times) {
   check_combination(options, with_times);
   resolve_threads(options.threads);
   topology.visit(options.direction, [&](const auto& csr) {
-    if (with_times && !csr.has_times()) {
+    if (by_edge_time && !csr.has_times()) {
       fail<ArgumentError>(csr.file->path(), ": edges have no times: compile the graph with times to sample by them");
     }
+    if (csr.num_edges == 0) return;
     if (options.weighted) need_weights(csr);
     if (options.weighted && with_times && csr.weights == nullptr) {
       fail<ArgumentError>(csr.file->path(), ": edges have sums but no weights, sampling by weight and time needs them");
     }
   });
+}
+
+void check_options(const Topology& topology, const SampleOptions& options, bool with_times) {
+  topology.need_square("sampling around nodes of one kind needs");
+  check_row_options(topology, options, with_times, with_times);
 }
 
 SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
@@ -74,12 +80,12 @@ SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int6
   check_ids(seeds, topology.num_nodes(), topology.file().path());
   options.disjoint = options.disjoint || !times.empty();
   options.threads = resolve_threads(options.threads);
-  SampledSubgraph subgraph = topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
-    if constexpr (sizeof(Id) == 4) {
-      if (!options.disjoint) return Expansion<Csr<Id>, true>(csr, seeds, times, options).run();
-    }
-    return Expansion<Csr<Id>, false>(csr, seeds, times, options).run();
-  });
+  const NodeType node_type{.name = "", .num_nodes = topology.num_nodes(), .times = {}};
+  const EdgeType edge_type{&topology, topology.resolve(options.direction), 0, 0, options.fanouts};
+  const TypedSeeds typed{0, seeds, times};
+  HeteroSubgraph typed_graph = expand_typed({&node_type, 1}, {&edge_type, 1}, {&typed, 1}, times, options);
+  SampledSubgraph subgraph = one_type(std::move(typed_graph.nodes[0]), std::move(typed_graph.edges[0]));
+  subgraph.scratch_bytes = typed_graph.scratch_bytes;
   topology.file().check();
   return subgraph;
 }

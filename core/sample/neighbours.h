@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/memory.h"
@@ -32,6 +34,11 @@ struct SampleOptions {
   uint64_t seed = 0;
   int threads = 1;
   TopologyIo io = TopologyIo::kAuto;
+
+  // In a typed graph, each edge type has options of its own.
+  uint64_t edge_type = 0, source_type = 0;  // their numbers; draws of type 0 are those of an untyped graph
+  std::optional<uint64_t> window;           // with times: only edges newer than the seed's time less this
+  std::span<const int64_t> node_times;      // of the sources, with times: only nodes that are no later than the seed
 };
 
 // int64 values in pooled memory; copies share it.
@@ -40,6 +47,18 @@ struct Int64Array {
   size_t size = 0;
   int64_t* data() const { return buffer ? buffer->as<int64_t>() : nullptr; }
   std::span<int64_t> span() const { return {data(), size}; }
+};
+
+// What was sampled of one node type and of one edge type.
+struct SampledNodes {
+  Int64Array node;   // seeds in input order (repeats kept), then new nodes in the order they were met
+  Int64Array batch;  // the seed index of each node; empty unless disjoint
+  std::vector<int64_t> num_sampled_nodes;  // hops + 1 numbers, the first is the number of seeds
+};
+struct SampledEdges {
+  Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
+  Int64Array edge;        // the user's edge ids where the file keeps them, else positions in its rows
+  std::vector<int64_t> num_sampled_edges;  // one a hop
 };
 
 struct SampledSubgraph {
@@ -55,6 +74,17 @@ struct SampledSubgraph {
   std::span<int64_t> col() const { return edge_index.span().subspan(edge_index.size / 2); }
 };
 
+inline SampledSubgraph one_type(SampledNodes nodes, SampledEdges edges) {
+  SampledSubgraph s;
+  s.node = std::move(nodes.node);
+  s.batch = std::move(nodes.batch);
+  s.num_sampled_nodes = std::move(nodes.num_sampled_nodes);
+  s.edge_index = std::move(edges.edge_index);
+  s.edge = std::move(edges.edge);
+  s.num_sampled_edges = std::move(edges.num_sampled_edges);
+  return s;
+}
+
 // About how many rows a sample around so many seeds looks up, and how many edges it takes, if all rows were alike.
 struct ExpectedReads {
   double rows = 0, edges = 0;
@@ -63,6 +93,9 @@ ExpectedReads expected_reads(const std::vector<int64_t>& fanouts, size_t seeds, 
 
 // Throws ArgumentError for options that make no sense together or for this file: before any seed is looked at.
 void check_options(const Topology& topology, const SampleOptions& options, bool with_times);
+
+// The same for one edge type of several: `by_edge_time` says whether its own times count.
+void check_row_options(const Topology& topology, const SampleOptions& options, bool by_edge_time, bool with_times);
 
 // The subgraph around `seeds`. `times` is empty, or holds one number a seed: only edges of that time or earlier are
 // taken. Throws IndexError for a seed that is no node, FormatError for a damaged file.

@@ -80,10 +80,15 @@ bool same(const SampledSubgraph& a, const SampledSubgraph& b) {
 template <class Id>
 SampledSubgraph sample(const Csr<Id>& csr, const std::vector<int64_t>& seeds, SampleOptions options) {
   options.io = TopologyIo::kMmap;  // the arrays are not in a mapped file
-  if constexpr (sizeof(Id) == 4) {
-    if (!options.disjoint) return Expansion<Csr<Id>, true>(csr, seeds, {}, options).run();
-  }
-  return Expansion<Csr<Id>, false>(csr, seeds, {}, options).run();
+  const NodeType node_type{.name = "", .num_nodes = csr.num_nodes, .times = {}};
+  const TypedSeeds typed{0, seeds, {}};
+  const auto run = [&](auto&& expansion) {
+    expansion.add(csr, {}, options);
+    HeteroSubgraph made = expansion.run(options.fanouts.size());
+    return one_type(std::move(made.nodes[0]), std::move(made.edges[0]));
+  };
+  if (sizeof(Id) == 4 && !options.disjoint) return run(Expansion<true>({&node_type, 1}, {&typed, 1}, {}, options));
+  return run(Expansion<false>({&node_type, 1}, {&typed, 1}, {}, options));
 }
 
 }  // namespace
@@ -193,13 +198,13 @@ TEST(light_positions_are_drawn_by_their_own_shares_once_the_heavy_one_is_gone) {
 
 // Labels one edge a neighbour, all from node 0; the labels they got.
 template <bool kNarrow, class Id>
-std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<Id, kNarrow>& labels, const std::vector<Id>& neighbours) {
+std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<kNarrow>& labels, const std::vector<Id>& neighbours) {
   const size_t first = graph.edges;
   graph.reserve_edges(first + neighbours.size(), false);
   graph.reserve_nodes(graph.nodes + neighbours.size());
   labels.reserve(graph.nodes + neighbours.size(), 2);
   std::fill_n(graph.col + first, neighbours.size(), int64_t{0});
-  labels.label(first, neighbours.data(), neighbours.size());
+  labels.label(graph, first, graph.batch, neighbours.data(), neighbours.size());
   graph.edges += neighbours.size();
   return {graph.row + first, graph.row + graph.edges};
 }
@@ -207,7 +212,7 @@ std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<Id, kNarrow>& labe
 TEST(labels_grow_and_keep_what_they_have) {
   const std::vector<int64_t> seeds{0, 7, 0};
   GrowingSubgraph graph(seeds, false, 2);
-  Labels<uint32_t, true> labels(graph);
+  Labels<true> labels(graph);
   for (uint32_t round = 0; round < 12; ++round) {
     std::vector<uint32_t> neighbours;
     for (uint32_t i = 0; i < 1u << round; ++i) neighbours.push_back(i * 7);
@@ -224,8 +229,9 @@ TEST(nodes_whose_hashes_agree_are_told_apart) {
   CHECK_EQ(hash(twins[0]) >> 54, hash(twins[1]) >> 54);
   const std::vector<int64_t> seeds{static_cast<int64_t>(twins[1])};
   GrowingSubgraph graph(seeds, false, 2);
-  Labels<uint64_t, false> labels(graph);
-  CHECK(labels_of(graph, labels, {twins[0], twins[1], twins[0]}) == (std::vector<int64_t>{1, 0, 1}));
+  Labels<false> labels(graph);
+  CHECK(labels_of(graph, labels, std::vector<uint64_t>{twins[0], twins[1], twins[0]}) ==
+        (std::vector<int64_t>{1, 0, 1}));
 }
 
 TEST(chunks_are_finished_in_order_and_each_once) {

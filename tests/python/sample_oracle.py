@@ -148,11 +148,15 @@ class Rows:
             edges = sorted((e for e in edges if e[2] <= time), key=lambda e: e[2])
             if o["temporal"] == "last" and 0 <= fanout < len(edges):
                 edges = edges[len(edges) - fanout :]
+        return self.draw(edges, make_key(o["seed"], hop), node, batch, fanout, o)
+
+    @staticmethod
+    def draw(edges, hop_key, node, batch, fanout, o):
+        """The edges that are drawn of those that may be."""
         n = len(edges)
         if n == 0 or fanout == 0:
             return []
         take_all = fanout < 0 or (not o["replace"] and fanout >= n)
-        hop_key = make_key(o["seed"], hop)
         key = absorb(hop_key, node)
         if batch is not None:
             key = absorb(key, batch)
