@@ -72,10 +72,11 @@ void bind_hetero(nb::module_& m) {
       .def("add_seeds", &TypedCall::add_seeds, nb::arg("type"), nb::arg("nodes"), nb::arg("times").none())
       .def(
           "sample",
-          [](const TypedCall& call, size_t hops, bool timed, bool replace, bool weighted, bool disjoint, const std::string& temporal,
-             const std::string& method, const std::optional<uint64_t>& window, uint64_t seed, int threads,
-             const std::string& io) {
-            SampleOptions options = sample_options(std::vector<int64_t>(hops), replace, weighted, disjoint, temporal, method, std::nullopt);
+          [](const TypedCall& call, size_t hops, bool timed, bool replace, bool weighted, bool disjoint,
+             const std::string& temporal, const std::string& method, const std::optional<uint64_t>& window,
+             uint64_t seed, int threads, const std::string& io) {
+            SampleOptions options =
+                sample_options(std::vector<int64_t>(hops), replace, weighted, disjoint, temporal, method, std::nullopt);
             options.window = window;
             options.seed = seed;
             options.threads = threads;
@@ -87,9 +88,9 @@ void bind_hetero(nb::module_& m) {
             }
             return nb::make_tuple(nodes_of(subgraph), edges_of(subgraph));
           },
-          nb::kw_only(), nb::arg("hops"), nb::arg("timed"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"),
-          nb::arg("temporal"), nb::arg("method"), nb::arg("window").none(), nb::arg("seed"), nb::arg("threads"),
-          nb::arg("io"));
+          nb::kw_only(), nb::arg("hops"), nb::arg("timed"), nb::arg("replace"), nb::arg("weighted"),
+          nb::arg("disjoint"), nb::arg("temporal"), nb::arg("method"), nb::arg("window").none(), nb::arg("seed"),
+          nb::arg("threads"), nb::arg("io"));
 }
 
 }  // namespace gz::bindings

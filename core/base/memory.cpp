@@ -143,12 +143,14 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
     });
   };
   if (bytes < kOwnMapping) return std::make_shared<Buffer>(bytes, purpose);
+  const size_t fresh = bytes + bytes / 8;  // room for the next batch, which is a little larger
   {
     Shelf& s = shelf();
     std::lock_guard lock(s.mutex);
-    auto best = s.idle.end();  // the smallest that fits, and not one more than twice too large
+    // The smallest that fits, and not one more than twice too large; what a fresh one is rounded up to is not that.
+    auto best = s.idle.end();
     for (auto it = s.idle.begin(); it != s.idle.end(); ++it) {
-      const bool fits = it->size() >= bytes && it->size() / 2 <= bytes;
+      const bool fits = it->size() >= bytes && it->size() / 2 <= fresh;
       if (fits && (best == s.idle.end() || it->size() < best->size())) best = it;
     }
     if (best != s.idle.end()) {
@@ -159,7 +161,7 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
       return with_return(std::move(found));
     }
   }
-  return with_return(Buffer(bytes + bytes / 8, purpose));  // room for the next batch, which is a little larger
+  return with_return(Buffer(fresh, purpose));
 }
 
 BufferPool::Allowance::Allowance(uint64_t bytes) : bytes_(bytes), shelf_(&shelf()) {

@@ -16,8 +16,8 @@ void check_types(std::span<const NodeType> node_types, std::span<const EdgeType>
   for (const NodeType& type : node_types) {
     any_times = any_times || !type.times.empty();
     if (!type.times.empty() && type.times.size() != type.num_nodes) {
-      fail<ArgumentError>("node_time of '", type.name, "' has ", type.times.size(), " values, expected one for each of ",
-                          type.num_nodes, " nodes");
+      fail<ArgumentError>("node_time of '", type.name, "' has ", type.times.size(),
+                          " values, expected one for each of ", type.num_nodes, " nodes");
     }
   }
   for (const EdgeType& edge : edge_types) {
