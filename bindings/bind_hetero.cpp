@@ -83,7 +83,7 @@ void bind_hetero(nb::module_& m) {
             options.io = parse_topology_io(io);
             HeteroSubgraph subgraph;
             {
-              nb::gil_scoped_release release;
+              WithoutGil work;
               subgraph = sample_hetero(call.node_types, call.edge_types, call.seeds, timed, options);
             }
             return nb::make_tuple(nodes_of(subgraph), edges_of(subgraph));
