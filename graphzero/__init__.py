@@ -18,7 +18,7 @@ from .features import FeatureStore
 from .graph import Graph
 from .hetero import HeteroGraph, HeteroSubgraph
 from .idmap import IdMap
-from .importing import ImportReport, import_dataset
+from .importing import ImportReport, export_dataset, import_dataset
 from .inference import InferenceReport, inference
 from .loader import LoaderStats, NeighborLoader
 from .memory import MemoryReport, memory_report
@@ -61,6 +61,7 @@ __all__ = [
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "export_dataset",
     "import_dataset",
     "inference",
     "memory_report",

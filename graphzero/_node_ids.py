@@ -42,6 +42,11 @@ class NodeIds:
         """Whether the dataset was reordered, so that ids differ from the original ones."""
         return self._path is not None
 
+    @property
+    def mapped(self) -> bool:
+        """Whether the source's own ids were mapped, so that they are strings or sparse integers."""
+        return self._keys is not None
+
     def to_original(self, ids: Any) -> Any:
         """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor.
 

@@ -213,6 +213,15 @@ class Dataset:
         found.types = {name: node.ids for name, node in self.nodes.items()}
         return found
 
+    def to_networkx(self, *, most_nodes: int | None = None) -> Any:
+        """The graph as a NetworkX MultiDiGraph with original ids, labels and weights: for small ones.
+
+        most_nodes: refused beyond this number, a million unless given.
+        """
+        from .importing.back_out import to_networkx
+
+        return to_networkx(self, most_nodes)
+
     def verify(self, num_threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
         """Check every byte of every file, then labels and splits; FormatError tells the first fault.
 

@@ -158,6 +158,16 @@ class Graph(WalkMethods):
         side = direction or ("out" if self.direction in ("out", "both") else "in")
         return self._open().array(f"{side}.indptr"), self._open().array(f"{side}.indices")
 
+    def to_scipy(self, *, direction: str | None = None) -> Any:
+        """The adjacency matrix for SciPy: entry (u, v) is the edge from u to v, its weight or 1.
+
+        A `csr_matrix` of the out-rows, or a `csc_matrix` of the in-rows. Indices and weights are views of the file;
+        only row pointers are copied, and where there are no weights one byte an edge is made.
+        """
+        from .importing.back_out import to_scipy
+
+        return to_scipy(self, direction)
+
     # -- sampling -----------------------------------------------------------------------------------------------------
 
     def sample(

@@ -14,7 +14,7 @@ import typer
 import graphzero
 from graphzero.errors import GraphZeroError
 
-from . import compile, demo, doctor, import_, info, predict, reorder, synth, train, verify
+from . import compile, demo, doctor, export, import_, info, predict, reorder, synth, train, verify
 
 EXIT_FAULT = 1  # something was found wrong, or failed
 EXIT_USAGE = 2  # the command was not understood
@@ -98,5 +98,5 @@ def _line(error: BaseException) -> str:
     return f"error: {' '.join(text.split()) or type(error).__name__}"
 
 
-for module in (demo, synth, compile, import_, reorder, info, verify, train, predict, doctor):
+for module in (demo, synth, compile, import_, export, reorder, info, verify, train, predict, doctor):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))

@@ -54,10 +54,12 @@ def compile_mapped(asked: dict[str, Any]) -> GraphReport:
             spill_folder=folder,
             progress=callback,
         )
+        begin = time.perf_counter()
         reader.feed(builder, budget // _SHARE, threads, folder)
         ids = reader.builder
         assert ids is not None
         start = time.perf_counter()
+        reading = start - begin
         size = ids.write(ids_path, text_path(ids_path), callback)
         if not ids.is_text and os.path.exists(text_path(ids_path)):
             os.unlink(text_path(ids_path))  # of an older map of strings
@@ -66,6 +68,7 @@ def compile_mapped(asked: dict[str, Any]) -> GraphReport:
         reader.builder = ids = None
         done = builder.finish(path)
     seconds = {phase: float(done[phase]) for phase in ("reading", "sorting", "publishing")}
+    seconds["reading"] = reading  # with the mapping, of which the builder knows nothing
     seconds["publishing"] += mapping
     seconds["total"] = sum(seconds.values())
     return GraphReport(
