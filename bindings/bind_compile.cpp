@@ -73,13 +73,13 @@ void bind_graph_builder(nb::module_& m) {
       .def(
           "__init__",
           [](EdgeTextOptions* self, std::string name, const std::string& delimiter, int src, int dst, int weight,
-             int time, uint64_t begin, uint64_t lines_before, bool skip_errors) {
+             int time, bool guessed_weight, uint64_t begin, uint64_t lines_before, bool skip_errors) {
             if (delimiter.size() != 1) fail<ArgumentError>("delimiter must be one byte");
-            new (self) EdgeTextOptions{std::move(name), delimiter[0], src,        dst, weight, time,
-                                       begin,           lines_before, skip_errors};
+            new (self) EdgeTextOptions{std::move(name), delimiter[0], src,          dst,        weight, time,
+                                       guessed_weight,  begin,        lines_before, skip_errors};
           },
           nb::arg("name"), nb::arg("delimiter"), nb::arg("src"), nb::arg("dst"), nb::arg("weight"), nb::arg("time"),
-          nb::arg("begin"), nb::arg("lines_before"), nb::arg("skip_errors"));
+          nb::arg("guessed_weight"), nb::arg("begin"), nb::arg("lines_before"), nb::arg("skip_errors"));
   nb::class_<EdgeTextStream>(m, "EdgeTextStream")
       .def("feed",
            [](EdgeTextStream& s, const nb::bytes& block, uint64_t units) {
@@ -99,15 +99,16 @@ void bind_graph_builder(nb::module_& m) {
       .def(
           "__init__",
           [](PyGraphBuilder* self, bool directed, const std::string& direction, bool weights, bool times, bool edge_ids,
-             std::optional<uint64_t> num_nodes, bool two_sided, std::optional<uint64_t> num_targets, bool dedup,
-             bool self_loops, uint64_t id_base, uint64_t memory, int threads, std::string spill_folder,
-             nb::object progress) {
+             bool given_edge_ids, std::optional<uint64_t> num_nodes, bool two_sided,
+             std::optional<uint64_t> num_targets, bool dedup, bool self_loops, uint64_t id_base, uint64_t memory,
+             int threads, std::string spill_folder, nb::object progress) {
             GraphOptions options;
             options.directed = directed;
             options.direction = direction_of(direction);
             options.weights = weights;
             options.times = times;
             options.edge_ids = edge_ids;
+            options.own_numbers = given_edge_ids;
             options.num_nodes = num_nodes;
             options.two_sided = two_sided;
             options.num_targets = num_targets;
@@ -120,21 +121,24 @@ void bind_graph_builder(nb::module_& m) {
             new (self) PyGraphBuilder(options, std::move(progress));
           },
           nb::kw_only(), nb::arg("directed"), nb::arg("direction"), nb::arg("weights"), nb::arg("times"),
-          nb::arg("edge_ids"), nb::arg("num_nodes").none(), nb::arg("two_sided") = false,
-          nb::arg("num_targets") = nb::none(), nb::arg("dedup"), nb::arg("self_loops"), nb::arg("id_base"),
-          nb::arg("memory"), nb::arg("threads"), nb::arg("spill_folder"), nb::arg("progress").none())
+          nb::arg("edge_ids"), nb::arg("given_edge_ids") = false, nb::arg("num_nodes").none(),
+          nb::arg("two_sided") = false, nb::arg("num_targets") = nb::none(), nb::arg("dedup"), nb::arg("self_loops"),
+          nb::arg("id_base"), nb::arg("memory"), nb::arg("threads"), nb::arg("spill_folder"),
+          nb::arg("progress").none())
       .def("declare_nodes", [](PyGraphBuilder& self, uint64_t count) { self.builder.declare_nodes(count); })
       .def("expect", [](PyGraphBuilder& self, uint64_t total) { self.builder.expect(total); })
       .def_prop_ro("edges_seen", [](const PyGraphBuilder& self) { return self.builder.edges_seen(); })
       .def(
           "add",
           [](PyGraphBuilder& self, const AnyVector& src, const AnyVector& dst, const std::optional<Floats>& weights,
-             const std::optional<Ids>& times, uint64_t units) {
+             const std::optional<Ids>& times, uint64_t units, const std::optional<Ids>& edge_ids) {
             const size_t n = src.size();
-            if (dst.size() != n || (weights && weights->size() != n) || (times && times->size() != n)) {
+            if (dst.size() != n || (weights && weights->size() != n) || (times && times->size() != n) ||
+                (edge_ids && edge_ids->size() != n)) {
               fail<InputError>("a block of edges has ", n, " sources, ", dst.size(), " targets",
                                weights ? text(", ", weights->size(), " weights") : "",
-                               times ? text(", ", times->size(), " times") : "", ": expected as many of each");
+                               times ? text(", ", times->size(), " times") : "",
+                               edge_ids ? text(", ", edge_ids->size(), " edge ids") : "", ": expected as many of each");
             }
             EdgeBlock block;
             block.count = n;
@@ -142,10 +146,12 @@ void bind_graph_builder(nb::module_& m) {
             block.dst = id_column(dst);
             block.weights = weights ? weights->data() : nullptr;
             block.times = times ? times->data() : nullptr;
+            block.edge_ids = edge_ids ? edge_ids->data() : nullptr;
             nb::gil_scoped_release release;
             self.builder.add(block, units);
           },
-          nb::arg("src"), nb::arg("dst"), nb::arg("weights").none(), nb::arg("times").none(), nb::arg("units"))
+          nb::arg("src"), nb::arg("dst"), nb::arg("weights").none(), nb::arg("times").none(),
+          nb::arg("units"), nb::arg("edge_ids") = nb::none())
       .def("read_text",
            [](PyGraphBuilder& self, const std::string& path, const EdgeTextOptions& options) {
              EdgeTextReport report;

@@ -27,6 +27,7 @@ class GraphReport:
     self_loops_dropped: int = 0
     skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
     id_map: str | None = None  # the file that maps original ids, where they were mapped
+    columns: list[str] = field(default_factory=list)  # what each column of the source was taken for
 
     def _nodes(self) -> str:
         if self.targets in (0, self.nodes):
@@ -41,6 +42,7 @@ class GraphReport:
             f"  {total:.2f} s ({self.source_edges / max(total, 1e-9):,.0f} edges/s): "
             + ", ".join(f"{phase} {s:.2f} s" for phase, s in self.seconds.items() if phase != "total"),
             f"  peak memory {format_size(self.peak_memory)}, spilled {format_size(self.spilled_bytes)}",
+            *(f"  {line}" for line in self.columns),
         ]
         for count, what in (
             (self.lines_skipped, "lines skipped"),

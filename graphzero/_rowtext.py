@@ -87,6 +87,9 @@ class TextRows:
             )
         columns = max(self._dialect.columns - 1, 1)
         scanned = self._pass(_core.RowText(self._options(num_nodes=self._num_nodes)))
+        if scanned["num_nodes"] == 0:
+            skipped = f": all {scanned['skipped']} lines were skipped" if scanned["skipped"] else ""
+            raise InputError(f"{self._path}: found no rows{skipped}")
         nodes = self._num_nodes if self._num_nodes is not None else int(scanned["num_nodes"])
         if nodes // 8 > self._budget:
             raise InputError(f"{self._path}: ids reach {nodes - 1}, which no budget can hold: map them to 0, 1, 2, ...")

@@ -12,11 +12,26 @@ from typing import IO, Any, cast
 
 from .errors import InputError
 
-_HEAD = 1 << 16
 _BLOCK = 1 << 22
+_LONGEST_LINE = 1 << 26
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # the last: what ends old DOS files
 _DELIMITERS = (",", "\t", ";", "|")
+_MARK = b"\xef\xbb\xbf"
+# What people hand over by mistake, by its first bytes, and what to do about it.
+_NOT_TEXT = {
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd, which is not read: decompress it first (zstd -d)",
+    b"\x04\x22\x4d\x18": "is compressed by lz4, which is not read: decompress it first (lz4 -d)",
+    b"PK\x03\x04": "is a zip archive (.zip, .npz, .xlsx): extract it first",
+    b"7z\xbc\xaf": "is a 7z archive: extract it first",
+    b"PAR1": "is a Parquet file: read its columns with pyarrow and pass them, (src, dst)",
+    b"ARROW1": "is an Arrow file: read its columns with pyarrow and pass them, (src, dst)",
+    b"\x89HDF": "is an HDF5 file: read its arrays with h5py and pass them",
+    b"\x93NUMPY": "is a NumPy file: its name must end in .npy",
+    b"\x89GZF": "is a GraphZero file: its name must end in .gl or .gd",
+    b"graphlit": "is a GraphZero file: its name must end in .gl",
+    b"\x80\x04": "is a pickle, which is never opened: load it and pass its arrays",
+}
 
 
 def is_compressed(path: str) -> bool:
@@ -36,7 +51,7 @@ def open_text(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
-def text_blocks(path: str) -> Iterator[tuple[bytes, int]]:
+def text_blocks(path: str, most: int = _BLOCK) -> Iterator[tuple[bytes, int]]:
     """Yield (block, bytes of the file it took) of a compressed file, damaged ones named."""
     size = os.path.getsize(path)
     with open(path, "rb") as raw:
@@ -47,7 +62,7 @@ def text_blocks(path: str) -> Iterator[tuple[bytes, int]]:
             done = 0
             while True:
                 try:
-                    block = stream.read(_BLOCK)
+                    block = stream.read(min(most, _BLOCK))
                 except (EOFError, OSError, lzma.LZMAError, ValueError, _zlib_error()) as error:
                     raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
                 if not block:
@@ -72,6 +87,68 @@ class Dialect:
     columns: int  # of the first line of data; 0 when there is none
     begin: int  # the byte where data starts
     lines_before: int  # lines up to there
+    first: tuple[str, ...] = ()  # the fields of the first line of data
+    first_line: int = 0  # its number, from 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that is neither empty nor a comment: where it stands and what it says."""
+
+    at: int  # the byte where it starts
+    after: int  # the byte where the next one starts
+    number: int  # from 1
+    text: str
+
+
+def content_lines(path: str) -> Iterator[Line]:
+    """Yield the lines of a text file that are neither empty nor comments, read as far as they are asked for.
+
+    However long the comments at the head of a file are, and wherever a line ends: only whole lines are looked at.
+    """
+    with open_text(path) as file:
+        try:
+            at, number = 0, 0
+            while raw := file.readline(_LONGEST_LINE):
+                after, number = at + len(raw), number + 1
+                if at == 0 and raw.startswith(_MARK):
+                    at, raw = len(_MARK), raw[len(_MARK) :]
+                text = raw.decode("utf-8", "replace").rstrip("\n").rstrip("\r")
+                if (content := text.strip(" \t")) and content[0] not in "#%":
+                    yield Line(at, after, number, text)
+                at = after
+        except (EOFError, lzma.LZMAError, _zlib_error()) as error:
+            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
+        except OSError as error:
+            if not is_compressed(path):
+                raise
+            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
+
+
+def start_of(path: str, most: int = 1024) -> bytes:
+    """Return the first bytes of a text file, decompressed; what is no text is refused by what it is."""
+    with open(path, "rb") as raw:
+        magic = raw.read(8)
+    for known, what in _NOT_TEXT.items():
+        if magic.startswith(known):
+            raise InputError(f"{path}: {what}")
+    with open_text(path) as file:
+        try:
+            head = file.read(most)
+        except (EOFError, OSError, lzma.LZMAError, _zlib_error()) as error:
+            if not is_compressed(path):
+                raise
+            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head.translate(None, _NO_TEXT) != head:
+        raise InputError(
+            f"{path}: line 1: this is no UTF-8 or ASCII text (UTF-16 or binary?), expected lines of numbers"
+        )
+    content = head.removeprefix(_MARK).lstrip()
+    if content[:1] in (b"{", b"["):
+        raise InputError(f"{path}: line 1: this looks like JSON, expected lines of numbers")
+    if content[:1] == b"<":
+        raise InputError(f"{path}: line 1: this looks like HTML or XML, expected lines of numbers")
+    return head
 
 
 def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -> Dialect:
@@ -86,57 +163,29 @@ def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -
         or delimiter in '"\r\n#%.-+0123456789'
     ):
         raise ValueError(f"delimiter is {delimiter!r}, expected one character such as ',' or '\\t' (' ': any blanks)")
-    with open_text(path) as file:
-        try:
-            head = file.read(_HEAD)
-            while head and b"\n" not in head.lstrip(b"\xef\xbb\xbf") and len(head) < 1 << 26:
-                more = file.read(len(head))
-                if not more:
-                    break
-                head += more
-        except (EOFError, OSError, lzma.LZMAError, _zlib_error()) as error:
-            if not is_compressed(path):
-                raise
-            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:1024].translate(None, _NO_TEXT) != head[:1024]:
-        raise InputError(
-            f"{path}: line 1: this is no UTF-8 or ASCII text (UTF-16 or binary?), expected lines of numbers"
-        )
-    at = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    lines = 0
-    while at < len(head):
-        end = head.find(b"\n", at)
-        stop = len(head) if end < 0 else end
-        line = head[at:stop].decode("utf-8", "replace").rstrip("\r")
-        content = line.strip(" \t")
-        if content and content[0] not in "#%":
-            found = delimiter if delimiter is not None else next((d for d in _DELIMITERS if d in content), " ")
-            fields = split_fields(line if found == "\t" else content, found)
-            is_header = header if header is not None else all(f and not _starts_like_a_number(f) for f in fields)
-            if not is_header:
-                return Dialect(found, None, len(fields), at, lines)
-            after = len(head) if end < 0 else end + 1
-            return Dialect(found, fields, _columns_after(head, after, found, len(fields)), after, lines + 1)
-        at = len(head) if end < 0 else end + 1
-        lines += 1
-    # Nothing but comments so far: the parser finds out whether that goes on.
-    return Dialect(delimiter or ",", None, 0, 3 if head.startswith(b"\xef\xbb\xbf") else 0, 0)
+    begin = len(_MARK) if start_of(path).startswith(_MARK) else 0
+    lines = content_lines(path)
+    if (line := next(lines, None)) is None:
+        return Dialect(delimiter or ",", None, 0, begin, 0)  # nothing but comments
+    content = line.text.strip(" \t")
+    found = delimiter if delimiter is not None else next((d for d in _DELIMITERS if d in content), " ")
+    fields = split_line(line.text, found)
+    is_header = header if header is not None else all(f and not _starts_like_a_number(f) for f in fields)
+    if not is_header:
+        return Dialect(found, None, len(fields), line.at, line.number - 1, tuple(fields), line.number)
+    data = next(lines, None)
+    first = () if data is None else tuple(split_line(data.text, found))
+    columns = len(fields) if data is None else len(first)
+    return Dialect(found, fields, columns, line.after, line.number, first, 0 if data is None else data.number)
 
 
-def split_fields(line: str, delimiter: str) -> list[str]:
+def split_line(line: str, delimiter: str) -> list[str]:
     """Split one line; fields come without blanks and quotes around them."""
+    if delimiter != "\t":  # a tab at the edge of a line is an empty column where tabs divide, and nothing elsewhere
+        line = line.strip(" \t")
     fields = line.split() if delimiter == " " else line.split(delimiter)
     return [f.strip(" \t").removeprefix('"').removesuffix('"').strip(" \t") for f in fields]
 
 
 def _starts_like_a_number(field: str) -> bool:
     return field[0].isdigit() or field[0] in "+-." or field.lower() in ("nan", "inf")
-
-
-def _columns_after(head: bytes, at: int, delimiter: str, names: int) -> int:
-    for raw in head[at:].split(b"\n"):
-        line = raw.decode("utf-8", "replace").rstrip("\r")
-        content = line.strip(" \t")
-        if content and content[0] not in "#%":
-            return len(split_fields(line if delimiter == "\t" else content, delimiter))
-    return names

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from . import _core
+from ._edgetext import TextReader
 from ._ids import as_count, as_threads
 from ._outputs import as_target
 from ._progress import Callback, Reporting
 from ._reports import GraphReport
 from ._sizes import parse_size
-from ._textfile import Dialect, is_compressed, sniff, text_blocks
-from .sources import Block, EdgeSource, as_block, as_source
+from .errors import InputError
+from .sources import Block, EdgeSource, GraphFileSource, as_block, as_source
 
 __all__ = ["GraphReport", "compile_graph", "convert_csv_to_gl"]
 
-_WEIGHT_NAMES = ("weight", "weights", "w", "edge_weight")
-_TIME_NAMES = ("time", "times", "timestamp", "timestamps", "t", "ts", "edge_time", "date", "year")
 Path = str | os.PathLike[str]
 
 
@@ -29,11 +27,11 @@ def compile_graph(
     source: Any,
     out: Path,
     *,
-    directed: bool = True,
+    directed: bool | None = None,
     direction: str = "out",
     weights: Any = None,
     times: Any = None,
-    edge_ids: bool = False,
+    edge_ids: bool | None = None,
     num_nodes: int | tuple[int | None, int | None] | None = None,
     num_sources: int | None = None,
     num_targets: int | None = None,
@@ -46,26 +44,31 @@ def compile_graph(
     delimiter: str | None = None,
     header: bool | None = None,
     columns: Sequence[int | str] | None = None,
-    id_base: int = 0,
+    id_base: int | None = None,
     spill_dir: Path | None = None,
     ids: str | None = None,
     node_ids: Any = None,
+    allow_empty: bool = False,
 ) -> GraphReport:
     """Compile edges from `source` into the `.gl` file `out`.
 
-    The source is a text file of integers (CSV, TSV, blanks; gzip, bzip2 and xz too) or a list of them, a `.npy` file or
-    array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of such blocks, an
-    existing `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see `graphzero.sources`). Tables too:
-    DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet and Arrow IPC files and folders;
-    and SciPy sparse matrices, NetworkX and igraph graphs. An undirected graph object is stored both ways.
+    The source is a text file of integers (CSV, TSV, blanks, Matrix Market; gzip, bzip2 and xz too) or a list of them, a
+    `.npy` file or array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of
+    such blocks, an existing `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see
+    `graphzero.sources`). Tables too: DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet
+    and Arrow IPC files and folders; and SciPy sparse matrices, NetworkX and igraph graphs. An undirected graph object
+    is stored both ways.
 
-    directed: False stores every edge both ways (a self-loop once), as one edge id.
+    directed: False stores every edge both ways (a self-loop once), as one edge id. None is True, but for a source that
+        is undirected itself: a `.gl` file that says so, whose edges are taken once each, or a symmetric matrix.
     direction: which rows the file has: "out" (targets), "in" (sources) or "both".
     weights: None takes them where the source has them: the third array of a block; in text, the third column when there
-        are exactly three (unless its header names a time); in tables, a column called weight too. False leaves them, a
-        name or number picks a column, an array goes with an array source.
-    times: None and False leave them in text; a name or number picks a column. Integers, for temporal sampling.
-    edge_ids: keep the place of each edge in the source, to join edge features.
+        are exactly three (unless its header names a time; integers of 2^24 and more, such as timestamps, are refused
+        until you say what they are); in tables, a column called weight too. False leaves them, a name or number picks a
+        column, an array goes with edges in arrays and takes the place of weights that come with them.
+    times: the same; in text, None and False leave them. Integers, for temporal sampling.
+    edge_ids: True keeps the place of each edge in the source, to join edge features; the edges of a `.gl` file keep the
+        ids they have. None is False, but for a `.gl` file with edge ids.
     num_nodes: checked when given; otherwise the largest id + 1. Two numbers, (sources, targets), are for edges between
         different kinds of nodes, such as from authors to papers: each side has ids of its own. None in place of either
         takes the largest id + 1 of that side.
@@ -73,10 +76,13 @@ def compile_graph(
     dedup: of equal edges the first in the source stays.
     memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given).
     on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
-    id_base: what the source calls the first node (1 for KONECT).
+    columns: which columns of text are (source, target), by name or number.
+    id_base: what the source calls the first node: 0 unless given (say 1 for KONECT; Matrix Market has 1).
     ids: "map" takes ids of any kind, strings or sparse integers, and numbers them 0, 1, 2, ... by first appearance; the
         map is written beside the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" say which kind they are.
     node_ids: with `ids`, the original ids of nodes 0, 1, 2, ...: a list, an array, or a text file.
+    allow_empty: a source without a single edge is an error, most likely a failed download or a used-up iterator. True
+        allows it; so does `num_nodes` where the source is no text.
 
     The file is published in one step when it is complete; until then `out` is what it was. It is the same for any
     `memory` and `num_threads`.
@@ -92,7 +98,8 @@ def compile_graph(
         from .importing.mapped_graph import compile_mapped
 
         return compile_mapped({key: value for key, value in locals().items() if key != "compile_mapped"})
-    as_count(id_base, "id_base", least=0)
+    if id_base is not None:
+        as_count(id_base, "id_base", least=0)
     asked = _Nodes.of(num_nodes, num_sources, num_targets)
     path = as_target(out, "topology")
     folder = os.path.abspath(os.fspath(spill_dir)) if spill_dir is not None else os.path.dirname(path)
@@ -104,14 +111,24 @@ def compile_graph(
     other = edges_of(source, columns, weights, times)
     if other is not None:  # it yields what was picked
         source, weights, times = other, None, None
-        directed = directed and getattr(other, "directed", True)
+        directed = directed if getattr(other, "directed", True) else False
     texts = _text_paths(source)
-    reader: _TextReader | _BlockReader
+    budget = parse_size(memory)
+    reader: TextReader | _BlockReader
     if texts is not None:
-        reader = _TextReader(texts, weights, times, delimiter, header, columns, skip=on_error == "skip")
+        skip, two_sided = on_error == "skip", asked is not None and asked.two_sided
+        reader = TextReader(texts, weights, times, delimiter, header, columns, skip, two_sided, budget)
     else:
-        reader = _BlockReader(as_source(source, weights, times), weights, times)
-    nodes = asked or _Nodes.of(reader.num_nodes) or _Nodes()
+        reader = _BlockReader(as_source(source, weights, times, once=directed is not True), weights, times)
+    directed = _as_directed(reader, directed, dedup)
+    edge_ids = _as_edge_ids(reader, edge_ids, directed)
+    own = _Nodes.of(reader.own_nodes)
+    if texts is not None and own is not None and asked not in (None, own):
+        raise ValueError(f"num_nodes is given, and {texts[0]} is a matrix of {own.sources} rows: leave it out")
+    nodes = asked or own or _Nodes()
+    if reader.own_base is not None and id_base not in (None, reader.own_base):
+        raise ValueError(f"id_base is {id_base}, ids in a Matrix Market file count from 1: leave it out")
+    reader.given_edge_ids = edge_ids and reader.has_edge_ids
     with Reporting(progress, reader.unit) as callback:
         builder = _core.GraphBuilder(
             directed=directed,
@@ -119,18 +136,25 @@ def compile_graph(
             weights=reader.weights,
             times=reader.times,
             edge_ids=edge_ids,
+            given_edge_ids=reader.given_edge_ids,
             num_nodes=nodes.sources,
             two_sided=nodes.two_sided,
             num_targets=nodes.targets,
             dedup=dedup,
             self_loops=self_loops,
-            id_base=id_base,
-            memory=parse_size(memory),
+            id_base=reader.own_base or id_base or 0,
+            memory=budget,
             threads=as_threads(num_threads),
             spill_folder=folder,
             progress=callback,
         )
         reader.feed(builder)
+        fine = allow_empty or reader.says_empty or (texts is None and (asked or own) is not None)
+        if builder.edges_seen == 0 and not fine:
+            raise InputError(
+                f"{reader.why_empty()}; allow_empty=True compiles a graph without edges"
+                + ("" if texts is not None else ", and so does num_nodes=")
+            )
         done = builder.finish(path)
     seconds = {phase: float(done[phase]) for phase in ("reading", "sorting", "publishing")}
     seconds["total"] = sum(seconds.values())
@@ -148,6 +172,7 @@ def compile_graph(
         duplicates_dropped=done["duplicates_dropped"],
         self_loops_dropped=done["self_loops_dropped"],
         skipped_examples=reader.examples,
+        columns=reader.columns,
     )
 
 
@@ -208,29 +233,73 @@ def _refuse(path: Any) -> list[str]:
     raise TypeError(f"{os.fspath(path)}: a list of sources may hold text files only")
 
 
+def _as_directed(reader: TextReader | _BlockReader, directed: bool | None, dedup: bool) -> bool:
+    """Return whether edges are stored one way; what would store them twice is refused."""
+    if directed is not None and not isinstance(directed, bool):
+        raise TypeError(f"directed must be True, False or None, got {type(directed).__name__}")
+    if directed and isinstance(reader, TextReader) and reader.undirected:
+        raise ValueError("a symmetric matrix is an undirected graph: leave directed out, or say directed=False")
+    if directed is False and getattr(reader, "legacy", False) and not dedup:
+        raise ValueError(
+            "files of GraphZero 0.2 do not say whether each edge is in them both ways already: directed=True keeps the "
+            "edges as they are, dedup=True makes directed=False safe"
+        )
+    return not reader.undirected if directed is None else directed
+
+
+def _as_edge_ids(reader: TextReader | _BlockReader, edge_ids: bool | None, directed: bool) -> bool:
+    """Return whether edge ids are stored: those of the source, where it has any."""
+    if edge_ids is None:
+        return reader.has_edge_ids
+    if not isinstance(edge_ids, bool):
+        raise TypeError(f"edge_ids must be True, False or None, got {type(edge_ids).__name__}")
+    if edge_ids and isinstance(reader, _BlockReader) and reader.undirected and not directed and not reader.has_edge_ids:
+        raise ValueError(
+            "the source is an undirected graph file without edge ids, so their order is not known: compile it from its "
+            "own source, or leave edge_ids out"
+        )
+    return edge_ids
+
+
 class _BlockReader:
-    """Feeds a builder from an edge source; what edges carry is told by the first block."""
+    """Feeds a builder from an edge source; what edges carry is told by the source, or else by its first block."""
 
     unit = "edges"
     skipped = 0
+    own_base = None
+    says_empty = False
+    given_edge_ids = False  # set when the builder is to take them
 
     def __init__(self, source: EdgeSource, weights: Any, times: Any) -> None:
         self.examples: list[str] = []
+        self._name = str(getattr(source, "name", "edges"))
         self._total = int(getattr(source, "num_edges", 0) or 0)
-        self.num_nodes = getattr(source, "num_nodes", None)
-        self._blocks: Iterator[Any] = iter(source.edge_blocks())
-        first = next(self._blocks, None)
+        self.own_nodes = getattr(source, "num_nodes", None)
+        self.undirected = isinstance(source, GraphFileSource) and source.undirected
+        self.legacy = isinstance(source, GraphFileSource) and source.legacy
+        blocks = iter(source.edge_blocks())
+        first = next(blocks, None)
         head = [] if first is None else [as_block(first)]
-        self.weights = bool(head and head[0].weights is not None and weights is not False)
-        self.times = bool(head and head[0].times is not None and times is not False)
+
+        def has(column: str, asked: Any) -> bool:
+            if head:
+                return getattr(head[0], column) is not None
+            return bool(getattr(source, f"has_{column}", asked is True))  # nothing there: as declared, or as asked for
+
+        self.has_edge_ids = has("edge_ids", None)
+        self.weights = has("weights", weights) and weights is not False
+        self.times = has("times", times) and times is not False
         for name, asked, have in (("weights", weights, self.weights), ("times", times, self.times)):
             if isinstance(asked, (str, int)) and not isinstance(asked, bool):
                 raise TypeError(f"{name}={asked!r} names a column of a text file; this source is no text file")
-            if asked is not None and asked is not False and head and not have:
+            if asked is not None and asked is not False and not have:
                 raise ValueError(f"{name} were asked for, the source has none")
-        self._all: Iterable[Any] = chain(head, self._blocks)
+        self._all: Iterable[Any] = chain(head, blocks)
+        carried = ["source", "target"] + ["weight"] * self.weights + ["time"] * self.times
+        self.columns = [f"arrays: {', '.join(carried)}"]
 
     def feed(self, builder: _core.GraphBuilder) -> None:
+        """Hand every block over."""
         builder.expect(self._total)
         for item in self._all:
             block: Block = as_block(item)
@@ -240,118 +309,9 @@ class _BlockReader:
                 block.weights if self.weights else None,
                 block.times if self.times else None,
                 len(block),
+                block.edge_ids if self.given_edge_ids else None,
             )
 
-
-class _TextReader:
-    """Feeds a builder from text files, each with its own dialect."""
-
-    unit = "B"
-    num_nodes = None
-
-    def __init__(
-        self,
-        paths: list[str],
-        weights: Any,
-        times: Any,
-        delimiter: str | None,
-        header: bool | None,
-        columns: Sequence[int | str] | None,
-        skip: bool,
-    ) -> None:
-        self.skipped = 0
-        self.examples: list[str] = []
-        self._skip = skip
-        self._files = [(path, sniff(path, delimiter, header)) for path in paths]
-        self._picked = [_pick(path, dialect, columns, weights, times) for path, dialect in self._files]
-        full = [p for p, (_, dialect) in zip(self._picked, self._files, strict=True) if dialect.columns]
-        self.weights = bool(full) and full[0].weight >= 0
-        self.times = bool(full) and full[0].time >= 0
-        if any((p.weight >= 0) != self.weights for p in full):
-            raise ValueError("some of the files have weights and some have none: say weights=False, or name the column")
-
-    def feed(self, builder: _core.GraphBuilder) -> None:
-        builder.expect(sum(os.path.getsize(path) for path, _ in self._files))
-        for (path, dialect), picked in zip(self._files, self._picked, strict=True):
-            options = _core.EdgeTextOptions(
-                name=path,
-                delimiter=dialect.delimiter,
-                src=picked.src,
-                dst=picked.dst,
-                weight=picked.weight,
-                time=picked.time,
-                begin=dialect.begin,
-                lines_before=dialect.lines_before,
-                skip_errors=self._skip,
-            )
-            if is_compressed(path):
-                _, skipped, examples = _feed_stream(builder, path, options)
-            else:
-                _, skipped, examples = builder.read_text(path, options)
-            self.skipped += skipped
-            self.examples += examples[: max(0, 8 - len(self.examples))]
-
-
-def _feed_stream(builder: _core.GraphBuilder, path: str, options: _core.EdgeTextOptions) -> tuple[int, int, list[str]]:
-    stream = builder.text_stream(options)
-    blocks = text_blocks(path)
-    with ThreadPoolExecutor(1) as ahead:  # decompresses the next block while this one is parsed
-        coming = ahead.submit(next, blocks, None)
-        while (item := coming.result()) is not None:
-            coming = ahead.submit(next, blocks, None)
-            stream.feed(*item)
-    lines, skipped, examples = stream.finish()
-    return lines, skipped, examples
-
-
-@dataclass(frozen=True)
-class _Columns:
-    src: int
-    dst: int
-    weight: int = -1
-    time: int = -1
-
-
-def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weights: Any, times: Any) -> _Columns:
-    """Return which columns hold what."""
-    if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 2):
-        raise ValueError(f"columns is {columns!r}, expected two names or numbers: (source, target)")
-    src, dst = (_column(path, dialect, c) for c in (columns if columns is not None else (0, 1)))
-    if src == dst:
-        raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
-    names = [name.lower() for name in dialect.header or []]
-    taken = {src, dst}
-    third = min({0, 1, 2} - taken)
-    time = -1
-    if times is True:
-        named = [i for i, name in enumerate(names) if name in _TIME_NAMES]
-        if not named:
-            raise ValueError(f"{path}: no column is called a time: name it, times='column' or times=3")
-        time = named[0]
-    elif times is not None and times is not False:
-        time = _column(path, dialect, times)
-    weight = -1
-    if weights is True:
-        named = [i for i, name in enumerate(names) if name in _WEIGHT_NAMES]
-        weight = named[0] if named else third
-    elif weights is None:
-        is_time = third == time or (third < len(names) and names[third] in _TIME_NAMES)
-        weight = third if dialect.columns == 3 and not is_time else -1
-    elif weights is not False:
-        weight = _column(path, dialect, weights)
-    return _Columns(src, dst, weight, time)
-
-
-def _column(path: str, dialect: Dialect, column: Any) -> int:
-    if isinstance(column, str):
-        if dialect.header is None:
-            raise ValueError(f"{path}: column {column!r} is asked for by name, the file has no header")
-        if column not in dialect.header:
-            raise ValueError(f"{path}: no column {column!r}, the header has {', '.join(map(repr, dialect.header))}")
-        return dialect.header.index(column)
-    if isinstance(column, bool) or not hasattr(column, "__index__"):
-        raise TypeError(f"a column of a text file is a name or a number, got {type(column).__name__}")
-    index = int(column.__index__())
-    if not 0 <= index < 1 << 20:
-        raise ValueError(f"column {index} of {path} cannot be, columns are counted from 0")
-    return index
+    def why_empty(self) -> str:
+        """Say what was there instead of edges."""
+        return f"{self._name}: found no edges"

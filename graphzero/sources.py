@@ -5,8 +5,10 @@ Anything with a method `edge_blocks()` is a source for `compile_graph`. It retur
 - an integer array of shape (2, B) or (B, 2), or
 - a tuple `(src, dst)`, `(src, dst, weights)` or `(src, dst, weights, times)` of arrays of one length,
 
-NumPy or torch. Three attributes are looked at where they exist: `num_edges` (for progress and to plan memory),
-`num_nodes` (one number or two, as in the argument of that name), and `name` (for messages). All another format needs:
+NumPy or torch. These attributes are looked at where they exist: `num_edges` (for progress and to plan memory),
+`num_nodes` (one number or two, as in the argument of that name), `has_weights` and `has_times` (so that a source
+without a single edge keeps its columns; otherwise the first block tells), `name` (for messages). That is all another
+format needs:
 
 >>> class Pairs:
 ...     def edge_blocks(self):
@@ -33,12 +35,16 @@ _NATIVE_IDS = (np.dtype("int64"), np.dtype("int32"), np.dtype("uint32"), np.dtyp
 
 @dataclass(frozen=True)
 class Block:
-    """Some edges: ids of any integer dtype, weights float32 or None, times int64 or None."""
+    """Some edges: ids of any integer dtype, weights float32 or None, times and edge ids int64 or None.
+
+    Edges have the ids that come with them, or else their places in the source.
+    """
 
     src: npt.NDArray[Any]
     dst: npt.NDArray[Any]
     weights: npt.NDArray[np.float32] | None = None
     times: npt.NDArray[np.int64] | None = None
+    edge_ids: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         """Return the number of edges."""
@@ -163,6 +169,7 @@ class ArraySource:
         self._src, self._dst = src, dst
         self._weights, self._times = weights, times
         self.num_edges = len(src)
+        self.has_weights, self.has_times = weights is not None, times is not None
         for what, column in (("dst", dst), ("weights", weights), ("times", times)):
             if column is not None and len(column) != self.num_edges:
                 raise InputError(f"{name}: {self.num_edges} sources and {len(column)} {what}, expected as many of each")
@@ -207,21 +214,29 @@ class BlockSource:
 
 
 class GraphFileSource:
-    """An existing `.gl` file, of this version or of GraphZero 0.1/0.2: how such files are converted."""
+    """An existing `.gl` file, of this version or of GraphZero 0.1/0.2: how such files are converted.
 
-    def __init__(self, path: str) -> None:
+    Edges keep their ids. An undirected file holds each of its edges twice; with `once`, each comes once.
+    """
+
+    def __init__(self, path: str, once: bool = False) -> None:
         """Mount the file."""
         from .graph import Graph
 
         self.name = path
         self._graph = Graph(path)
-        self.num_edges = self._graph.num_edges
+        self._stored = self._graph.num_edges
         rows, columns = self._graph.shape
         self.num_nodes: int | tuple[int, int] = rows if rows == columns else (rows, columns)
         side = "in" if self._graph.direction == "in" else "out"
         arrays = {a["name"] for a in self._graph.info["arrays"]}
         self._side = side
         self._rows = rows if side == "out" else columns
+        self.undirected = bool(self._graph.info["undirected"])
+        self.legacy = bool(self._graph.info["legacy"])
+        self._once = once and self.undirected
+        self.num_edges = 0 if self._once else self._stored  # of half of them, self-loops apart: not known
+        self.has_edge_ids = f"{side}.edge_ids" in arrays
         self.has_weights = f"{side}.weights" in arrays
         self.has_times = f"{side}.times" in arrays
 
@@ -232,45 +247,79 @@ class GraphFileSource:
         indices = file.array(f"{self._side}.indices")
         weights = file.array(f"{self._side}.weights") if self.has_weights else None
         times = file.array(f"{self._side}.times") if self.has_times else None
+        edge_ids = file.array(f"{self._side}.edge_ids") if self.has_edge_ids else None
         row = 0
         while row < self._rows:
             begin = int(indptr[row])
             end_row = int(np.searchsorted(indptr, begin + _BLOCK_EDGES, side="right")) - 1
             end_row = min(max(end_row, row + 1), self._rows)
             ends = indptr[row : end_row + 1].astype(np.int64)
-            if np.any(np.diff(ends) < 0) or ends[-1] > self.num_edges:
+            if np.any(np.diff(ends) < 0) or ends[-1] > self._stored:
                 raise InputError(f"{self.name}: rows {row} to {end_row} are damaged, see graphzero verify")
             rows = np.repeat(np.arange(row, end_row, dtype=np.int64), np.diff(ends))
             part = slice(int(ends[0]), int(ends[-1]))
             neighbours = as_id_column(indices[part], "indices")
             src, dst = (rows, neighbours) if self._side == "out" else (neighbours, rows)
+            keep = rows <= neighbours if self._once else slice(None)  # (v, u) says what (u, v) said
             yield Block(
-                src,
-                dst,
-                None if weights is None else as_weights(weights[part]),
-                None if times is None else as_times(times[part]),
+                src[keep],
+                dst[keep],
+                None if weights is None else as_weights(weights[part][keep]),
+                None if times is None else as_times(times[part][keep]),
+                None if edge_ids is None else edge_ids[part][keep].astype(np.int64),
             )
             row = end_row
         file.check()
 
 
-def as_source(source: Any, weights: Any = None, times: Any = None) -> EdgeSource:
-    """Return an edge source for everything but text files, which the core reads itself."""
+def as_source(source: Any, weights: Any = None, times: Any = None, once: bool = False) -> EdgeSource:
+    """Return an edge source for everything but text files, which the core reads itself.
+
+    Arrays given as `weights` or `times` take the place of the source's own; sources that are not arrays in memory or in
+    a `.npy` file refuse them. `once`: an undirected graph file gives each of its edges once.
+    """
     extra_w = None if weights is None or isinstance(weights, (bool, str, int)) else weights
     extra_t = None if times is None or isinstance(times, (bool, str, int)) else times
+    found = _array_source(source, extra_w, extra_t)
+    if found is not None:
+        return found
+    for name, extra in (("weights", extra_w), ("times", extra_t)):
+        if extra is not None:
+            raise TypeError(
+                f"an array of {name} goes with edges in arrays, not with {_what(source)}: "
+                "pass (src, dst, weights, times)"
+            )
+    if isinstance(source, (str, os.PathLike)):
+        return GraphFileSource(os.fspath(source), once)
+    if isinstance(source, EdgeSource):
+        return source
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
+        return BlockSource(source)
+    raise TypeError(
+        f"cannot read edges from {type(source).__name__}: expected a path, an array of shape (2, E), (src, dst), an "
+        "iterator of blocks, or an object with edge_blocks()"
+    )
+
+
+def _what(source: Any) -> str:
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else f"a source of type {type(source).__name__}"
+
+
+def _array_source(source: Any, extra_w: Any, extra_t: Any) -> ArraySource | None:
+    """Return edges that lie in arrays or lists, None for anything else."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if path.endswith(".npy"):
             return ArraySource.of(load_npy(path), extra_w, extra_t, path)
-        return GraphFileSource(path)
+        return None
     if isinstance(source, EdgeSource):
-        return source
+        return None
     if isinstance(source, np.ndarray) or hasattr(source, "detach"):
         return ArraySource.of(source, extra_w, extra_t)
     if isinstance(source, tuple) and len(source) in (2, 3, 4):
         src, dst, *rest = source
-        w = rest[0] if rest and rest[0] is not None else extra_w
-        t = rest[1] if len(rest) > 1 and rest[1] is not None else extra_t
+        w = extra_w if extra_w is not None else rest[0] if rest else None
+        t = extra_t if extra_t is not None else rest[1] if len(rest) > 1 else None
         return ArraySource(
             as_id_column(src, "src"),
             as_id_column(dst, "dst"),
@@ -282,9 +331,4 @@ def as_source(source: Any, weights: Any = None, times: Any = None) -> EdgeSource
         return ArraySource(as_id_column(src, "src"), as_id_column(dst, "dst"), extra_w, extra_t)
     if isinstance(source, list) and all(isinstance(row, (list, tuple)) and _is_flat(row) for row in source):
         return ArraySource.of(_as_matrix(source), extra_w, extra_t)
-    if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
-        return BlockSource(source)
-    raise TypeError(
-        f"cannot read edges from {type(source).__name__}: expected a path, an array of shape (2, E), (src, dst), an "
-        "iterator of blocks, or an object with edge_blocks()"
-    )
+    return None

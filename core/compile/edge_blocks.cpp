@@ -1,4 +1,5 @@
 // edge_blocks: columns of arrays as the builder takes them, and the checks that text has its parser for.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -6,6 +7,8 @@
 
 namespace gz {
 namespace {
+
+constexpr uint64_t kMostEdgeIds = uint64_t{1} << 62;
 
 template <class T>
 void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out) {
@@ -32,7 +35,7 @@ void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, 
 }
 
 // Ids and weights of a block of arrays; text is checked by its parser, which knows the line.
-void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) const {
+void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) {
   const IdLimits limits = id_limits();
   for (size_t i = 0; i < writer.count; ++i) {
     if (writer.src[i] < limits.src && writer.dst[i] < limits.dst) continue;
@@ -55,6 +58,14 @@ void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) const {
   for (size_t i = 0; shape_.times && i < writer.count; ++i) {
     if (writer.times[i] == INT64_MAX) fail<InputError>("edge ", first_edge + i, ": time is 2^63 - 1, expected less");
   }
+  uint64_t largest = 0;
+  for (size_t i = 0; options_.own_numbers && i < writer.count; ++i) {
+    largest = std::max(largest, writer.numbers[i]);
+    if (writer.numbers[i] < kMostEdgeIds) continue;
+    fail<InputError>("edge ", first_edge + i, ": found edge id ", static_cast<int64_t>(writer.numbers[i]),
+                     ", expected one from 0 to 2^62 - 1");
+  }
+  raise_to(largest_edge_id_, largest);
 }
 
 }  // namespace gz

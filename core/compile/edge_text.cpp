@@ -9,11 +9,14 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "compile/parse_real.h"
 
 namespace gz {
 namespace {
 
-constexpr size_t kShortestEdge = 4;  // "0 1\n"
+constexpr size_t kShortestEdge = 4;          // "0 1\n"
+constexpr double kNoFloat = 0x1.ffffffp127;  // doubles from here on are infinite as float32
+constexpr double kMostGuessed = 1ull << 24;  // integers from here on are no float32, and most likely times
 
 uint64_t load8(const char* at) {
   uint64_t word;
@@ -62,6 +65,7 @@ class Parser {
          ChunkLines& lines)
       : options_(options), graph_(graph), base_(graph.id_base), limits_(limits), out_(out), lines_(lines) {
     columns_ = 1 + std::max({options.src, options.dst, options.weight, options.time});
+    if (options.guessed_weight) most_weight_ = kMostGuessed;
     plain_ =
         options.src == 0 && options.dst == 1 && (options.weight == -1 || options.weight == 2) && options.time == -1;
   }
@@ -106,8 +110,8 @@ class Parser {
     if constexpr (kWeighted) {
       if (at >= end || !separates(*at)) return nullptr;
       double weight = 0;
-      const auto [stop, error] = std::from_chars(at + 1, end, weight);
-      if (error != std::errc() || !(weight >= 0) || !std::isfinite(static_cast<float>(weight))) return nullptr;
+      const auto [stop, error] = parse_real(at + 1, end, weight);
+      if (error != std::errc() || !(weight >= 0) || !(weight < most_weight_)) return nullptr;
       at = stop;
       out_.weights[out_.count] = static_cast<float>(weight);
     }
@@ -196,9 +200,15 @@ class Parser {
     const std::string_view field = fields_[static_cast<size_t>(options_.weight)];
     double weight = 0;
     const char* end = field.data() + field.size();
-    const auto [stop, error] = std::from_chars(field.data(), end, weight);
+    const auto [stop, error] = parse_real(field.data(), end, weight);
     const bool good = stop == end && error == std::errc() && weight >= 0 && std::isfinite(static_cast<float>(weight));
     if (!good || field.empty()) return text("found ", shown(field), ", expected a weight: a finite number, 0 or more");
+    const bool whole = std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (options_.guessed_weight && whole && weight >= kMostGuessed) {
+      return text("found ", shown(field), " in column ", options_.weight,
+                  ", too large an integer for a float32 weight: say times=", options_.weight,
+                  " if it is a time, weights=", options_.weight, " to round it, or weights=False to leave it out");
+    }
     out_.weights[out_.count] = static_cast<float>(weight);
     return {};
   }
@@ -223,6 +233,7 @@ class Parser {
   ChunkLines& lines_;
   int columns_ = 2;
   bool plain_ = false;
+  double most_weight_ = kNoFloat;  // from here on a line needs care
   std::vector<std::string_view> fields_;
 };
 

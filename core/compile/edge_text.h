@@ -15,8 +15,9 @@ struct EdgeTextOptions {
   std::string name;      // for messages
   char delimiter = ',';  // ' ': any run of spaces and tabs
   int src = 0, dst = 1, weight = -1, time = -1;
-  uint64_t begin = 0;         // where the data starts: after a byte order mark and a header
-  uint64_t lines_before = 0;  // lines up to there
+  bool guessed_weight = false;  // nobody said that the column holds weights: integers of 2^24 and more are refused
+  uint64_t begin = 0;           // where the data starts: after a byte order mark and a header
+  uint64_t lines_before = 0;    // lines up to there
   bool skip_errors = false;
 };
 

@@ -43,6 +43,7 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
                       kLeastMemory * threads);
   }
   if (options_.spill_folder.empty()) options_.spill_folder.assign(1, '.');
+  options_.own_numbers = options_.own_numbers && options_.edge_ids;
   shape_ = {options_.weights, options_.times, options_.edge_ids};
   const uint64_t share = options_.memory / threads;
   piece_edges_ = std::bit_floor(std::clamp<uint64_t>(share / 1024, 512, 65536));
@@ -205,9 +206,7 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
     if (!options_.directed && !loop) put(i, writer.dst[i], writer.src[i]);
   }
   self_loops_dropped_ += dropped;
-  uint64_t largest = largest_dropped_.load();  // a node stays, even when its only edge goes
-  while (largest_dropped > largest && !largest_dropped_.compare_exchange_weak(largest, largest_dropped)) {
-  }
+  raise_to(largest_dropped_, largest_dropped);  // a node stays, even when its only edge goes
   return {to, e.rows.data(), e.neighbours.data(), e.weights.data(), e.times.data(), e.numbers.data()};
 }
 
@@ -227,12 +226,19 @@ void GraphBuilder::add(const EdgeBlock& block, uint64_t units) {
                      block.times != nullptr ? "with" : "without", " times, expected ", shape_.weights ? "" : "no ",
                      "weights and ", shape_.times ? "" : "no ", "times");
   }
+  if ((block.edge_ids != nullptr) != options_.own_numbers) {
+    fail<InputError>("a block of edges came ", block.edge_ids != nullptr ? "with" : "without",
+                     " edge ids, unlike the first");
+  }
   const auto copy = [&](ChunkWriter& writer, size_t from, size_t count) {
     const size_t at = writer.count;
     copy_ids(block.src, from, count, options_.id_base, writer.src + at);
     copy_ids(block.dst, from, count, options_.id_base, writer.dst + at);
     if (shape_.weights) std::copy_n(block.weights + from, count, writer.weights + at);
     if (shape_.times) std::copy_n(block.times + from, count, writer.times + at);
+    for (size_t i = 0; options_.own_numbers && i < count; ++i) {
+      writer.numbers[at + i] = static_cast<uint64_t>(block.edge_ids[from + i]);
+    }
     writer.count += count;
   };
   prepare(*pending_);
@@ -265,6 +271,7 @@ void GraphBuilder::flush_pending() {
     std::copy_n(pending_->dst, writer.count, writer.dst);
     std::copy_n(pending_->weights, writer.count, writer.weights);
     std::copy_n(pending_->times, writer.count, writer.times);
+    if (options_.own_numbers) std::copy_n(pending_->numbers, writer.count, writer.numbers);
     return true;
   });
 }
@@ -302,7 +309,8 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   layout.edge_ids = shape_.numbers;
   layout.wide_edges = container.num_edges > (uint64_t{1} << 32);
   layout.own_numbers = options_.own_numbers;
-  layout.wide_edge_ids = options_.own_numbers ? options_.wide_numbers : report.source_edges > (uint64_t{1} << 32);
+  layout.wide_edge_ids = options_.own_numbers ? options_.wide_numbers || largest_edge_id_ >> 32 > 0
+                                              : report.source_edges > (uint64_t{1} << 32);
   layout.dedup = options_.dedup;
   layout.undirected = !options_.directed;
   std::vector<std::string> sides;

@@ -55,6 +55,13 @@ struct GraphReport {
   double reading_seconds = 0, sorting_seconds = 0, publishing_seconds = 0;
 };
 
+// Makes `most` at least `value`.
+inline void raise_to(std::atomic<uint64_t>& most, uint64_t value) {
+  uint64_t found = most.load();
+  while (value > found && !most.compare_exchange_weak(found, value)) {
+  }
+}
+
 // One column of a block of edges: `stride` elements apart, converted on the way.
 struct IdColumn {
   enum class Type { kInt64, kUInt64, kInt32, kUInt32 };
@@ -76,6 +83,7 @@ struct EdgeBlock {
   IdColumn src, dst;
   const float* weights = nullptr;
   const int64_t* times = nullptr;
+  const int64_t* edge_ids = nullptr;
 };
 
 // Where the edges of one chunk go: fill the columns from `count` on, and flush() when full() and at the end.
@@ -150,7 +158,7 @@ class GraphBuilder {
   void release(uint64_t edges);
   uint64_t stored_most(uint64_t edges) const { return options_.directed ? edges : 2 * edges; }
   bool rows_are_sources(size_t store) const { return store == 0 && options_.direction != Direction::kIn; }
-  void check(const ChunkWriter& writer, uint64_t first_edge) const;
+  void check(const ChunkWriter& writer, uint64_t first_edge);
   DrainOptions drain_options() const;
   void write(const std::string& path, GraphReport& report);
 
@@ -164,7 +172,7 @@ class GraphBuilder {
   uint64_t pending_units_ = 0;
   std::vector<uint64_t> chunk_edges_;  // edges of each chunk; then the first number of each
   uint64_t edges_seen_ = 0;
-  std::atomic<uint64_t> self_loops_dropped_{0}, largest_dropped_{0};
+  std::atomic<uint64_t> self_loops_dropped_{0}, largest_dropped_{0}, largest_edge_id_{0};
   uint64_t expected_total_ = 0, units_done_ = 0;
   double reading_seconds_ = 0;
   const uint64_t held_before_ = bytes_held();  // by others, when the build began

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "compile/parse_real.h"
 
 namespace gz {
 namespace {
@@ -55,7 +56,7 @@ template <class T>
 bool parse_float(std::string_view field, std::byte* to) {
   T value{};
   const char* end = field.data() + field.size();
-  const auto [stop, error] = std::from_chars(field.data(), end, value);
+  const auto [stop, error] = parse_real(field.data(), end, value);
   std::memcpy(to, &value, sizeof value);
   return stop == end && error == std::errc() && !field.empty();
 }

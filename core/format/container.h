@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,6 +19,9 @@
 #include "format/dtype.h"
 
 namespace gz {
+
+// Files are memory images, and little-endian (1).
+static_assert(std::endian::native == std::endian::little, "GraphZero runs on little-endian machines only");
 
 constexpr uint64_t kPageBytes = 4096;  // header pages and array boundaries (2)
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 20;

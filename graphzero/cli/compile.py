@@ -18,7 +18,9 @@ _COLUMN = "COLUMN"
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="Text (CSV, TSV, ...; gzip too), .npy, .gl, .gd.", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(help="Text (CSV, .mtx, ...; gzip too), .npy, .gl, .gd.", show_default=False)
+    ],
     out: Annotated[Path, typer.Argument(help="graph.gl or x.gd: the suffix says what to make.", show_default=False)],
     undirected: Annotated[
         bool | None, typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_EDGES)
@@ -65,6 +67,9 @@ def command(
         bool, typer.Option("--skip-bad-lines", help="Count bad lines, do not stop.", rich_help_panel=_TEXT)
     ] = False,
     id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
+    allow_empty: Annotated[
+        bool | None, typer.Option("--allow-empty", help="A source without edges is no error.", rich_help_panel=_EDGES)
+    ] = None,
     num_nodes: Annotated[int | None, typer.Option(help="How many nodes there are; ids are checked.")] = None,
     num_sources: Annotated[int | None, typer.Option(help="Sources, where targets are other nodes.")] = None,
     num_targets: Annotated[int | None, typer.Option(help="Targets, where sources are other nodes.")] = None,
@@ -83,6 +88,7 @@ def command(
         "dedup": dedup,
         "self_loops": self_loops,
         "spill_dir": spill_dir,
+        "allow_empty": allow_empty,
     }
     rows: dict[str, Any] = {"name": name, "dtype": dtype}
     chosen = _only_for(out, edges, rows)

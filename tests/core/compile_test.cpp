@@ -12,6 +12,7 @@
 #include "compile/container_writer.h"
 #include "compile/edge_text.h"
 #include "compile/graph_builder.h"
+#include "compile/parse_real.h"
 #include "compile/radix.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
@@ -308,3 +309,49 @@ TEST(text_chunks_own_each_line_once) {
   joined += carry.push({}, true);
   CHECK(joined == all);
 }
+
+namespace {
+
+template <class T>
+void check_real(std::string_view text) {
+  T expected = 7, found = 7;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, expected);
+  const auto by_strtod = parse_real_by_strtod(begin, end, found);
+  CHECK_EQ(static_cast<int>(by_strtod.ec), static_cast<int>(error));
+  if (error == std::errc()) CHECK_EQ(by_strtod.ptr - begin, stop - begin);
+  CHECK(std::memcmp(&found, &expected, sizeof found) == 0);
+}
+
+}  // namespace
+
+#if defined(__cpp_lib_to_chars)
+TEST(numbers_are_the_same_by_strtod_as_by_from_chars) {
+  const std::vector<std::string> texts{
+      "",      "0",     "-0",    "1",    "-1.5",  "+1",     " 1",       ".5",       "5.",         ".",
+      "-",     "1e3",   "1E-3",  "1e",   "1e+",   "1e400",  "1e-400",   "-1e400",   "5e-324",     "2e-324",
+      "1e60",  "1e-60", "1,5",   "0x10", "inf",   "-inf",   "infinity", "nan",      "x",          "1.5abc",
+      "12 13", "1-2",   "00012", "3;",   "1.5.5", "1e5e5",  "1.5\r",    "16777217", "1e-45",      "0.1",
+      "e5",    "-e",    "1_000", "1\n",  "--1",   "3.4e38", "3.5e38",   "1e-310",   "4.9407e-324"};
+  for (const std::string& text : texts) {
+    check_real<double>(text);
+    check_real<float>(text);
+  }
+  check_real<double>(std::string(200, '9'));
+  check_real<double>("0." + std::string(300, '3'));
+  check_real<double>(
+      std::string("1.5\0"
+                  "7",
+                  5));
+  Random random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const auto word = random.next();
+    double value;
+    std::memcpy(&value, &word, sizeof value);
+    char text[64];
+    const int length = std::snprintf(text, sizeof text, "%.*g", 1 + i % 17, value);
+    check_real<double>({text, static_cast<size_t>(length)});
+    check_real<float>({text, static_cast<size_t>(length)});
+  }
+}
+#endif

@@ -137,7 +137,9 @@ def test_small_graphs(
 ) -> None:
     out = tmp_path_factory.mktemp("small") / "g.gl"
     options = {"directed": directed, "dedup": dedup, "self_loops": self_loops}
-    report = gz.compile_graph(edges, out, direction="both", edge_ids=True, num_threads=1, memory="8MB", **options)
+    report = gz.compile_graph(
+        edges, out, direction="both", edge_ids=True, num_threads=1, memory="8MB", allow_empty=True, **options
+    )
     columns = np.array(edges, dtype=np.int64).reshape(-1, 2)
     n = int(columns.max()) + 1 if edges else 0
     assert report.nodes == n

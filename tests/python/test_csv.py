@@ -106,10 +106,14 @@ def test_bad_lines_are_told(tmp_path: Path, text: str, line: int, message: str) 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n% here", "src,dst\n", "\ufeff", "src,dst"])
 def test_files_without_edges(tmp_path: Path, text: str) -> None:
-    report, edges = compile_text(tmp_path, text)
+    for options in ({}, {"num_nodes": 5}):
+        with pytest.raises(gz.InputError, match=r"edges\.csv: found no edges; allow_empty=True"):
+            compile_text(tmp_path, text, **options)
+    assert os.listdir(tmp_path) == ["edges.csv"]
+    report, edges = compile_text(tmp_path, text, allow_empty=True)
     assert edges == []
     assert (report.nodes, report.edges) == (0, 0)
-    report, _ = compile_text(tmp_path, text, num_nodes=5)
+    report, _ = compile_text(tmp_path, text, num_nodes=5, allow_empty=True)
     assert report.nodes == 5
 
 
@@ -276,6 +280,7 @@ def test_equals_a_plain_parser(
     text = newline.join(lines) + (newline if final else "")
     expected, bad = plain_parse(text)
     options: dict[str, Any] = {"delimiter": ",", "header": False, "weights": False, "num_threads": 1, "memory": "8MB"}
+    options["allow_empty"] = True
     report, edges = compile_text(folder, text, on_error="skip", **options)
     assert edges == expected
     assert report.lines_skipped == len(bad)
@@ -291,5 +296,5 @@ def test_equals_a_plain_parser(
 def test_weights_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, float]]) -> None:
     text = "".join(f"{a},{b},{w!r}\n" for a, b, w in rows)
     folder = tmp_path_factory.mktemp("weights")
-    _, edges = compile_text(folder, text, num_threads=1, memory="8MB", num_nodes=2**20 + 1)
+    _, edges = compile_text(folder, text, num_threads=1, memory="8MB", num_nodes=2**20 + 1, weights=2, allow_empty=True)
     assert edges == rows

@@ -1,0 +1,241 @@
+"""Text files of edges: which column holds what, and feeding them to the builder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from . import _core
+from ._matrixmarket import MatrixMarket, read_matrix_market
+from ._textfile import Dialect, is_compressed, sniff, start_of, text_blocks
+from .errors import InputError
+
+_WEIGHT_NAMES = ("weight", "weights", "w", "edge_weight")
+_TIME_NAMES = ("time", "times", "timestamp", "timestamps", "t", "ts", "edge_time", "date", "year")
+_MOST_GUESSED = 1 << 24  # an integer from here on, in a column that nobody named, is no float32 and most likely a time
+
+
+@dataclass(frozen=True)
+class _Columns:
+    src: int
+    dst: int
+    weight: int = -1
+    time: int = -1
+    guessed_weight: bool = False  # taken because it is the third of three columns
+
+
+@dataclass(frozen=True)
+class _File:
+    path: str
+    dialect: Dialect
+    columns: _Columns
+    matrix: MatrixMarket | None
+
+
+class TextReader:
+    """Feeds a builder from text files, each with its own dialect."""
+
+    unit = "B"
+    has_edge_ids = False
+    given_edge_ids = False
+
+    def __init__(
+        self,
+        paths: list[str],
+        weights: Any,
+        times: Any,
+        delimiter: str | None,
+        header: bool | None,
+        columns: Sequence[int | str] | None,
+        skip: bool,
+        two_sided: bool,
+        memory: int,
+    ) -> None:
+        self.skipped = 0
+        self.examples: list[str] = []
+        self._skip = skip
+        self._block = max(memory // 64, 1 << 16)
+        if not two_sided:
+            for path in paths:
+                _refuse_bipartite(path)
+        self._files = [_look(path, delimiter, header, columns, weights, times) for path in paths]
+        self.columns = _tell(self._files)
+        matrices = [file.matrix for file in self._files if file.matrix is not None]
+        if matrices and len(paths) > 1:
+            raise ValueError("a Matrix Market file is a graph of its own: compile it alone, not in a list of files")
+        self.own_nodes = matrices[0].size if matrices else None
+        self.own_base = 1 if matrices else None
+        self.undirected = bool(matrices) and matrices[0].symmetric
+        self.says_empty = bool(matrices) and matrices[0].entries == 0
+        full = [file.columns for file in self._files if file.dialect.columns] or [self._files[0].columns]
+        self.weights = full[0].weight >= 0
+        self.times = full[0].time >= 0
+        if any((c.weight >= 0) != self.weights for c in full):
+            raise ValueError("some of the files have weights and some have none: say weights=False, or name the column")
+
+    def feed(self, builder: _core.GraphBuilder) -> None:
+        """Parse every file."""
+        builder.expect(sum(os.path.getsize(file.path) for file in self._files))
+        for file in self._files:
+            options = _core.EdgeTextOptions(
+                name=file.path,
+                delimiter=file.dialect.delimiter,
+                src=file.columns.src,
+                dst=file.columns.dst,
+                weight=file.columns.weight,
+                time=file.columns.time,
+                guessed_weight=file.columns.guessed_weight,
+                begin=file.dialect.begin,
+                lines_before=file.dialect.lines_before,
+                skip_errors=self._skip,
+            )
+            if is_compressed(file.path):
+                _, skipped, examples = _feed_stream(builder, file.path, options, self._block)
+            else:
+                _, skipped, examples = builder.read_text(file.path, options)
+            self.skipped += skipped
+            self.examples += examples[: max(0, 8 - len(self.examples))]
+            if file.matrix is not None and builder.edges_seen + skipped != file.matrix.entries:
+                raise InputError(
+                    f"{file.path}: found {builder.edges_seen + skipped} entries, line {file.matrix.lines_before} says "
+                    f"{file.matrix.entries}: the file is cut short or damaged"
+                )
+
+    def why_empty(self) -> str:
+        """Say what was there instead of edges."""
+        names = ", ".join(file.path for file in self._files[:3]) + (", ..." if len(self._files) > 3 else "")
+        if self.skipped:
+            return f"{names}: all {self.skipped} lines were skipped, the first because of: {self.examples[0]}"
+        return f"{names}: found no edges"
+
+
+def _feed_stream(
+    builder: _core.GraphBuilder, path: str, options: _core.EdgeTextOptions, block: int
+) -> tuple[int, int, list[str]]:
+    stream = builder.text_stream(options)
+    blocks = text_blocks(path, block)
+    with ThreadPoolExecutor(1) as ahead:  # decompresses the next block while this one is parsed
+        coming = ahead.submit(next, blocks, None)
+        while (item := coming.result()) is not None:
+            coming = ahead.submit(next, blocks, None)
+            stream.feed(*item)
+    lines, skipped, examples = stream.finish()
+    return lines, skipped, examples
+
+
+def _look(
+    path: str, delimiter: str | None, header: bool | None, columns: Sequence[int | str] | None, weights: Any, times: Any
+) -> _File:
+    """Return how one file is to be read."""
+    matrix = read_matrix_market(path)
+    if matrix is None:
+        dialect = sniff(path, delimiter, header)
+        return _File(path, dialect, _pick(path, dialect, columns, weights, times), None)
+    if delimiter not in (None, " ") or header or columns is not None:
+        raise ValueError(f"{path}: a Matrix Market file names its own columns: leave delimiter, header and columns out")
+    if matrix.negated and matrix.values and weights is not False:
+        raise ValueError(
+            f"{path}: weights of a skew-symmetric matrix are negative one way, expected 0 or more: say weights=False"
+        )
+    count = 3 if matrix.values else 2
+    dialect = Dialect(" ", None, count, matrix.begin, matrix.lines_before)
+    asked = 2 if weights in (None, True) and matrix.values and times in (None, False) else weights
+    return _File(path, dialect, _pick(path, dialect, None, False if asked is None else asked, times), matrix)
+
+
+def _refuse_bipartite(path: str) -> None:
+    """KONECT's bipartite files number both sides from 1: read as one set of ids, every edge would be wrong."""
+    words = start_of(path).split(b"\n", 1)[0].split()
+    if words[:2] == [b"%", b"bip"] or words[:1] == [b"%bip"]:
+        raise InputError(
+            f"{path}: line 1: a bipartite KONECT graph, whose two sides use the same ids: say num_nodes=(None, None), "
+            "sources and targets apart"
+        )
+
+
+def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weights: Any, times: Any) -> _Columns:
+    """Return which columns hold what."""
+    if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 2):
+        raise ValueError(f"columns is {columns!r}, expected two names or numbers: (source, target)")
+    src, dst = (_column(path, dialect, c) for c in (columns if columns is not None else (0, 1)))
+    if src == dst:
+        raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
+    names = [name.lower() for name in dialect.header or []]
+    third = min({0, 1, 2} - {src, dst})
+    time = -1
+    if times is True:
+        named = [i for i, name in enumerate(names) if name in _TIME_NAMES]
+        if not named:
+            raise ValueError(f"{path}: no column is called a time: name it, times='column' or times=3")
+        time = named[0]
+    elif times is not None and times is not False:
+        time = _column(path, dialect, times)
+    if weights is None:
+        named_time = third == time or (third < len(names) and names[third] in _TIME_NAMES)
+        if dialect.columns != 3 or named_time:
+            return _Columns(src, dst, -1, time)
+        guessed = not (third < len(names) and names[third] in _WEIGHT_NAMES)
+        if guessed:
+            _refuse_times(path, dialect, third)
+        return _Columns(src, dst, third, time, guessed)
+    weight = -1
+    if weights is True:
+        named = [i for i, name in enumerate(names) if name in _WEIGHT_NAMES]
+        weight = named[0] if named else third
+    elif weights is not False:
+        weight = _column(path, dialect, weights)
+    return _Columns(src, dst, weight, time)
+
+
+def _refuse_times(path: str, dialect: Dialect, column: int) -> None:
+    """Stop before the work where the first line already shows a time; the parser looks at all the others."""
+    value = dialect.first[column] if column < len(dialect.first) else ""
+    if value.isascii() and value.isdigit() and int(value) >= _MOST_GUESSED:
+        raise InputError(
+            f"{path}: line {dialect.first_line}: found {value[:40]!r} in column {column}, too large an integer for a "
+            f"float32 weight: say times={column} if it is a time, weights={column} to round it, or weights=False to "
+            "leave it out"
+        )
+
+
+def _column(path: str, dialect: Dialect, column: Any) -> int:
+    if isinstance(column, str):
+        if dialect.header is None:
+            raise ValueError(f"{path}: column {column!r} is asked for by name, the file has no header")
+        if column not in dialect.header:
+            raise ValueError(f"{path}: no column {column!r}, the header has {', '.join(map(repr, dialect.header))}")
+        return dialect.header.index(column)
+    if isinstance(column, bool) or not hasattr(column, "__index__"):
+        raise TypeError(f"a column of a text file is a name or a number, got {type(column).__name__}")
+    index = int(column.__index__())
+    if not 0 <= index < 1 << 20:
+        raise ValueError(f"column {index} of {path} cannot be, columns are counted from 0")
+    return index
+
+
+def _tell(files: list[_File]) -> list[str]:
+    """Return for people what each column was taken for, once for files that are alike."""
+    told: dict[str, list[str]] = {}
+    for file in files:
+        if file.dialect.columns == 0:
+            continue
+        picked = file.columns
+        weight = "weight (the third of three columns)" if picked.guessed_weight else "weight"
+        roles = {picked.weight: weight, picked.time: "time", picked.src: "source", picked.dst: "target"}
+        header = file.dialect.header or []
+        parts = []
+        for i in range(min(max(file.dialect.columns, *(c + 1 for c in roles)), 16)):
+            name = f" {header[i]!r}" if i < len(header) else ""
+            parts.append(f"{i}{name} {roles.get(i, 'not read')}")
+        if file.dialect.columns > 16:
+            parts.append("...")
+        kind = "Matrix Market, " if file.matrix is not None else ""
+        told.setdefault(f"{kind}columns: " + ", ".join(parts), []).append(file.path)
+    if len(told) == 1:
+        return list(told)
+    return [
+        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {what}" for what, paths in told.items()
+    ]
