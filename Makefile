@@ -65,9 +65,10 @@ sanitize: build fuzz-build
 	GRAPHZERO_SANITIZERS=1 $(BIN)/python -m pytest tests/faults/test_sanitizers.py
 	build/sanitize/fuzz_mutate --seconds 60
 
-# The long versions of the fault tests: every system call, 10,000 cycles, 100,000 bit flips. An hour on two cores.
+# The long versions of the fault tests and of the oracles: every system call, 10,000 cycles, 100,000 bit flips, thousands of
+# graphs; what each test printed, its counts, comes at the end. An hour on two cores.
 soak: build fuzz-build
-	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/python/test_oracle_sample.py -x -v --junitxml build/soak.xml
+	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/python/test_oracle_*.py -x -v -rP --junitxml build/soak.xml
 
 docs: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c constraints.txt

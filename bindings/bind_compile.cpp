@@ -150,8 +150,8 @@ void bind_graph_builder(nb::module_& m) {
             nb::gil_scoped_release release;
             self.builder.add(block, units);
           },
-          nb::arg("src"), nb::arg("dst"), nb::arg("weights").none(), nb::arg("times").none(),
-          nb::arg("units"), nb::arg("edge_ids") = nb::none())
+          nb::arg("src"), nb::arg("dst"), nb::arg("weights").none(), nb::arg("times").none(), nb::arg("units"),
+          nb::arg("edge_ids") = nb::none())
       .def("read_text",
            [](PyGraphBuilder& self, const std::string& path, const EdgeTextOptions& options) {
              EdgeTextReport report;

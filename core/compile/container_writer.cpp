@@ -16,10 +16,33 @@
 namespace gz {
 namespace {
 
+constexpr int kMostTries = 100;
 constexpr uint64_t kDirect = uint64_t{32} << 20;  // smaller files go through the cache and stay there
 constexpr size_t kMove = size_t{4} << 20;
+constexpr size_t kLeastMove = size_t{64} << 10;
 constexpr size_t kCopy = size_t{4} << 20;
 constexpr size_t kReread = size_t{32} << 20;
+
+bool is_there(const std::string& path) {
+  try {
+    File::open(path);
+    return true;
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+// Another writer of the target may meet the file between its making and its locking, and take it for abandoned: then it
+// holds the lock for a moment, or the file is gone. Once it is locked and still there, nobody removes it.
+File make_temporary(const std::string& target) {
+  for (int tries = 1;; ++tries) {
+    const std::string name = temporary_name(target);
+    File file = File::create(name);
+    if (file.try_lock() && is_there(name)) return file;
+    remove_if_exists(name);
+    if (tries == kMostTries) fail_storage(name, "cannot lock", EAGAIN);
+  }
+}
 
 }  // namespace
 
@@ -32,10 +55,9 @@ ContainerWriter::ContainerWriter(std::string target, Container container, size_t
   for (size_t i = 0; i < container_.arrays.size(); ++i) streams_.emplace_back();
   remove_abandoned_temporaries(target_);
   check_room(container_.file_bytes);
-  temporary_ = temporary_name(target_);
-  file_ = File::create(temporary_);
+  file_ = make_temporary(target_);
+  temporary_ = file_.path();
   try {
-    if (!file_.try_lock()) fail_storage(temporary_, "cannot lock", EAGAIN);
     file_.reserve(container_.file_bytes);
     if (container_.file_bytes >= kDirect) bulk_ = file_.direct();
   } catch (...) {
@@ -172,9 +194,10 @@ void ContainerWriter::grow_last(uint64_t rows) {
 }
 
 void ContainerWriter::move(uint64_t from, uint64_t to, uint64_t bytes) {
-  Buffer buffer(std::min<uint64_t>(kMove, std::max<uint64_t>(bytes, 1)), Purpose::kCompile);
+  const size_t step = std::clamp(4 * staging_bytes_, kLeastMove, kMove);  // the budget that staging is a share of
+  Buffer buffer(std::min<uint64_t>(step, std::max<uint64_t>(bytes, 1)), Purpose::kCompile);
   for (uint64_t done = 0; done < bytes;) {
-    const auto part = buffer.span_of<std::byte>().first(std::min<uint64_t>(kMove, bytes - done));
+    const auto part = buffer.span_of<std::byte>().first(std::min<uint64_t>(step, bytes - done));
     file_.read_at(part, from + done);
     file_.write_at(part, to + done);  // `to` is before `from`: what is overwritten was read
     done += part.size();
