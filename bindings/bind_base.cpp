@@ -100,11 +100,11 @@ void bind_base(nb::module_& m) {
       held[purpose_name(static_cast<Purpose>(i))] = bytes_held(static_cast<Purpose>(i));
     held["total"] = bytes_held();
     held["peak"] = bytes_held_peak();
-    held["idle"] = BufferPool::idle_bytes();
+    held["idle"] = BufferPool::of_process().idle_bytes();
     return held;
   });
   m.def("reset_bytes_held_peak", &reset_bytes_held_peak);
-  m.def("clear_idle_buffers", &BufferPool::clear);
+  m.def("clear_idle_buffers", [] { BufferPool::of_process().clear(); });
 }
 
 }  // namespace gz::bindings

@@ -56,7 +56,7 @@ class Destination {
       : matrix_(matrix), rows_(rows), dtype_(gathered_dtype(matrix, options)) {
     const uint64_t bytes = rows * gathered_row_bytes(matrix, options);
     if (!out) {
-      buffer_ = BufferPool::take(bytes);
+      buffer_ = take_buffer(bytes);
       data_ = buffer_->data();
       return;
     }

@@ -24,7 +24,7 @@ nb::list nodes_of(const HeteroSubgraph& s) {
 nb::list edges_of(const HeteroSubgraph& s) {
   nb::list list;
   for (const SampledEdges& part : s.edges) {
-    const auto buffer = part.edge_index.buffer ? part.edge_index.buffer : BufferPool::take(1);
+    const auto buffer = part.edge_index.buffer ? part.edge_index.buffer : take_buffer(1);
     list.append(nb::make_tuple(array_over(buffer->data(), {size_t{2}, part.edge.size}, nb::dtype<int64_t>(), buffer),
                                vector_of(part.edge), part.num_sampled_edges));
   }

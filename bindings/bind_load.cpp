@@ -17,24 +17,13 @@ Array int64_array(const Int64Array& array, std::initializer_list<size_t> shape) 
   return array_over(array.data(), shape, nb::dtype<int64_t>(), array.buffer);
 }
 
-// Memory from Python: allocate(bytes) -> a torch uint8 tensor, page-locked. The pipeline's threads take the GIL for it.
-Allocate python_allocator(nb::object callable) {
-  return [callable = std::move(callable)](size_t bytes) {
-    nb::gil_scoped_acquire gil;
-    nb::object tensor = callable(bytes);
-    PartBuffer buffer;
-    buffer.data = reinterpret_cast<std::byte*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
-    buffer.owner = std::shared_ptr<void>(new nb::object(std::move(tensor)), [](void* p) {
-      nb::gil_scoped_acquire again;
-      delete static_cast<nb::object*>(p);
-    });
-    return buffer;
-  };
-}
-
-PartBuffer pooled(size_t bytes) {
-  auto buffer = BufferPool::take(bytes);
-  return {buffer->data(), buffer};
+// The device's functions that lock and unlock pages, by their addresses: called without the GIL, from any thread.
+PageLock page_lock_of(uintptr_t lock, uintptr_t unlock) {
+  if (lock == 0 || unlock == 0) return {};
+  const auto register_host = reinterpret_cast<int (*)(void*, size_t, unsigned)>(lock);
+  const auto unregister_host = reinterpret_cast<int (*)(void*)>(unlock);
+  return {[=](void* data, size_t bytes) { return register_host(data, bytes, 0) == 0; },
+          [=](void* data) { unregister_host(data); }};
 }
 
 nb::dict to_python(const LoadPlan& plan, LoadedBatch& batch) {
@@ -55,8 +44,8 @@ nb::dict to_python(const LoadPlan& plan, LoadedBatch& batch) {
     const auto rows = static_cast<size_t>(part.rows), columns = static_cast<size_t>(part.columns);
     const auto dtype = dlpack_dtype(part.dtype);
     parts[plan.parts[i].name.c_str()] =
-        nb::make_tuple(part.is_vector ? array_over(part.buffer.data, {rows}, dtype, part.buffer.owner)
-                                      : array_over(part.buffer.data, {rows, columns}, dtype, part.buffer.owner),
+        nb::make_tuple(part.is_vector ? array_over(part.buffer->data(), {rows}, dtype, part.buffer)
+                                      : array_over(part.buffer->data(), {rows, columns}, dtype, part.buffer),
                        dtype_name(part.dtype));
   }
   d["parts"] = parts;
@@ -76,6 +65,8 @@ nb::dict to_python(const LoadStats& s) {
   d["consumer_seconds"] = s.consumer_seconds;
   d["depth_sum"] = s.depth_sum;
   d["peak_bytes"] = s.peak_bytes;
+  d["remade"] = s.remade;
+  d["topology_bytes_read"] = s.topology_bytes_read;
   d["rows"] = s.gather.rows;
   d["rows_mapped"] = s.gather.rows_mapped;
   d["rows_cached"] = s.gather.rows_cached;
@@ -85,31 +76,45 @@ nb::dict to_python(const LoadStats& s) {
   return d;
 }
 
-nb::dict to_python(const LoadPlan& plan) {
+nb::dict to_python(const WindowStats& s) {
   nb::dict d;
-  d["threads"] = plan.threads;
-  d["depth"] = plan.depth;
-  d["window"] = plan.window;
-  d["batch_bytes"] = plan.batch_bytes;
-  d["batches_budget"] = plan.batches_budget;
-  nb::dict caches;
+  d["budget_bytes"] = s.budget_bytes;
+  d["capacity"] = s.capacity;
+  d["held"] = s.held;
+  d["batches"] = s.target;
+  d["circles"] = s.circles;
+  d["stalls"] = s.stalls;
+  d["rows_read"] = s.rows_read;
+  d["rows_shared"] = s.rows_shared;
+  d["reads"] = s.reads;
+  d["bytes_read"] = s.bytes_read;
+  d["read_seconds"] = s.read_seconds;
+  return d;
+}
+
+nb::dict to_python(const LoadPlan& plan) {
+  std::lock_guard lock(plan.mutex);
+  const Division& division = plan.division;
+  nb::dict d;
+  d["threads"] = division.threads;
+  d["memory"] = division.memory;
+  d["depth"] = division.depth;
+  d["window"] = division.window;
+  d["group"] = division.group;
+  d["fixed_bytes"] = division.fixed_bytes;
+  d["sampling_bytes"] = division.sampling_bytes;
+  d["waiting_bytes"] = division.packed_bytes;
+  d["batch_bytes"] = division.batch_bytes;
+  d["held_rows_bytes"] = division.store_bytes;
+  d["topology"] = division.merges ? "merged reads" : "page cache";
+  nb::dict ways, windows;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
-    if (!plan.caches[i]) continue;
-    const CacheStats s = plan.caches[i]->stats();
-    nb::dict c;
-    c["budget_bytes"] = s.budget_bytes;
-    c["held_bytes"] = s.held_bytes;
-    c["capacity"] = s.capacity;
-    c["pinned"] = s.pinned;
-    c["resident"] = s.resident;
-    c["hits"] = s.hits;
-    c["misses"] = s.misses;
-    c["inserted"] = s.inserted;
-    c["evicted"] = s.evicted;
-    c["passed_over"] = s.passed_over;
-    caches[plan.parts[i].name.c_str()] = c;
+    ways[plan.parts[i].name.c_str()] = way_name(division.ways[i]);
+    if (plan.windows[i]) windows[plan.parts[i].name.c_str()] = to_python(plan.windows[i]->stats());
   }
-  d["caches"] = caches;
+  d["ways"] = ways;
+  d["windows"] = windows;
+  d["why"] = division.why;
   return d;
 }
 
@@ -145,8 +150,8 @@ EdgeOrder edge_order_from_name(const std::string& name) {
 // and its locks may be held by them, so it is neither asked nor destroyed.
 class Epoch {
  public:
-  Epoch(std::shared_ptr<const LoadPlan> plan_, uint64_t number, const Share& share, Allocate allocate)
-      : plan(plan_), pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, std::move(allocate))) {}
+  Epoch(std::shared_ptr<LoadPlan> plan_, uint64_t number, const Share& share, Progress* progress)
+      : plan(plan_), pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, progress)) {}
   ~Epoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
@@ -156,7 +161,7 @@ class Epoch {
     pipeline_->stop();
   }
 
-  const std::shared_ptr<const LoadPlan> plan;
+  const std::shared_ptr<LoadPlan> plan;
   bool is_ours() const { return process_ == process_id(); }
   Pipeline& pipeline() const {
     if (!is_ours()) fail<ArgumentError>("the epoch runs in the process that was forked: start one here, iter(loader)");
@@ -225,13 +230,20 @@ void bind_load(nb::module_& m) {
       .def_static(
           "make",
           [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Numbers& seeds,
-             const std::optional<Numbers>& times, const LoadOptions& options) {
+             const std::optional<Numbers>& times, const LoadOptions& options,
+             std::pair<uintptr_t, uintptr_t> page_lock) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;
             return make_plan(std::move(topology), std::move(parts), seeds, times.value_or(Numbers{}), options,
-                             &interruptible);
+                             page_lock_of(page_lock.first, page_lock.second), &interruptible);
           },
-          nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"))
+          nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"),
+          nb::arg("page_lock") = std::pair<uintptr_t, uintptr_t>{0, 0})
+      .def("release",
+           [](LoadPlan& plan) {
+             nb::gil_scoped_release release;
+             plan.pool->clear();
+           })
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
   m.def(
       "check_load",
@@ -245,11 +257,12 @@ void bind_load(nb::module_& m) {
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
           "__init__",
-          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, nb::object allocate) {
-            Allocate allocator = allocate.is_none() ? Allocate(pooled) : python_allocator(std::move(allocate));
-            new (self) Epoch(std::move(plan), epoch, share, std::move(allocator));
+          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
+            PyProgress interruptible{nb::none()};
+            nb::gil_scoped_release release;  // files that fit may be read first
+            new (self) Epoch(std::move(plan), epoch, share, &interruptible);
           },
-          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"), nb::arg("allocate") = nb::none())
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
       .def("next",
            [](Epoch& self) -> std::optional<nb::dict> {
              LoadedBatch batch;

@@ -27,7 +27,7 @@ Array vector_of(const Int64Array& array) {
 
 nb::tuple as_tuple(const SampledSubgraph& s) {
   const size_t edges = s.edge.size;
-  const auto buffer = s.edge_index.buffer ? s.edge_index.buffer : BufferPool::take(1);
+  const auto buffer = s.edge_index.buffer ? s.edge_index.buffer : take_buffer(1);
   nb::object batch = nb::none();
   if (s.batch.buffer) batch = nb::cast(vector_of(s.batch));
   return nb::make_tuple(vector_of(s.node), array_over(buffer->data(), {size_t{2}, edges}, nb::dtype<int64_t>(), buffer),

@@ -68,7 +68,7 @@ Array array_over(void* data, std::initializer_list<size_t> shape, nb::dlpack::dt
 // A result array on pooled memory; fill `data` while the GIL is released, then call array().
 template <class T>
 struct Result {
-  explicit Result(size_t count) : buffer(BufferPool::take(count * sizeof(T))), data(buffer->as<T>()) {}
+  explicit Result(size_t count) : buffer(take_buffer(count * sizeof(T))), data(buffer->as<T>()) {}
   Array array(std::initializer_list<size_t> shape) const { return array_over(data, shape, nb::dtype<T>(), buffer); }
   std::shared_ptr<Buffer> buffer;
   T* data;

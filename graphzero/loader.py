@@ -13,7 +13,7 @@ from ._ids import as_count, as_fanouts, as_threads
 from ._loader_inputs import Features, Labels, all_parts, resolve_seeds, resolve_time, wanted_dtype
 from ._ranks import as_rank, current_rank, warn_if_alone
 from ._sizes import format_size, parse_size
-from ._transfer import as_device, pinned_allocator, to_device
+from ._transfer import as_device, page_lock, to_device
 from .batch import Batch
 from .graph import Graph
 from .loader_stats import LoaderStats
@@ -29,9 +29,10 @@ class NeighborLoader:
     """Sampled mini-batches with their features, made ahead of your training step by native threads.
 
     Each batch is sampled, its rows are read from the file (or copied from RAM where they are), and it waits, finished,
-    until you ask for it. All that is held for this stays within `memory`: batches, read buffers, and a cache of rows
-    that gets what is left. A topology that fits well into the memory of the machine is read into the page cache before
-    the first batch (see `Graph.preload`). Worker processes are not needed.
+    until you ask for it. All that is held for this stays within `memory`: batches, read buffers, and the rows of coming
+    batches, which get what is left: the more there is, the more batches share each read. `memory="auto"` takes what the
+    machine and the container leave, less some for your model. Files that fit beside all this are read into the page
+    cache first. `loader.stats().plan["why"]` says what was chosen. Worker processes are not needed.
 
     `graph`: a `Graph`. `features`: a `FeatureStore`, several, or a dict that names them; rows arrive as `batch.x` or
     under the array's name. `edge_features`: the same, with a row for each edge id of a graph compiled with
@@ -46,7 +47,7 @@ class NeighborLoader:
     iteration is the next epoch, reshuffled when `shuffle` is set; `set_epoch` goes back or ahead.
 
     >>> loader = gz.NeighborLoader(g, fs, fanouts=[15, 10], seeds=train, labels=y, batch_size=1024,
-    ...                            shuffle=True, seed=0, memory="2GB")  # doctest: +SKIP
+    ...                            shuffle=True, seed=0)  # doctest: +SKIP
     >>> for batch in loader:  # doctest: +SKIP
     ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]
     """
@@ -63,7 +64,7 @@ class NeighborLoader:
         shuffle: bool = False,
         drop_last: bool = False,
         seed: Any = None,
-        memory: int | float | str = "2GB",
+        memory: int | float | str = "auto",
         prefetch: int = 4,
         num_threads: int | None = None,
         device: Any = None,
@@ -114,7 +115,7 @@ class NeighborLoader:
         self._seed = resolve_seed(seed)
         self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
-        self._memory = parse_size(memory)
+        self._memory = 0 if memory == "auto" else parse_size(memory)
         self._device = None if device is None else as_device(device)
         self._transform = transform
         name = wanted_dtype(dtype)
@@ -179,8 +180,7 @@ class NeighborLoader:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         plan = self._ready_plan()
         warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
-        allocate = pinned_allocator() if self._device is not None and self._device.type == "cuda" else None
-        epoch = _core.LoadEpoch(plan, self._epoch, self._share(), allocate)
+        epoch = _core.LoadEpoch(plan, self._epoch, self._share())
         self._epoch, self._first_batch = self._epoch + 1, 0
         self._last = epoch
         batches = self._deliver(epoch)
@@ -198,7 +198,8 @@ class NeighborLoader:
         """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
         return (
             f"NeighborLoader({len(self)} batches of {self._batch_size}, fanouts={self._fanouts} along "
-            f"{self._direction!r} edges, parts={list(self._parts)}, memory={format_size(self._memory)})"
+            f"{self._direction!r} edges, parts={list(self._parts)}, "
+            f"memory={format_size(self._memory) if self._memory else 'auto'})"
         )
 
     def __reduce__(self) -> Any:
@@ -214,9 +215,8 @@ class NeighborLoader:
     def _ready_plan(self) -> _core.LoadPlan:
         self._leave_the_parents()
         if self._plan is None:
-            self._plan = _core.LoadPlan.make(
-                self._graph._open(), self._open_parts(), self._seeds, self._times, self._options
-            )
+            graph, parts, lock = self._graph._open(), self._open_parts(), page_lock(self._device)
+            self._plan = _core.LoadPlan.make(graph, parts, self._seeds, self._times, self._options, lock)
         return self._plan
 
     def _leave_the_parents(self) -> None:

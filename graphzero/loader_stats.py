@@ -31,6 +31,8 @@ class LoaderStats:
     bytes_read: int = 0
     reads: int = 0
     peak_bytes: int = 0
+    remade: int = 0
+    topology_bytes_read: int = 0
     plan: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -44,7 +46,7 @@ class LoaderStats:
 
     @property
     def hit_rate(self) -> float:
-        """The share of rows that came from RAM: the row cache or the page cache."""
+        """The share of rows that were in RAM: in the page cache, or in the loader's own copy of the whole array."""
         return (self.rows_cached + self.rows_mapped) / self.rows if self.rows else 0.0
 
     @property

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/process.h"
 
 #ifdef _WIN32
 #include <malloc.h>
@@ -22,7 +23,7 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kHuge = size_t{2} << 20;
 constexpr size_t kOwnMapping = size_t{64} << 10;
-constexpr uint64_t kMostIdle = uint64_t{256} << 20;  // held though nobody uses it, where no loader asks for more
+constexpr uint64_t kMostIdle = uint64_t{256} << 20;  // of the process's own pool
 
 std::array<std::atomic<uint64_t>, kPurposes> g_held{};
 std::atomic<uint64_t> g_total{0}, g_peak{0};
@@ -98,100 +99,200 @@ void Buffer::count_as(Purpose purpose) {
   purpose_ = purpose;
 }
 
-namespace {
+// Guarded by mutex, but for what is const. In a forked child nobody may touch it: a thread of the parent may have held
+// the mutex, so buffers that are dropped there are simply freed.
+struct BufferPool::State {
+  State(uint64_t limit_, uint64_t most_idle_, PageLock page_lock_)
+      : is_unlimited(limit_ == kNoLimit), most_idle(most_idle_), page_lock(std::move(page_lock_)), limit(limit_) {}
+  ~State() {
+    for (Buffer& buffer : idle) forget(buffer);
+  }
 
-struct Shelf {
+  const bool is_unlimited;  // from its making: small buffers are then not worth a pool
+  const uint64_t most_idle;
+  const PageLock page_lock;
+  const int64_t process = process_id();
   std::mutex mutex;
-  std::vector<Buffer> idle;   // guarded by mutex
-  uint64_t idle_bytes = 0;    // guarded by mutex
-  uint64_t most = kMostIdle;  // guarded by mutex
+  std::vector<Buffer> idle;
+  uint64_t idle_bytes = 0, used = 0, peak = 0;
+  uint64_t limit;
+
+  void add(uint64_t bytes) {
+    used += bytes;
+    peak = std::max(peak, used);
+  }
+  bool is_ours() const { return process == process_id(); }
+  void forget(Buffer& buffer) const {  // before it goes back to the system
+    if (page_lock && is_ours()) page_lock.unlock(buffer.data());
+  }
+  bool keeps(uint64_t more) const {  // whether so much more may lie idle
+    return idle_bytes + more <= most_idle && used + idle_bytes + more <= limit;
+  }
+  Buffer remove(std::vector<Buffer>::iterator at) {
+    Buffer found = std::move(*at);
+    idle.erase(at);
+    idle_bytes -= found.size();
+    return found;
+  }
+  // Frees idle buffers, the largest first, until so much more fits.
+  void make_room(uint64_t more, std::vector<Buffer>& freed) {
+    while (!idle.empty() && used + idle_bytes + more > limit) {
+      freed.push_back(remove(std::max_element(idle.begin(), idle.end(),
+                                              [](const Buffer& a, const Buffer& b) { return a.size() < b.size(); })));
+    }
+  }
 };
 
-std::atomic<Shelf*> g_shelf{nullptr};
+// What a dropped buffer does: back to its pool, or to the system.
+struct BufferPool::Return {
+  std::shared_ptr<State> state;
+  bool counts = true;
 
-// Never destroyed: Python may drop arrays after statics are gone. A forked child starts with an empty one, since the
-// parent may have held the lock.
-Shelf& shelf() {
-  Shelf* s = g_shelf.load(std::memory_order_acquire);
-  if (s == nullptr) {
-#ifndef _WIN32
-    static std::once_flag once;
-    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_shelf.store(nullptr); }); });
-#endif
-    auto* fresh = new Shelf;
-    if (g_shelf.compare_exchange_strong(s, fresh)) return *fresh;
-    delete fresh;
+  void operator()(Buffer* buffer) const {
+    const std::unique_ptr<Buffer> dropped(buffer);
+    if (!state->is_ours()) return;
+    {
+      std::lock_guard lock(state->mutex);
+      if (counts) state->used -= buffer->size();
+      if (state->keeps(buffer->size())) {
+        state->idle_bytes += buffer->size();
+        state->idle.push_back(std::move(*buffer));
+        return;
+      }
+    }
+    state->forget(*buffer);
   }
-  return *s;
-}
+};
 
-void put_back(Buffer&& buffer) {
-  Shelf& s = shelf();
-  std::lock_guard lock(s.mutex);
-  if (s.idle_bytes + buffer.size() > s.most) return;  // the destructor gives it to the system
-  s.idle_bytes += buffer.size();
-  s.idle.push_back(std::move(buffer));
-}
+BufferPool::BufferPool(uint64_t limit, uint64_t most_idle, PageLock page_lock)
+    : state_(std::make_shared<State>(limit, most_idle, std::move(page_lock))) {}
 
-}  // namespace
+BufferPool::~BufferPool() {
+  if (!state_->is_ours()) return;
+  set_limit(0);  // what still comes back goes to the system
+}
 
 std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
-  const auto with_return = [](Buffer&& buffer) {
-    return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)), [](Buffer* b) {
-      put_back(std::move(*b));
-      delete b;
-    });
+  State& s = *state_;
+  if (bytes < kOwnMapping && !s.page_lock && s.is_unlimited) return std::make_shared<Buffer>(bytes, purpose);
+  const auto leased = [&](Buffer&& buffer) {
+    return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)), Return{state_});
   };
-  if (bytes < kOwnMapping) return std::make_shared<Buffer>(bytes, purpose);
-  const size_t fresh = bytes + bytes / 8;  // room for the next batch, which is a little larger
+  // A little more than asked for, since the next batch may be a little larger; large ones are whole huge pages.
+  size_t rounded = std::max<size_t>(bytes + bytes / 8, kPage);
+  rounded = (rounded + (rounded >= kHuge ? kHuge : kPage) - 1) & ~((rounded >= kHuge ? kHuge : kPage) - 1);
+  std::vector<Buffer> freed;
   {
-    Shelf& s = shelf();
     std::lock_guard lock(s.mutex);
-    // The smallest that fits, and not one more than twice too large; what a fresh one is rounded up to is not that.
-    auto best = s.idle.end();
+    auto best = s.idle.end();  // the smallest that fits, and not one more than twice too large
     for (auto it = s.idle.begin(); it != s.idle.end(); ++it) {
-      const bool fits = it->size() >= bytes && it->size() / 2 <= fresh;
+      const bool fits = it->size() >= bytes && (it->size() / 2 <= rounded || it->size() <= kOwnMapping);
       if (fits && (best == s.idle.end() || it->size() < best->size())) best = it;
     }
     if (best != s.idle.end()) {
-      Buffer found = std::move(*best);
-      s.idle.erase(best);
-      s.idle_bytes -= found.size();
+      Buffer found = s.remove(best);
       found.count_as(purpose);
-      return with_return(std::move(found));
+      s.add(found.size());
+      return leased(std::move(found));
     }
+    s.make_room(rounded, freed);
+    if (s.used + s.idle_bytes + rounded > s.limit) rounded = bytes;  // without the extra it may still fit
+    if (s.used + s.idle_bytes + rounded > s.limit) throw PoolFull(s.used + rounded);
+    s.add(rounded);  // a promise, so that others do not take the room
   }
-  return with_return(Buffer(fresh, purpose));
-}
-
-BufferPool::Allowance::Allowance(uint64_t bytes) : bytes_(bytes), shelf_(&shelf()) {
-  Shelf& s = shelf();
-  std::lock_guard lock(s.mutex);
-  s.most += bytes_;
-}
-
-BufferPool::Allowance::~Allowance() {
-  Shelf& s = shelf();
-  if (&s != shelf_) return;  // a forked child's shelf never saw the allowance
-  std::lock_guard lock(s.mutex);
-  s.most -= bytes_;
-  while (s.idle_bytes > s.most) {
-    s.idle_bytes -= s.idle.back().size();
-    s.idle.pop_back();
+  for (Buffer& buffer : freed) s.forget(buffer);
+  freed.clear();
+  try {
+    Buffer fresh(rounded, purpose);
+    if (s.page_lock && !s.page_lock.lock(fresh.data(), fresh.size())) throw std::bad_alloc();
+    std::lock_guard lock(s.mutex);
+    s.used += fresh.size() - rounded;
+    return leased(std::move(fresh));
+  } catch (...) {
+    std::lock_guard lock(s.mutex);
+    s.used -= rounded;
+    throw;
   }
 }
 
-uint64_t BufferPool::idle_bytes() {
-  Shelf& s = shelf();
-  std::lock_guard lock(s.mutex);
-  return s.idle_bytes;
+void BufferPool::write_off(const std::shared_ptr<Buffer>& buffer) {
+  Return* owner = buffer ? std::get_deleter<Return>(buffer) : nullptr;
+  if (owner == nullptr || !owner->counts || !owner->state->is_ours()) return;
+  std::lock_guard lock(owner->state->mutex);
+  owner->state->used -= buffer->size();
+  owner->counts = false;
+}
+
+void BufferPool::set_limit(uint64_t limit) {
+  std::vector<Buffer> freed;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->limit = limit;
+    state_->make_room(0, freed);
+  }
+  for (Buffer& buffer : freed) state_->forget(buffer);
+}
+
+uint64_t BufferPool::limit() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->limit;
+}
+
+uint64_t BufferPool::used_bytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->used;
+}
+
+uint64_t BufferPool::peak_bytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->peak;
+}
+
+void BufferPool::reset_peak() {
+  std::lock_guard lock(state_->mutex);
+  state_->peak = state_->used;
+}
+
+uint64_t BufferPool::idle_bytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->idle_bytes;
 }
 
 void BufferPool::clear() {
-  Shelf& s = shelf();
-  std::lock_guard lock(s.mutex);
-  s.idle.clear();
-  s.idle_bytes = 0;
+  std::vector<Buffer> freed;
+  {
+    std::lock_guard lock(state_->mutex);
+    freed.swap(state_->idle);
+    state_->idle_bytes = 0;
+  }
+  for (Buffer& buffer : freed) state_->forget(buffer);
 }
+
+namespace {
+
+thread_local BufferPool* t_pool = nullptr;
+std::atomic<BufferPool*> g_pool{nullptr};
+
+}  // namespace
+
+// Never destroyed: Python may drop arrays after statics are gone. A forked child starts with an empty one, since the
+// parent may have held the lock.
+BufferPool& BufferPool::of_process() {
+  BufferPool* pool = g_pool.load(std::memory_order_acquire);
+  if (pool != nullptr) return *pool;
+#ifndef _WIN32
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); }); });
+#endif
+  auto* fresh = new BufferPool(kNoLimit, kMostIdle);
+  if (g_pool.compare_exchange_strong(pool, fresh)) return *fresh;
+  delete fresh;
+  return *pool;
+}
+
+BufferPool& BufferPool::current() { return t_pool != nullptr ? *t_pool : of_process(); }
+
+BufferPool::Use::Use(BufferPool& pool) : before_(t_pool) { t_pool = &pool; }
+BufferPool::Use::~Use() { t_pool = before_; }
 
 }  // namespace gz

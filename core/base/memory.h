@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -63,27 +65,71 @@ class Buffer {
   Purpose purpose_ = Purpose::kBatches;
 };
 
-// Result buffers come back here when Python drops the array, and are handed out again already faulted in. Thread-safe.
+// A pool could not hand out a buffer within its limit: `needed` is what it would have to hold. Whoever made the pool
+// decides whether to wait, to make room, or to tell the user.
+struct PoolFull : std::exception {
+  explicit PoolFull(uint64_t needed_) : needed(needed_) {}
+  const char* what() const noexcept override { return "a pool of buffers is full"; }
+  uint64_t needed;
+};
+
+// How buffers are made known to a device, so that it copies from them at full speed. Called when a buffer is made and
+// before it is given back to the system; reuse asks nobody.
+struct PageLock {
+  std::function<bool(void* data, size_t bytes)> lock;  // false: the buffer is used as it is
+  std::function<void(void* data)> unlock;
+  explicit operator bool() const { return lock != nullptr; }
+};
+
+// Buffers that come back when the last owner drops them, and are handed out again already faulted in. What is handed
+// out and what is idle stay within a limit together: idle ones are freed first, then take() throws PoolFull.
+// Thread-safe; buffers may outlive their pool.
 class BufferPool {
  public:
-  // A buffer of at least `bytes`, perhaps reused; contents are anything.
-  static std::shared_ptr<Buffer> take(size_t bytes, Purpose purpose = Purpose::kBatches);
-  static uint64_t idle_bytes();
-  static void clear();
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
 
-  // While one lives, the pool may hold this much more that nobody uses. A loader takes one for the batches it has in
-  // flight: a buffer that was in use and is idle now is no more memory than before, and a fresh one costs its faults.
-  class Allowance {
+  explicit BufferPool(uint64_t limit = kNoLimit, uint64_t most_idle = kNoLimit, PageLock page_lock = {});
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+  ~BufferPool();
+
+  // A buffer of at least `bytes`, perhaps reused; contents are anything.
+  std::shared_ptr<Buffer> take(size_t bytes, Purpose purpose = Purpose::kBatches);
+
+  // The buffer no longer counts towards the limit: its owner is somebody whom the pool cannot ask to hurry.
+  static void write_off(const std::shared_ptr<Buffer>& buffer);
+
+  void set_limit(uint64_t limit);
+  uint64_t limit() const;
+  uint64_t used_bytes() const;  // handed out and not written off
+  uint64_t peak_bytes() const;  // the most that was handed out at once since reset_peak()
+  void reset_peak();
+  uint64_t idle_bytes() const;
+  void clear();  // frees what is idle
+
+  // The pool that take_buffer() takes from in this thread: the innermost Use's, or the process's own, which hands out
+  // without a limit and keeps a little that is idle.
+  static BufferPool& current();
+  static BufferPool& of_process();
+  class Use {
    public:
-    explicit Allowance(uint64_t bytes);
-    ~Allowance();
-    Allowance(const Allowance&) = delete;
-    Allowance& operator=(const Allowance&) = delete;
+    explicit Use(BufferPool& pool);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
 
    private:
-    const uint64_t bytes_;
-    const void* const shelf_;  // the one that was told
+    BufferPool* const before_;
   };
+
+ private:
+  struct State;
+  struct Return;
+  std::shared_ptr<State> state_;
 };
+
+inline std::shared_ptr<Buffer> take_buffer(size_t bytes, Purpose purpose = Purpose::kBatches) {
+  return BufferPool::current().take(bytes, purpose);
+}
 
 }  // namespace gz

@@ -1,52 +1,68 @@
-// pipeline: the threads of one epoch.
+// pipeline: the threads of one epoch, and the consumer's side.
 #include "load/pipeline.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.h"
+#include "load/budget.h"
+#include "load/stages.h"
 
 namespace gz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Ends a gather when the epoch is stopped, instead of after its last row.
-class StopSignal : public Progress {
- public:
-  explicit StopSignal(const std::atomic<bool>& stopping) : stopping_(stopping) {}
-  void report(const char*, uint64_t, uint64_t) override {
-    if (stopping_) throw Cancelled();
-  }
-
- private:
-  const std::atomic<bool>& stopping_;
-};
+constexpr size_t kHeld = 2;  // batches that the consumer is taken to hold: the one in training and the one before it
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, const Share& share, Allocate allocate)
-    : plan_(std::move(plan)),
-      epoch_(epoch),
-      allocate_(std::move(allocate)),
-      batches_(epoch_batches(*plan_, epoch, share)),
-      announces_(!plan_->announcing.exchange(true)) {
-  for (int i = 0; i < plan_->threads; ++i) {
-    try {
-      threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-      if (threads_.empty()) {  // fewer threads are slower, none is no loader
-        stop();
-        throw;
-      }
-      break;
+Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress)
+    : plan_(std::move(plan)), epoch_(epoch), batches_(epoch_batches(*plan_, epoch, share)) {
+  bool first = false;
+  {
+    std::lock_guard lock(plan_->mutex);
+    first = plan_->epochs.empty();
+    plan_->epochs.push_back(this);
+    registered_ = true;
+  }
+  try {
+    if (first && epoch > 0) divide_again(*plan_, progress);
+    {
+      std::lock_guard lock(plan_->mutex);
+      division_ = plan_->division;
+      windows_ = plan_->windows;
+      wholes_ = plan_->wholes;
     }
+    if (!first) {  // one sweep at a time: epochs that run beside another read their rows batch by batch
+      windows_.assign(windows_.size(), nullptr);
+      division_.window = 0;
+    }
+    plan_->pool->reset_peak();
+    for (const auto& window : windows_) window_read_before_.push_back(window ? window->stats().bytes_read : 0);
+    if (division_.window > 0 && batches_.count() > division_.window) {
+      first_claim_ = std::clamp<uint64_t>(division_.window / 8, 1, 8);
+    }
+    next_to_offer_ = first_claim_;
+    start_threads();
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 
 Pipeline::~Pipeline() { stop(); }
+
+void Pipeline::start_threads() {
+  for (int i = 0; i < division_.threads; ++i) {
+    try {
+      threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;  // fewer threads are slower, none is no loader
+      break;
+    }
+  }
+  for (size_t part = 0; part < windows_.size(); ++part) {
+    if (windows_[part]) sweeps_.emplace_back([this, part] { sweep(part); });
+  }
+}
 
 void Pipeline::stop() {
   {
@@ -55,171 +71,75 @@ void Pipeline::stop() {
   }
   work_ready_.notify_all();
   batch_ready_.notify_all();
-  for (std::thread& t : threads_) {
-    if (t.joinable()) t.join();
-  }
+  for (std::thread& t : threads_) t.join();
   threads_.clear();
-  if (!announces_) return;
-  for (const auto& cache : plan_->caches) {
-    if (cache) cache->forget_announced();  // the epoch may have been cut short
-  }
-  announces_ = false;
-  plan_->announcing = false;
-}
-
-void Pipeline::work() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (may_gather()) {
-      gather_one(lock);
-    } else if (may_sample()) {
-      sample_one(lock);
-    } else {
-      const auto start = Clock::now();
-      const bool at_end = next_to_sample_ >= num_batches() && sampled_.empty();  // waiting then says nothing
-      work_ready_.wait(lock, [&] { return stopping_ || may_gather() || may_sample(); });
-      if (!at_end) stats_.blocked_seconds += since(start);
+  if (!sweeps_.empty()) {
+    for (const auto& window : windows_) {
+      if (window) window->stop_sweep();
     }
   }
-}
-
-bool Pipeline::may_sample() const {
-  if (next_to_sample_ >= num_batches() || !errors_.empty()) return false;
-  return next_to_sample_ - next_to_deliver_ < static_cast<uint64_t>(plan_->window);
-}
-
-// The next batch in line may always be made: the budget was checked to hold it. Later ones wait for room.
-bool Pipeline::may_gather() const {
-  if (sampled_.empty()) return false;
-  const uint64_t number = sampled_.begin()->first;
-  if (number == next_to_deliver_) return true;
-  return number - next_to_deliver_ < static_cast<uint64_t>(plan_->depth) &&
-         held_bytes_ + plan_->batch_bytes <= plan_->batches_budget;
-}
-
-void Pipeline::keep_error(uint64_t number) {
-  std::lock_guard lock(mutex_);
-  errors_.emplace(number, std::current_exception());
-  batch_ready_.notify_all();
-}
-
-void Pipeline::sample_one(std::unique_lock<std::mutex>& lock) {
-  const uint64_t number = next_to_sample_++;
-  ++sampling_;
-  lock.unlock();
-  try {
-    const auto start = Clock::now();
-    LoadedBatch batch;
-    batch.number = number;
-    batch.input = batches_.input(number);
-    batch.graph = sample_batch(*plan_, epoch_, batches_.number(number), batch.input);
-    batch.bytes = subgraph_bytes(batch.graph);
-    const double seconds = since(start);
-    announce(std::move(batch));
-    lock.lock();
-    stats_.sample_seconds += seconds;
-    --sampling_;
-  } catch (...) {
-    keep_error(number);
-    lock.lock();
-    --sampling_;
-  }
-  work_ready_.notify_all();
-}
-
-// Hands sampled batches on in order, so that a cache hears of them in the order in which they will be gathered.
-void Pipeline::announce(LoadedBatch&& batch) {
-  std::lock_guard order(announce_mutex_);
-  unannounced_.emplace(batch.number, std::move(batch));
-  for (auto it = unannounced_.begin(); it != unannounced_.end() && it->first == next_to_announce_;
-       it = unannounced_.erase(it), ++next_to_announce_) {
-    for (size_t i = 0; i < plan_->parts.size(); ++i) {
-      if (announces_ && plan_->caches[i])
-        plan_->caches[i]->announce(it->first, ids_of(plan_->parts[i], it->second.graph));
-    }
+  for (std::thread& t : sweeps_) t.join();
+  sweeps_.clear();
+  {
     std::lock_guard lock(mutex_);
-    held_bytes_ += it->second.bytes;
-    stats_.peak_bytes = std::max(stats_.peak_bytes, held_bytes_);
-    sampled_.emplace(it->first, std::move(it->second));
+    drafts_.clear();
+    ready_.clear();
   }
+  std::lock_guard lock(plan_->mutex);
+  if (!registered_) return;
+  std::erase(plan_->epochs, this);
+  registered_ = false;
 }
 
-void Pipeline::gather_one(std::unique_lock<std::mutex>& lock) {
-  auto node = sampled_.extract(sampled_.begin());
-  LoadedBatch batch = std::move(node.mapped());
-  const uint64_t sampled_bytes = batch.bytes;
-  held_bytes_ += plan_->batch_bytes;  // a promise, replaced by the truth below
-  lock.unlock();
-  GatherStats gathered;
-  StopSignal stop_signal(stopping_);
-  bool made = false;
+void Pipeline::sweep(size_t part) {
+  RowWindow::SweepOptions options;
+  options.target = division_.window;
+  options.most = division_.window + division_.window / 4;
+  options.claims = batches_.count() - first_claim_;
+  options.io = plan_->options.io;
   try {
-    const LoadOptions& options = plan_->options;
-    for (size_t i = 0; i < plan_->parts.size(); ++i) {
-      const Part& part = plan_->parts[i];
-      const Matrix& matrix = part.file->matrix(part.matrix);
-      const auto ids = ids_of(part, batch.graph);
-      GatherOptions how;
-      how.io = options.io;
-      how.threads = 1;  // the pipeline's threads are the parallelism
-      how.out_dtype = part.out_dtype;
-      GatheredPart result;
-      result.rows = ids.size();
-      result.columns = matrix.columns;
-      result.is_vector = matrix.is_vector;
-      result.dtype = gathered_dtype(matrix, how);
-      const size_t bytes = ids.size() * gathered_row_bytes(matrix, how);
-      result.buffer = allocate_(bytes);
-      if (plan_->caches[i]) {
-        const uint64_t number = announces_ ? batch.number : RowCache::kUnannounced;
-        plan_->caches[i]->gather(ids, result.buffer.data, how, &gathered, number, &stop_signal);
-      } else {
-        gather(*part.file, matrix, ids, result.buffer.data, how, &gathered, &stop_signal);
-      }
-      batch.bytes += bytes;
-      batch.parts.push_back(std::move(result));
-    }
-    made = true;
+    windows_[part]->sweep(options, [this](uint64_t number) {
+      std::lock_guard lock(mutex_);
+      const auto draft = drafts_.find(number);
+      if (draft == drafts_.end() || draft->second.open_claims == 0) return;
+      if (--draft->second.open_claims == 0) work_ready_.notify_all();
+    });
   } catch (...) {
-    keep_error(batch.number);
+    std::lock_guard lock(mutex_);
+    errors_.emplace(next_to_deliver_, std::current_exception());
+    batch_ready_.notify_all();
   }
-  lock.lock();
-  held_bytes_ -= plan_->batch_bytes + sampled_bytes;
-  if (made) {
-    stats_.gather.add(gathered);
-    stats_.read_seconds += gathered.read_seconds;
-    stats_.copy_seconds += gathered.copy_seconds;
-    held_bytes_ += batch.bytes;
-    stats_.peak_bytes = std::max(stats_.peak_bytes, held_bytes_);
-    ready_.emplace(batch.number, std::move(batch));
-  }
-  batch_ready_.notify_all();
-  work_ready_.notify_all();
 }
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
+  using std::chrono::duration;
   std::unique_lock lock(mutex_);
-  if (next_to_deliver_ >= num_batches()) return State::kEnd;
-  if (stopping_) return State::kEnd;
+  if (next_to_deliver_ >= batches_.count() || stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {
-    stats_.consumer_seconds += std::chrono::duration<double>(start - returned_).count();
+    stats_.consumer_seconds += duration<double>(start - returned_).count();
     returned_ = {};
   }
   const auto has_news = [&] {
     return stopping_ || ready_.count(next_to_deliver_) != 0 || errors_.count(next_to_deliver_) != 0;
   };
+  if (!has_news() && (!consumer_waits_ || quiet_)) {
+    consumer_waits_ = true;
+    quiet_ = false;
+    work_ready_.notify_all();
+  }
   const bool news = batch_ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), has_news);
   stats_.starved_seconds += since(start);
   if (stopping_) return State::kEnd;
   if (!news) return State::kNotYet;
+  consumer_waits_ = false;
   if (const auto error = errors_.find(next_to_deliver_); error != errors_.end()) {
     std::rethrow_exception(error->second);
   }
   auto node = ready_.extract(next_to_deliver_++);
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
-  held_bytes_ -= out.bytes;
+  write_off_older(out);
   ++stats_.batches;
   stats_.nodes += out.graph.node.size;
   stats_.edges += out.graph.edge.size;
@@ -228,9 +148,64 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   return State::kReady;
 }
 
+// What the consumer holds counts, as long as it holds no more than it must.
+void Pipeline::write_off_older(const LoadedBatch& delivered) {
+  std::vector<std::weak_ptr<Buffer>> buffers;
+  for (const auto& array :
+       {&delivered.graph.node, &delivered.graph.edge_index, &delivered.graph.edge, &delivered.graph.batch}) {
+    buffers.emplace_back(array->buffer);
+  }
+  for (const GatheredPart& part : delivered.parts) buffers.emplace_back(part.buffer);
+  handed_out_.push_back(std::move(buffers));
+  if (handed_out_.size() <= kHeld) return;
+  for (const auto& weak : handed_out_.front()) {
+    if (const auto buffer = weak.lock()) BufferPool::write_off(buffer);
+  }
+  handed_out_.pop_front();
+}
+
+void Pipeline::shed() {
+  std::unique_lock lock(mutex_);
+  quiet_ = true;
+  drop_all(lock);
+}
+
+// Everything that is not finished and next in line is forgotten; it will be made again.
+void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
+  ++generation_;
+  stats_.remade += drafts_.size() + ready_.size();
+  std::map<uint64_t, Draft> drafts;
+  std::map<uint64_t, LoadedBatch> ready;
+  drafts.swap(drafts_);
+  ready.swap(ready_);
+  next_to_sample_ = next_to_deliver_;
+  next_to_offer_ = std::max(first_claim_, next_to_deliver_);
+  const auto windows = windows_;
+  lock.unlock();
+  for (const auto& window : windows) {
+    if (window) window->forget();
+  }
+  drafts.clear();
+  ready.clear();
+  lock.lock();
+}
+
 LoadStats Pipeline::stats() const {
-  std::lock_guard lock(mutex_);
-  return stats_;
+  LoadStats stats;
+  std::vector<std::shared_ptr<RowWindow>> windows;
+  {
+    std::lock_guard lock(mutex_);
+    stats = stats_;
+    windows = windows_;
+  }
+  stats.peak_bytes = plan_->pool->peak_bytes();
+  for (size_t part = 0; part < windows.size(); ++part) {
+    if (!windows[part]) continue;
+    const WindowStats window = windows[part]->stats();
+    stats.gather.bytes_read += window.bytes_read - window_read_before_[part];
+    stats.windows.push_back(window);
+  }
+  return stats;
 }
 
 }  // namespace gz

@@ -1,39 +1,31 @@
-// pipeline: one epoch in flight: seeds -> sampled -> gathered -> delivered in order.
+// pipeline: one epoch in flight: seeds -> sampled -> rows claimed -> finished -> delivered in order.
 //
-// A few threads share two kinds of work: gather the earliest batch that is sampled and not taken, else sample the next
-// one, as far ahead as the window and the budget allow. Sampling ahead is what makes the reads know their future: rows
-// are announced to the cache before they are needed. Batches are a function of (seed, epoch, number) alone, so threads
-// change when a batch is made, never what is in it.
+// A few threads share two kinds of work: finish the earliest batch whose rows are there, else sample the next ones, as
+// far ahead as the window and the budget allow. Sampling ahead is what makes the reads know their future. Batches are a
+// function of (seed, epoch, number) alone, so threads change when a batch is made, never what is in it; and one that
+// was made ahead may be thrown away and made again when memory is short.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
 #include "load/order.h"
+#include "load/packed.h"
 #include "load/plan.h"
 
 namespace gz {
 
-// Memory for one gathered part: `owner` keeps `data` alive.
-struct PartBuffer {
-  std::byte* data = nullptr;
-  std::shared_ptr<void> owner;
-};
-// Where gathered rows go; called from the pipeline's threads. The default takes from the BufferPool; the bindings have
-// one that takes page-locked memory from torch.
-using Allocate = std::function<PartBuffer(size_t bytes)>;
-
 struct GatheredPart {
-  PartBuffer buffer;
+  std::shared_ptr<Buffer> buffer;
   uint64_t rows = 0, columns = 0;
   bool is_vector = false;
   DType dtype = DType::kFloat32;
@@ -44,26 +36,29 @@ struct LoadedBatch {
   std::vector<int64_t> input;  // positions of the batch's seeds among the loader's seeds
   SampledSubgraph graph;
   std::vector<GatheredPart> parts;
-  uint64_t bytes = 0;  // of the subgraph and the parts
 };
 
 struct LoadStats {
   uint64_t batches = 0;  // delivered
   uint64_t nodes = 0, edges = 0;
-  double sample_seconds = 0;    // of all threads, as are the next three
-  double read_seconds = 0;      // waiting for the disk
-  double copy_seconds = 0;      // planning and copying rows
-  double blocked_seconds = 0;   // threads with nothing they may do: the queue or the budget is full
-  double starved_seconds = 0;   // the consumer waiting for a batch
-  double consumer_seconds = 0;  // between two calls of next(): the training step
-  double depth_sum = 0;         // finished batches waiting, summed over calls of next()
-  uint64_t peak_bytes = 0;      // of undelivered batches
+  double sample_seconds = 0;         // of all threads, as are the next three
+  double read_seconds = 0;           // waiting for the disk
+  double copy_seconds = 0;           // planning and copying rows
+  double blocked_seconds = 0;        // threads with nothing they may do: the queue, the window or the budget is full
+  double starved_seconds = 0;        // the consumer waiting for a batch
+  double consumer_seconds = 0;       // between two calls of next(): the training step
+  double depth_sum = 0;              // finished batches waiting, summed over calls of next()
+  uint64_t peak_bytes = 0;           // of batches, with those that the consumer holds
+  uint64_t remade = 0;               // batches that were thrown away for want of memory and made again
+  uint64_t topology_bytes_read = 0;  // by explicit reads
   GatherStats gather;
+  std::vector<WindowStats> windows;  // one a part that has one
 };
 
 class Pipeline {
  public:
-  Pipeline(std::shared_ptr<const LoadPlan> plan, uint64_t epoch, const Share& share, Allocate allocate);
+  // Learns anew how the budget is divided where no other epoch of the plan is in flight.
+  Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress = nullptr);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();  // stops and joins
@@ -75,42 +70,80 @@ class Pipeline {
   State next(LoadedBatch& out, int milliseconds);
 
   void stop();  // asks the threads to stop and waits for them; idempotent
+  // Throws away what was made ahead, and makes nothing more until next() is called: another epoch of the loader needs
+  // the memory.
+  void shed();
   LoadStats stats() const;
 
  private:
+  // A batch in the making.
+  struct Draft {
+    uint64_t number = 0;
+    std::vector<int64_t> input;
+    SampledSubgraph graph;  // or packed, where it waits in a window
+    PackedSubgraph packed;
+    bool is_packed = false;
+    std::vector<std::shared_ptr<RowWindow::Claim>> claims;  // one a part, null where it has none
+    size_t open_claims = 0;                                 // not complete; guarded by mutex_
+  };
+  class Cancel;
+
+  void start_threads();
   void work();
-  // Both are called with the lock held, do their work without it, and return with it held.
-  void sample_one(std::unique_lock<std::mutex>& lock);
-  void gather_one(std::unique_lock<std::mutex>& lock);
+  void sweep(size_t part);
+  // These are called with the lock held, do their work without it, and return with it held.
+  void sample_some(std::unique_lock<std::mutex>& lock);
+  void finish_one(std::unique_lock<std::mutex>& lock);
+  void make_alone(std::unique_lock<std::mutex>& lock);
+
   bool may_sample() const;
-  bool may_gather() const;
-  void announce(LoadedBatch&& batch);
-  void keep_error(uint64_t number);
+  std::map<uint64_t, Draft>::const_iterator may_finish() const;
+  bool must_be_alone() const;
+  bool has_work() const;
+  uint64_t ahead() const;  // batches that may be sampled and not delivered
+  uint64_t finished_bytes(const Draft& draft) const;
 
-  const std::shared_ptr<const LoadPlan> plan_;
+  std::vector<Draft> sample(uint64_t first, uint64_t count, Progress& cancel);
+  void claim_rows(Draft& draft);
+  LoadedBatch finish(Draft& draft, Progress& cancel, GatherStats& stats);
+  void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
+  void hand_on(std::vector<Draft>&& drafts, uint64_t generation);
+  void keep_error(uint64_t number, std::exception_ptr error);
+  void rewind(uint64_t number);
+  void give_up_rows();
+  void drop_all(std::unique_lock<std::mutex>& lock);
+  void write_off_older(const LoadedBatch& delivered);
+  void learn(const LoadedBatch& batch);
+
+  const std::shared_ptr<LoadPlan> plan_;
   const uint64_t epoch_;
-  const Allocate allocate_;
   const EpochBatches batches_;
-  bool announces_;  // whether the caches hear of this epoch; changed by stop() alone, when the threads are gone
+  bool registered_ = false;                          // among the plan's epochs
+  Division division_;                                // the plan's, when this epoch began; sizes grow under mutex_
+  std::vector<std::shared_ptr<RowWindow>> windows_;  // this epoch's: none where another epoch sweeps
+  std::vector<std::shared_ptr<WholeRows>> wholes_;
+  uint64_t first_claim_ = 0;  // batches before this one are read directly, so that nobody waits for the first circle
 
-  std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
+  std::atomic<bool> stopping_{false};    // set under mutex_, read anywhere
+  std::atomic<uint64_t> generation_{0};  // raised under mutex_ when what was made ahead is thrown away
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
   // All below: guarded by mutex_.
-  uint64_t next_to_sample_ = 0, next_to_deliver_ = 0;
-  uint64_t sampling_ = 0;                          // batches being sampled now
-  std::map<uint64_t, LoadedBatch> sampled_;        // not yet taken by a gather
-  std::map<uint64_t, LoadedBatch> ready_;          // finished
-  std::map<uint64_t, std::exception_ptr> errors_;  // of failed batches
-  uint64_t held_bytes_ = 0;                        // of undelivered batches
+  uint64_t next_to_sample_ = 0, next_to_deliver_ = 0, next_to_offer_ = 0;
+  uint64_t sampling_ = 0, finishing_ = 0;  // batches in the making now
+  std::map<uint64_t, Draft> drafts_;       // sampled
+  std::map<uint64_t, LoadedBatch> ready_;  // finished
+  std::map<uint64_t, std::exception_ptr> errors_;
+  bool too_large_ = false;  // the next batch in line did not fit beside the others
+  bool alone_ = false;      // it is being made by itself
+  bool quiet_ = false;      // nothing is made until next() is called
+  bool consumer_waits_ = false;
   LoadStats stats_;
-  std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
+  std::vector<uint64_t> window_read_before_;                   // bytes, when the epoch began
+  std::chrono::steady_clock::time_point returned_{};           // when next() last handed out a batch
+  std::deque<std::vector<std::weak_ptr<Buffer>>> handed_out_;  // the last batches, which the consumer may still hold
 
-  std::mutex announce_mutex_;                    // taken before mutex_
-  uint64_t next_to_announce_ = 0;                // guarded by announce_mutex_
-  std::map<uint64_t, LoadedBatch> unannounced_;  // sampled before an earlier one was; guarded by announce_mutex_
-
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_, sweeps_;
 };
 
 }  // namespace gz

@@ -1,12 +1,14 @@
 // plan: what a loader delivers, and how its memory budget is divided before the first batch is made.
 //
 // The budget covers all that the engine holds for the loader: batches being made and waiting, the one in training and
-// the one before it, the sampler's tables, the read rings, and the row caches, which get what is left.
+// the one before it, the sampler's tables, the read rings, and the rows that are held for coming batches, which get
+// what is left.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +17,8 @@
 #include "base/memory.h"
 #include "base/progress.h"
 #include "gather/gather.h"
-#include "gather/row_cache.h"
+#include "gather/row_window.h"
+#include "gather/whole_rows.h"
 #include "load/numbers.h"
 #include "load/order.h"
 #include "sample/neighbours.h"
@@ -23,6 +26,8 @@
 #include "storage/topology.h"
 
 namespace gz {
+
+class Pipeline;
 
 // One tensor of a batch: rows of `matrix`, by node id or by edge id.
 struct Part {
@@ -43,16 +48,42 @@ struct LoadOptions {
   bool shuffle = false;
   bool drop_last = false;
   uint64_t seed = 0;
-  uint64_t memory = uint64_t{2} << 30;
-  int prefetch = 4;  // finished batches that may wait, memory permitting
-  int threads = 0;   // 0: one per processor
+  uint64_t memory = 0;  // 0: chosen from what the machine and the container leave
+  int prefetch = 4;     // finished batches that may wait, memory permitting
+  int threads = 0;      // 0: one per processor
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
   EdgeOrder edge_order = EdgeOrder::kIds;
 };
 
-// What a loader is made of; shared by its epochs. Immutable after make_plan(), but for the caches, which guard
-// themselves.
+// How the rows of a part are fetched in an epoch.
+enum class Way {
+  kMapped,  // copied from the mapping: the file is in RAM, or fits
+  kWhole,   // copied from a whole copy in the loader's own memory
+  kWindow,  // read in the order of the file for many batches at once
+  kDirect,  // read batch by batch
+};
+const char* way_name(Way way);
+
+// How a budget is divided; see load/budget.h.
+struct Division {
+  uint64_t memory = 0;          // all of it
+  uint64_t fixed_bytes = 0;     // read buffers
+  uint64_t sampling_bytes = 0;  // what sampling one batch takes at most, its subgraph included
+  uint64_t packed_bytes = 0;    // a sampled batch that waits
+  uint64_t batch_bytes = 0;     // a finished batch
+  uint64_t store_bytes = 0;     // rows held: windows and whole copies
+  int threads = 1;              // that make batches: fewer where their buffers would not fit
+  int depth = 1;                // finished or half-made batches that may exist at once
+  uint64_t window = 0;          // batches whose rows are read together, 0: none are
+  bool merges = false;          // the topology is not in RAM: many batches are sampled together
+  uint64_t group = 1;           // so many
+  std::vector<Way> ways;        // one a part
+  std::vector<uint64_t> rows;   // one a part: those of a batch
+  std::string why;              // in words, for stats()
+};
+
+// What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.
 struct LoadPlan {
   std::shared_ptr<const Topology> topology;
   std::vector<Part> parts;
@@ -60,14 +91,15 @@ struct LoadPlan {
   Numbers times;  // one a seed for temporal sampling, else empty
   LoadOptions options;
   int threads = 1;
-  int depth = 1;                                   // finished or half-made batches that may exist at once
-  int window = 1;                                  // batches sampled ahead of the gather
-  uint64_t batch_bytes = 0;                        // what one batch was measured to take, with a margin
-  uint64_t batches_budget = 0;                     // bytes that undelivered batches may take together
-  std::vector<std::shared_ptr<RowCache>> caches;   // one a part, null where the part has none
-  std::optional<BufferPool::Allowance> allowance;  // for the batches in flight
-  // An epoch tells the caches which rows are to come. One at a time: those that run beside it share the rows alone.
-  mutable std::atomic<bool> announcing{false};
+
+  mutable std::mutex mutex;
+  Division division;                                // guarded by mutex: learned anew at each epoch that runs alone
+  std::vector<std::shared_ptr<RowWindow>> windows;  // guarded by mutex: one a part, null where there is none
+  std::vector<std::shared_ptr<WholeRows>> wholes;   // guarded by mutex: likewise
+  std::vector<Pipeline*> epochs;                    // guarded by mutex: those in flight
+  bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
+  std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
+  std::atomic<uint64_t> largest_batch{0};           // bytes, of all that were finished
 };
 
 // Throws what make_plan() would throw at once: ArgumentError, IndexError. `times` is how many there are.
@@ -75,17 +107,24 @@ void check_load(const Topology& topology, const std::vector<Part>& parts, const 
                 const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
-// epoch 0 to learn their size and their hot rows, divides the budget and pins the hot rows. Throws ArgumentError,
-// IndexError, BudgetError.
-std::shared_ptr<const LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts,
-                                          Numbers seeds, Numbers times, const LoadOptions& options, Progress* progress);
+// epoch 0 to learn their size, and divides the budget. `page_lock` makes batches known to a device. Throws
+// ArgumentError, IndexError, BudgetError.
+std::shared_ptr<LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts, Numbers seeds,
+                                    Numbers times, const LoadOptions& options, PageLock page_lock, Progress* progress);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);
 
 // Batch `number` of `epoch`, around the seeds at these positions.
-SampledSubgraph sample_batch(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input);
+struct BatchSeeds {
+  std::vector<int64_t> seeds, times;
+  uint64_t key = 0;  // of the random draws
+};
+BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input);
+SampledSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch);
 uint64_t subgraph_bytes(const SampledSubgraph& graph);
+
+GatherOptions gather_options(const Part& part);  // its dtype
 
 // The ids whose rows `part` needs.
 std::span<const int64_t> ids_of(const Part& part, const SampledSubgraph& graph);

@@ -102,7 +102,7 @@ class FileOrder {
   void deal(uint64_t items) {
     if (!words_ || words_->size() < items * sizeof(uint64_t)) {
       words_.reset();
-      words_ = BufferPool::take(static_cast<size_t>(items) * sizeof(uint64_t), Purpose::kTables);
+      words_ = take_buffer(static_cast<size_t>(items) * sizeof(uint64_t), Purpose::kTables);
     }
     uint64_t* words = words_->template as<uint64_t>();
     const auto starts = std::make_unique<std::atomic<uint64_t>[]>(last_ - first_);

@@ -21,7 +21,7 @@ template <class T>
 T* room_for(std::shared_ptr<Buffer>& memory, size_t count) {
   if (!memory || memory->size() < count * sizeof(T)) {
     memory.reset();
-    memory = BufferPool::take(count * sizeof(T), Purpose::kTables);
+    memory = take_buffer(count * sizeof(T), Purpose::kTables);
   }
   return memory->as<T>();
 }
@@ -34,7 +34,7 @@ class GrowingArray {
   // Room for `count`, the first `kept` values kept.
   int64_t* grow(size_t kept, size_t count, int threads) {
     if (!array.buffer || array.buffer->size() < count * sizeof(int64_t)) {
-      auto larger = BufferPool::take(count * sizeof(int64_t));
+      auto larger = take_buffer(count * sizeof(int64_t));
       if (array.buffer) copy(array.data(), larger->as<int64_t>(), kept, threads);
       array.buffer = std::move(larger);
     }
@@ -44,7 +44,7 @@ class GrowingArray {
   // Gives back the room past `count` where it is much.
   int64_t* trim(size_t count, int threads) {
     if (array.buffer->size() / sizeof(int64_t) < count + count / 4) return array.data();
-    const auto larger = std::exchange(array.buffer, BufferPool::take(count * sizeof(int64_t)));
+    const auto larger = std::exchange(array.buffer, take_buffer(count * sizeof(int64_t)));
     copy(larger->as<int64_t>(), array.data(), count, threads);
     return array.data();
   }
@@ -112,7 +112,7 @@ struct GrowingEdges {
       lay_out_edges(last ? count : edge_index_.buffer->size() / (2 * sizeof(int64_t)));
       return;
     }
-    auto larger = BufferPool::take(2 * count * sizeof(int64_t));
+    auto larger = take_buffer(2 * count * sizeof(int64_t));
     if (edges > 0) {
       GrowingArray::copy(row, larger->as<int64_t>(), edges, copy_threads);
       GrowingArray::copy(col, larger->as<int64_t>() + count, edges, copy_threads);

@@ -46,7 +46,7 @@ class Labels {
     const auto old_buffer = std::move(buffer_);
     const uint64_t* old = std::exchange(entries_, nullptr);
     const size_t old_capacity = old == nullptr ? 0 : mask_ + 1;
-    buffer_ = BufferPool::take(capacity * sizeof(uint64_t), Purpose::kTables);
+    buffer_ = take_buffer(capacity * sizeof(uint64_t), Purpose::kTables);
     entries_ = buffer_->template as<uint64_t>();
     mask_ = capacity - 1;
     shift_ = 64 - std::countr_zero(capacity);

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "storage/mounted.h"
 #include "storage/reader.h"
 #include "storage/slots.h"
@@ -33,6 +35,7 @@ class PageReads {
 
   size_t most_bytes() const { return slots_.most_bytes(); }  // the longest read
   size_t in_flight() const { return reader_->in_flight(); }
+  size_t depth() const { return reader_->depth(); }
   bool full() const { return reader_->in_flight() >= reader_->depth(); }
 
   // Queues a read of at most most_bytes(), while not full(). False where no room of that size is free: wait() first.
@@ -42,11 +45,26 @@ class PageReads {
   // gone when it returns. Something must be in flight.
   template <class Deliver>
   void wait(const Deliver& deliver) {
+    wait(deliver, [](const Read&, const std::exception_ptr& error) { std::rethrow_exception(error); });
+  }
+
+  // The same for those who go on after a read that fails: failed(read, error) is called for it.
+  template <class Deliver, class Failed>
+  void wait(const Deliver& deliver, const Failed& failed) {
     const size_t got = collect();
     for (size_t i = 0; i < got; ++i) {
-      if (!complete(results_[i])) continue;
       const Pending& pending = pending_[results_[i].tag];
-      deliver(pending.read, static_cast<const std::byte*>(pending.to));
+      std::exception_ptr error;
+      try {
+        if (!complete(results_[i])) continue;
+      } catch (const Error&) {
+        error = std::current_exception();
+      }
+      if (error) {
+        failed(pending.read, error);
+      } else {
+        deliver(pending.read, static_cast<const std::byte*>(pending.to));
+      }
       slots_.give_back(results_[i].tag);
     }
   }

@@ -67,4 +67,7 @@ struct RingRefusal {
 std::unique_ptr<Reader> make_ring(RingRefusal& refusal);
 std::unique_ptr<Reader> make_pread_reader();
 
+// A reader with threads of its own that call pread: for one thread that wants depth where rings are not to be had.
+std::unique_ptr<Reader> make_thread_reader();
+
 }  // namespace gz

@@ -128,10 +128,10 @@ TEST(buffers_are_counted_while_they_live) {
 TEST(a_buffer_that_came_back_is_handed_out_for_the_same_size) {
   // Just below the size of a huge page too, where the room for more makes it two.
   for (size_t bytes = size_t{64} << 10; bytes < size_t{9} << 20; bytes += 123457) {
-    BufferPool::clear();
-    const std::byte* first = BufferPool::take(bytes)->data();
-    const auto again = BufferPool::take(bytes);
+    BufferPool::of_process().clear();
+    const std::byte* first = take_buffer(bytes)->data();
+    const auto again = take_buffer(bytes);
     CHECK(again->data() == first);
-    CHECK_EQ(BufferPool::idle_bytes(), 0u);
+    CHECK_EQ(BufferPool::of_process().idle_bytes(), 0u);
   }
 }

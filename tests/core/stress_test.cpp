@@ -120,10 +120,10 @@ TEST(buffers_are_taken_and_given_back_by_many) {
     Random random(make_key(static_cast<uint64_t>(caller)));
     std::vector<std::shared_ptr<Buffer>> held(8);
     for (int round = 0; round < 300; ++round) {
-      auto buffer = BufferPool::take(1 + random.below(1 << 18));
+      auto buffer = take_buffer(1 + random.below(1 << 18));
       buffer->data()[0] = std::byte{1};
       held[random.below(held.size())] = std::move(buffer);
-      if (round % 64 == 0) BufferPool::clear();
+      if (round % 64 == 0) BufferPool::of_process().clear();
     }
   });
 }
@@ -230,14 +230,10 @@ TEST(pipelines_are_run_stopped_and_dropped_at_once) {
   options.threads = 2;
   options.shuffle = true;
   const Part part{.name = "x", .file = file, .matrix = "x", .by_edge = false, .out_dtype = {}};
-  const auto plan = make_plan(topology, {part}, Numbers::range(seeds.size()), {}, options, nullptr);
-  const Allocate allocate = [](size_t bytes) {
-    auto buffer = BufferPool::take(bytes);
-    return PartBuffer{buffer->data(), buffer};
-  };
+  const auto plan = make_plan(topology, {part}, Numbers::range(seeds.size()), {}, options, {}, nullptr);
   together(3, [&](int caller) {
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
-      Pipeline pipeline(plan, epoch, Share{}, allocate);
+      Pipeline pipeline(plan, epoch, Share{});
       LoadedBatch batch;
       uint64_t seen = 0;
       const uint64_t most = caller == 0 ? UINT64_MAX : epoch + static_cast<uint64_t>(caller);  // some leave early
@@ -246,7 +242,7 @@ TEST(pipelines_are_run_stopped_and_dropped_at_once) {
         if (state == Pipeline::State::kEnd) break;
         if (state == Pipeline::State::kNotYet) continue;
         CHECK_EQ(batch.number, seen);
-        const auto* rows = reinterpret_cast<const float*>(batch.parts.at(0).buffer.data);
+        const auto* rows = reinterpret_cast<const float*>(batch.parts.at(0).buffer->data());
         const auto ids = batch.graph.node.span();
         for (size_t i = 0; i < ids.size(); ++i) CHECK(rows[i * 96] == static_cast<float>(ids[i]));
         ++seen;

@@ -80,9 +80,7 @@ def test_closing_from_another_thread_ends_the_loop(stores):
 
 
 @pytest.mark.parametrize("prefetch", [64, 1000])
-@pytest.mark.parametrize(
-    "cache", [pytest.param("on", marks=pytest.mark.xfail(reason="a cache hears of 64 batches at most")), "off"]
-)
+@pytest.mark.parametrize("cache", ["on", "off"])
 def test_long_queues(stores, prefetch, cache):
     """More batches ahead than the cache used to be able to hear of."""
     options = {"batch_size": 2, "cache": cache, "io": "pread", "seeds": np.arange(1200)}

@@ -182,8 +182,8 @@ def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
 
 
 def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
-    with pytest.raises(gz.BudgetError, match=r"memory is 1 MB, (train|valid) batches need .* to \d+MB") as told:
-        Trainer(data, dataclasses.replace(OPTIONS, memory="1MB")).fit()
+    with pytest.raises(gz.BudgetError, match=r"memory is 50 KB, (train|valid) batches need .* to \d+MB") as told:
+        Trainer(data, dataclasses.replace(OPTIONS, memory="50KB")).fit()
     enough = dataclasses.replace(OPTIONS, memory=told.value.needed_bytes, epochs=1)
     assert Trainer(data, enough).fit().epochs  # what it asks for does
 

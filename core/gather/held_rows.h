@@ -1,0 +1,108 @@
+// held_rows: which row is in which place of a window, how many claims hold it, and which place is free. No locks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "base/memory.h"
+#include "base/prefetch.h"
+#include "gather/row_table.h"
+
+namespace gz {
+
+class HeldRows {
+ public:
+  static constexpr uint32_t kNone = RowTable::kNone;
+  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 4 + 4 + 8 + 4; }  // see the arrays below
+
+  HeldRows(uint64_t capacity, uint64_t row_bytes)
+      : capacity_(static_cast<uint32_t>(capacity)),
+        row_bytes_(row_bytes),
+        rows_(capacity * row_bytes, Purpose::kCache),
+        tables_(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache),
+        free_(capacity_) {
+    uint64_t* entries = tables_.as<uint64_t>();
+    const size_t count = RowTable::entries_for(capacity);
+    std::fill_n(entries, count, uint64_t{0});
+    table_ = RowTable({entries, count});
+    ids_ = reinterpret_cast<uint32_t*>(entries + count);
+    uses_ = ids_ + capacity;
+    std::fill_n(uses_, capacity, kEmpty);
+  }
+
+  uint32_t capacity() const { return capacity_; }
+  uint32_t free() const { return free_; }  // places that take() can hand out
+  std::byte* row(uint32_t place) const { return rows_.data() + place * row_bytes_; }
+  const std::byte* rows() const { return rows_.data(); }
+
+  void prefetch_entry(uint64_t id) const { table_.prefetch_entry(id); }
+  // The place of a row that is in RAM, kNone where it is not.
+  uint32_t find(uint64_t id) const { return table_.find(id, id_of()); }
+
+  bool is_unused(uint32_t place) const { return uses_[place] == 0; }
+  bool is_loading(uint32_t place) const { return (uses_[place] & kLoading) != 0; }
+  void arrived(uint32_t place) { uses_[place] &= ~kLoading; }
+
+  void use(uint32_t place, uint32_t times) {
+    if (uses_[place] == 0) --free_;
+    uses_[place] += times;
+  }
+  void prefetch_uses(uint32_t place) const { prefetch(uses_ + place); }
+  void release(uint32_t place) {
+    if (--uses_[place] == 0) ++free_;
+  }
+
+  // A place for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
+  // nobody holds any more gives up its place, in turn.
+  uint32_t take(uint64_t id, uint32_t times) {
+    while (uses_[hand_] != kEmpty && uses_[hand_] != 0) advance();
+    const uint32_t place = hand_;
+    advance();
+    if (uses_[place] == 0) table_.erase(id_of()(place), id_of());
+    ids_[place] = static_cast<uint32_t>(id);
+    table_.insert(id, place);
+    uses_[place] = times | kLoading;
+    --free_;
+    return place;
+  }
+
+  // The row never arrived: nobody shall find it. Those who use its place still release it.
+  void lose(uint32_t place) {
+    arrived(place);
+    table_.erase(ids_[place], id_of());
+    ids_[place] = kLost;
+    table_.insert(kLostId + place, place);
+  }
+
+  void release_all() {
+    for (uint32_t place = 0; place < capacity_; ++place) {
+      if (uses_[place] != kEmpty) uses_[place] = 0;
+    }
+    free_ = capacity_;
+  }
+
+ private:
+  static constexpr uint32_t kEmpty = UINT32_MAX;           // never used
+  static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
+  static constexpr uint32_t kLost = UINT32_MAX;            // no row has this id (RowWindow::supports)
+  static constexpr uint64_t kLostId = uint64_t{1} << 40;
+
+  struct IdOf {
+    const uint32_t* ids;
+    uint64_t operator()(uint32_t place) const { return ids[place] == kLost ? kLostId + place : ids[place]; }
+  };
+  IdOf id_of() const { return {ids_}; }
+  void advance() { hand_ = hand_ + 1 == capacity_ ? 0 : hand_ + 1; }
+
+  const uint32_t capacity_;
+  const uint64_t row_bytes_;
+  Buffer rows_, tables_;
+  RowTable table_;
+  uint32_t* ids_ = nullptr;   // by place
+  uint32_t* uses_ = nullptr;  // by place: claims that hold it
+  uint32_t hand_ = 0;
+  uint32_t free_;
+};
+
+}  // namespace gz

@@ -1,0 +1,69 @@
+// whole_rows: long reads in order, then copies like those from a mapping.
+#include "gather/whole_rows.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "gather/copy.h"
+#include "storage/page_reads.h"
+
+namespace gz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kGrain = 8192;                          // rows between two looks for a stop
+constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
+
+}  // namespace
+
+uint64_t WholeRows::bytes_for(const Matrix& matrix) { return matrix.rows * matrix.row_bytes + (uint64_t{2} << 20); }
+
+WholeRows::WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress)
+    : file_(std::move(file)), matrix_(matrix), rows_(bytes_for(matrix), Purpose::kCache), first_(rows_.data()) {
+  const MountedFile& mounted = file_->file();
+  const auto reader = uring_works() ? take_reader(ReaderKind::kUring) : std::shared_ptr<Reader>(make_thread_reader());
+  PageReads reads(mounted, mounted.direct() != nullptr ? *mounted.direct() : mounted.file(), reader,
+                  [&](const PageReads::Read&) { return text("'", matrix.name, "'"); });
+  const uint64_t begin = matrix.offset & ~(kPageBytes - 1), bytes = matrix.rows * matrix.row_bytes;
+  const uint64_t end = round_up(matrix.offset + bytes, kPageBytes);
+  uint64_t next = begin;
+  while (next < end || reads.in_flight() > 0) {
+    while (next < end) {
+      const auto step = static_cast<uint32_t>(std::min<uint64_t>(reads.most_bytes(), end - next));
+      if (reads.full() || !reads.start({.offset = next, .bytes = step})) break;
+      next += step;
+    }
+    reads.wait([&](const PageReads::Read& read, const std::byte* data) {
+      const uint64_t from = std::max(read.offset, matrix.offset);
+      const uint64_t to = std::min(read.offset + read.bytes, matrix.offset + bytes);
+      if (from < to) std::memcpy(rows_.data() + (from - matrix.offset), data + (from - read.offset), to - from);
+    });
+    if (progress != nullptr) progress->report("reading into RAM", next - begin, end - begin);
+  }
+}
+
+void WholeRows::gather(std::span<const int64_t> ids, std::byte* out, const GatherOptions& options, GatherStats* stats,
+                       Progress* progress) const {
+  check_row_ids(*file_, matrix_, ids);
+  const auto start = Clock::now();
+  const uint64_t bytes = ids.size() * gathered_row_bytes(matrix_, options);
+  const RowCopier copier(matrix_, gathered_dtype(matrix_, options), bytes > kStreamingBytes);
+  for (size_t at = 0; at < ids.size(); at += kGrain) {
+    const auto some = ids.subspan(at, std::min(kGrain, ids.size() - at));
+    copier.gather(first_, some, out, at);
+    if (progress != nullptr) progress->report("gather", at, ids.size());
+  }
+  finish_streaming();
+  if (stats == nullptr) return;
+  GatherStats done;
+  done.rows = done.rows_cached = ids.size();
+  done.bytes_useful = ids.size() * matrix_.row_bytes;
+  done.copy_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  stats->add(done);
+}
+
+}  // namespace gz

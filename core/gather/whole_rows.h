@@ -1,0 +1,30 @@
+// whole_rows: a copy of a whole matrix in memory of our own, read once, in the order of the file.
+#pragma once
+
+#include <memory>
+
+#include "base/memory.h"
+#include "base/progress.h"
+#include "gather/gather.h"
+
+namespace gz {
+
+class WholeRows {
+ public:
+  // Reads all rows, past the page cache where that is possible. Throws StorageError.
+  WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress);
+
+  static uint64_t bytes_for(const Matrix& matrix);
+
+  // As gz::gather(), from the copy.
+  void gather(std::span<const int64_t> ids, std::byte* out, const GatherOptions& options, GatherStats* stats,
+              Progress* progress) const;
+
+ private:
+  const std::shared_ptr<const FeatureFile> file_;
+  const Matrix matrix_;
+  Buffer rows_;
+  const std::byte* first_ = nullptr;  // row 0
+};
+
+}  // namespace gz

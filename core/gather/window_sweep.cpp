@@ -1,0 +1,402 @@
+// window_sweep: plan a segment, start its reads, hand out what arrives; all bookkeeping is this thread's alone.
+#include "gather/window_sweep.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/prefetch.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
+constexpr uint64_t kGap = uint64_t{16} << 10;     // worth reading over: bandwidth by reads a second (benchmarks/window)
+constexpr size_t kAhead = 16;                     // prefetch distance in tables
+constexpr uint32_t kNoEntry = UINT32_MAX;
+constexpr double kRoomy = 0.85;  // a circle that held less of the places may have more claims
+
+std::shared_ptr<Reader> reader_for(Io io) {
+  if (io == Io::kPread || !uring_works()) return make_thread_reader();
+  return take_reader(ReaderKind::kUring);
+}
+
+const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
+
+}  // namespace
+
+WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows& rows, WindowPost& post,
+                         const RowWindow::SweepOptions& options, const RowWindow::Ready& ready)
+    : file_(file),
+      matrix_(matrix),
+      rows_(rows),
+      post_(post),
+      options_(options),
+      ready_(ready),
+      reads_(file.file(), source_of(file.file()), reader_for(options.io),
+             [this](const PageReads::Read& read) {
+               return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
+             }),
+      segment_rows_(std::max<uint64_t>(kSegment / matrix.row_bytes, 1)),
+      segments_(std::max<uint64_t>((matrix.rows + segment_rows_ - 1) / segment_rows_, 1)),
+      target_(std::max<uint64_t>(options.target, 1)),
+      heads_(segment_rows_, kNoEntry),
+      places_(segment_rows_, HeldRows::kNone),
+      in_flight_(segments_, 0),
+      arrivals_(reads_.depth()) {
+  for (size_t i = 0; i < arrivals_.size(); ++i) free_arrivals_.push_back(i);
+  std::lock_guard lock(post_.mutex);
+  post_.sweeping = true;
+  stats_ = post_.stats;
+  post_.stats.target = stats_.target = target_;
+}
+
+WindowSweep::~WindowSweep() {
+  rows_.release_all();
+  std::lock_guard lock(post_.mutex);
+  post_.sweeping = post_.stopping = post_.forgetting = false;
+  post_.offered.clear();
+  post_.released.clear();
+  post_.news.notify_all();
+}
+
+void WindowSweep::run() {
+  bool idle = true;
+  while (exchange_post(idle)) {
+    admit();
+    const Planned planned = plan_ahead();
+    start_planned();
+    idle = false;
+    if (reads_.in_flight() > 0) {
+      wait_for_reads();
+    } else if (planned == Planned::kFull) {
+      if (!admitted_.front()->is_complete()) detach_first();
+      idle = true;  // until the first claim in line is released
+    } else {
+      idle = wanted_ == 0;
+    }
+  }
+  drop_planned();
+}
+
+// Reads that were not started bring nothing, those in flight come to their end.
+void WindowSweep::drop_planned() {
+  for (const Arrival& read : planned_) {
+    for (const auto& [row, place] : read.rows) rows_.lose(place);
+  }
+  planned_.clear();
+  while (reads_.in_flight() > 0) wait_for_reads();
+}
+
+bool WindowSweep::exchange_post(bool idle) {
+  WindowPost::Claims offered, released;
+  bool forgetting = false;
+  {
+    std::unique_lock lock(post_.mutex);
+    if (idle) {
+      const bool room = admitted_.size() < target_ && wanted_ == 0;
+      post_.news.wait(lock, [&] {
+        return post_.stopping || post_.forgetting || !post_.released.empty() ||
+               (room && !(post_.offered.empty() && offered_.empty()));
+      });
+    }
+    if (post_.stopping) return false;
+    offered.swap(post_.offered);
+    released.swap(post_.released);
+    forgetting = post_.forgetting;
+  }
+  for (const auto& claim : released) release(*claim);
+  for (auto& claim : offered) offered_.push_back(std::move(claim));
+  if (forgetting) forget_all();
+  return true;
+}
+
+// Claims that are being delivered stay until they are released.
+void WindowSweep::forget_all() {
+  drop_planned();
+  std::deque<std::shared_ptr<Claim>> kept;
+  for (const auto& claim : offered_) claim->end_unless_delivering();
+  for (const auto& claim : admitted_) {
+    if (!claim->end_unless_delivering()) kept.push_back(claim);
+  }
+  for (const auto& claim : admitted_) {
+    if (std::find(kept.begin(), kept.end(), claim) != kept.end()) continue;
+    for (size_t i = 0; i < claim->size(); ++i) {
+      if (claim->is_placed(i)) rows_.release(claim->value(i));
+    }
+  }
+  offered_.clear();
+  active_.clear();
+  admitted_ = std::move(kept);
+  wanted_ = 0;
+  std::fill(in_flight_.begin(), in_flight_.end(), 0);
+  std::lock_guard lock(post_.mutex);
+  post_.forgetting = false;
+  post_.news.notify_all();
+}
+
+void WindowSweep::release(Claim& claim) {
+  const size_t count = claim.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) rows_.prefetch_uses(claim.value(i + kAhead));
+    if (claim.is_placed(i)) rows_.release(claim.value(i));
+  }
+  const auto at = std::find_if(admitted_.begin(), admitted_.end(), [&](const auto& c) { return c.get() == &claim; });
+  if (at != admitted_.end()) admitted_.erase(at);
+}
+
+// Evenly spaced over the circle; a run that fits as a whole need not be.
+bool WindowSweep::may_admit() const {
+  if (offered_.empty() || admitted_.size() >= target_) return false;
+  return wanted_ == 0 || options_.claims <= target_ / 2 || advanced_ - last_admission_ >= segments_ / target_;
+}
+
+void WindowSweep::admit() {
+  kept_waiting_ = kept_waiting_ || (!offered_.empty() && admitted_.size() >= target_);
+  while (may_admit()) {
+    std::shared_ptr<Claim> claim = std::move(offered_.front());
+    offered_.pop_front();
+    share(*claim);
+    const uint64_t first = segment_ * segment_rows_;
+    const uint64_t* words = claim->words();
+    claim->start = static_cast<size_t>(std::lower_bound(words, words + claim->wanted, first << 32) - words);
+    claim->cursor = claim->start;
+    wanted_ += claim->wanted;
+    last_admission_ = advanced_;
+    admitted_.push_back(claim);
+    if (claim->left == 0) {
+      complete(claim);
+    } else {
+      active_.push_back(std::move(claim));
+    }
+  }
+}
+
+// Takes the rows that are in RAM already; the others stay in order.
+void WindowSweep::share(Claim& claim) {
+  shared_.clear();
+  uint64_t* words = claim.words();
+  size_t kept = 0;
+  for (size_t i = 0; i < claim.size(); ++i) {
+    if (i + kAhead < claim.size()) rows_.prefetch_entry(claim.value(i + kAhead));
+    const uint32_t place = rows_.find(claim.value(i));
+    if (place == HeldRows::kNone || rows_.is_loading(place)) {
+      words[kept++] = words[i];
+    } else {
+      rows_.use(place, 1);
+      shared_.push_back(uint64_t{place} << 32 | claim.position(i));
+    }
+  }
+  std::copy(shared_.begin(), shared_.end(), words + kept);
+  claim.wanted = claim.left = kept;
+  stats_.rows_shared += shared_.size();
+}
+
+void WindowSweep::complete(const std::shared_ptr<Claim>& claim) {
+  claim->complete();
+  ready_(claim->number);
+}
+
+// Plans segments until enough reads wait, or none can be planned.
+WindowSweep::Planned WindowSweep::plan_ahead() {
+  while (wanted_ > 0) {
+    if (reads_.in_flight() + planned_.size() >= reads_.depth() / 2) return Planned::kReads;
+    const Planned planned = plan_segment();
+    if (planned == Planned::kFull || planned == Planned::kBusy) return planned;
+    admit();
+  }
+  return Planned::kNothing;
+}
+
+WindowSweep::Planned WindowSweep::plan_segment() {
+  if (in_flight_[segment_] > 0) return Planned::kBusy;  // of the circle before, in a small file
+  const auto [missing, unused] = collect();
+  if (missing + unused > rows_.free()) {
+    for (const uint32_t row : touched_) heads_[row] = kNoEntry;
+    return Planned::kFull;
+  }
+  place_entries();
+  most_held_ = std::max<uint64_t>(most_held_, rows_.capacity() - rows_.free());
+  next_segment();
+  return missing > 0 ? Planned::kReads : Planned::kNothing;
+}
+
+WindowSweep::Found WindowSweep::collect() {
+  const uint64_t first = segment_ * segment_rows_;
+  const uint64_t end = std::min(first + segment_rows_, matrix_.rows);
+  entries_.clear();
+  touched_.clear();
+  for (uint32_t c = 0; c < active_.size(); ++c) {
+    const Claim& claim = *active_[c];
+    for (size_t i = claim.cursor; i < claim.end() && claim.value(i) < end; ++i) {
+      uint32_t& head = heads_[claim.value(i) - first];
+      if (head == kNoEntry) touched_.push_back(static_cast<uint32_t>(claim.value(i) - first));
+      entries_.push_back({c, static_cast<uint32_t>(i), head});
+      head = static_cast<uint32_t>(entries_.size() - 1);
+    }
+  }
+  std::sort(touched_.begin(), touched_.end());
+  for (const uint32_t row : touched_) rows_.prefetch_entry(first + row);
+  Found found;
+  for (const uint32_t row : touched_) {
+    places_[row] = rows_.find(first + row);
+    if (places_[row] == HeldRows::kNone) {
+      ++found.missing;
+    } else {
+      found.unused += rows_.is_unused(places_[row]) ? 1 : 0;
+    }
+  }
+  return found;
+}
+
+// Gives each entry its row's place, and plans the reads of the rows that are not in RAM.
+void WindowSweep::place_entries() {
+  const uint64_t first = segment_ * segment_rows_;
+  Arrival read;
+  const auto flush = [&] {
+    if (read.rows.empty()) return;
+    ++in_flight_[segment_];
+    planned_.push_back(std::move(read));
+    read = {};
+  };
+  // Rows that are in RAM first: they must not give up their places to those that are not.
+  for (const uint32_t row : touched_) {
+    if (places_[row] == HeldRows::kNone) continue;
+    for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) {
+      Claim& claim = *active_[entries_[e].claim];
+      claim.place(entries_[e].word, places_[row]);
+      rows_.use(places_[row], 1);
+      --claim.left;
+      ++stats_.rows_shared;
+    }
+  }
+  for (const uint32_t row : touched_) {
+    if (places_[row] != HeldRows::kNone) continue;
+    const uint64_t begin = offset_of(first + row) & ~(kPageBytes - 1);
+    const uint64_t end = round_up(offset_of(first + row) + matrix_.row_bytes, kPageBytes);
+    if (!read.rows.empty() && (begin > read.offset + read.bytes + kGap || end - read.offset > reads_.most_bytes())) {
+      flush();
+    }
+    if (read.rows.empty()) {
+      read.offset = begin;
+      read.segment = segment_;
+    }
+    read.bytes = static_cast<uint32_t>(end - read.offset);
+    uint32_t uses = 0;
+    for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) ++uses;
+    wait_for(read, row, rows_.take(first + row, uses));
+  }
+  flush();
+  for (const uint32_t row : touched_) heads_[row] = kNoEntry;
+  wanted_ -= entries_.size();
+  for (const Entry& entry : entries_) ++active_[entry.claim]->cursor;
+  std::erase_if(active_, [&](const std::shared_ptr<Claim>& claim) {
+    if (claim->left == 0 && !claim->is_complete()) complete(claim);
+    return claim->left == 0;
+  });
+}
+
+void WindowSweep::wait_for(Arrival& read, uint32_t row, uint32_t place) {
+  read.rows.push_back({static_cast<uint32_t>(segment_ * segment_rows_ + row), place});
+  for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) {
+    const std::shared_ptr<Claim>& claim = active_[entries_[e].claim];
+    claim->place(entries_[e].word, place);
+    auto at = std::find_if(read.waiting.begin(), read.waiting.end(), [&](const auto& w) { return w.claim == claim; });
+    if (at == read.waiting.end()) at = read.waiting.insert(at, {claim, 0});
+    ++at->rows;
+  }
+}
+
+void WindowSweep::next_segment() {
+  ++advanced_;
+  if (++segment_ < segments_) return;
+  segment_ = 0;
+  for (const auto& claim : active_) {
+    if (claim->wrapped) continue;  // only reads in flight are left of it
+    claim->wrapped = true;
+    claim->cursor = 0;
+  }
+  ++stats_.circles;
+  const bool roomy = static_cast<double>(most_held_) < kRoomy * rows_.capacity();
+  if (!stalled_ && kept_waiting_ && roomy) {
+    target_ = std::min(options_.most, target_ + std::max<uint64_t>(target_ / 8, 1));
+  }
+  most_held_ = 0;
+  stalled_ = kept_waiting_ = false;
+}
+
+void WindowSweep::start_planned() {
+  while (!planned_.empty() && !reads_.full()) {
+    const size_t at = free_arrivals_.back();
+    if (!reads_.start({planned_.front().offset, planned_.front().bytes, at, at + 1})) return;
+    free_arrivals_.pop_back();
+    arrivals_[at] = std::move(planned_.front());
+    planned_.pop_front();
+  }
+}
+
+void WindowSweep::wait_for_reads() {
+  reads_.wait(
+      [&](const PageReads::Read& read, const std::byte* data) {
+        arrive(arrivals_[read.first], data, nullptr);
+        free_arrivals_.push_back(read.first);
+      },
+      [&](const PageReads::Read& read, const std::exception_ptr& error) {
+        arrive(arrivals_[read.first], nullptr, error);
+        free_arrivals_.push_back(read.first);
+      });
+  post_stats();
+}
+
+void WindowSweep::arrive(Arrival& read, const std::byte* data, const std::exception_ptr& error) {
+  for (const auto& [row, place] : read.rows) {
+    if (error) {
+      rows_.lose(place);
+    } else {
+      std::memcpy(rows_.row(place), data + (offset_of(row) - read.offset), matrix_.row_bytes);
+      rows_.arrived(place);
+    }
+  }
+  if (!error) stats_.rows_read += read.rows.size();
+  if (read.segment < in_flight_.size() && in_flight_[read.segment] > 0) --in_flight_[read.segment];
+  for (const auto& [claim, rows] : read.waiting) {
+    if (error) claim->error = error;
+    claim->left -= rows;
+    if (claim->left > 0) continue;
+    std::erase(active_, claim);
+    complete(claim);
+  }
+  read.rows.clear();
+  read.waiting.clear();
+}
+
+// No place is left, and nothing will be released before the first claim in line is delivered: it reads the rest of its
+// rows by itself, and from now on there are fewer claims at once.
+void WindowSweep::detach_first() {
+  const std::shared_ptr<Claim> claim = admitted_.front();
+  wanted_ -= claim->end() - claim->cursor + (claim->wrapped ? 0 : claim->start);
+  std::erase(active_, claim);
+  complete(claim);
+  stalled_ = true;
+  ++stats_.stalls;
+  target_ = std::max<uint64_t>(admitted_.size() * 7 / 8, 2);
+}
+
+void WindowSweep::post_stats() {
+  stats_.held = rows_.capacity() - rows_.free();
+  stats_.target = target_;
+  std::lock_guard lock(post_.mutex);
+  const uint64_t bytes = reads_.bytes_read(), reads = reads_.reads();
+  post_.stats.target = target_;
+  post_.stats.held = stats_.held;
+  post_.stats.circles = stats_.circles;
+  post_.stats.stalls = stats_.stalls;
+  post_.stats.rows_read = stats_.rows_read;
+  post_.stats.rows_shared = stats_.rows_shared;
+  post_.stats.read_seconds = stats_.read_seconds + reads_.waited();
+  post_.stats.bytes_read = stats_.bytes_read + bytes;
+  post_.stats.reads = stats_.reads + reads;
+}
+
+}  // namespace gz

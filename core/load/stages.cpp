@@ -1,0 +1,365 @@
+// stages: what the pipeline's threads do: sample, claim, finish; and what they do when memory is short.
+#include "load/stages.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "load/pipeline.h"
+#include "sample/merged.h"
+
+namespace gz {
+
+// Ends work that nobody waits for any more: the epoch was stopped, or its batch was thrown away.
+class Pipeline::Cancel : public Progress {
+ public:
+  explicit Cancel(const Pipeline& pipeline) : pipeline_(pipeline), generation_(pipeline.generation_) {}
+  uint64_t generation() const { return generation_; }
+  void report(const char*, uint64_t, uint64_t) override {
+    if (pipeline_.stopping_ || pipeline_.generation_ != generation_) throw Cancelled();
+  }
+
+ private:
+  const Pipeline& pipeline_;
+  const uint64_t generation_;
+};
+
+void Pipeline::work() {
+  const BufferPool::Use use(*plan_->pool);
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (must_be_alone()) {
+      make_alone(lock);
+    } else if (may_finish() != drafts_.end()) {
+      finish_one(lock);
+    } else if (may_sample()) {
+      sample_some(lock);
+    } else {
+      const auto start = Clock::now();
+      const bool at_end = next_to_sample_ >= batches_.count() && drafts_.empty();  // waiting then says nothing
+      work_ready_.wait(lock, [&] { return stopping_ || has_work(); });
+      if (!at_end) stats_.blocked_seconds += since(start);
+    }
+  }
+}
+
+bool Pipeline::has_work() const { return must_be_alone() || may_finish() != drafts_.end() || may_sample(); }
+
+// The next batch in line did not fit: it waits until nothing else is in the making.
+bool Pipeline::must_be_alone() const {
+  return too_large_ && !alone_ && sampling_ == 0 && finishing_ == 0 && consumer_waits_ && errors_.empty();
+}
+
+uint64_t Pipeline::ahead() const {
+  uint64_t most = static_cast<uint64_t>(division_.depth) + 2;
+  for (const auto& window : windows_) {
+    if (window) most = std::max(most, window->target() + static_cast<uint64_t>(division_.depth));
+  }
+  return most + (division_.merges ? division_.group : 0);
+}
+
+bool Pipeline::may_sample() const {
+  if (next_to_sample_ >= batches_.count() || !errors_.empty() || too_large_ || alone_ || quiet_) return false;
+  if (next_to_sample_ - next_to_deliver_ >= ahead()) return false;
+  if (division_.merges && sampling_ > 0) return false;  // one group at a time
+  if (next_to_sample_ == next_to_deliver_ && sampling_ == 0 && finishing_ == 0) return true;
+  // Room for this one and those in the making, and to finish the next in line.
+  const uint64_t group = division_.merges ? division_.group : 1;
+  const uint64_t wanted = (sampling_ + group) * division_.sampling_bytes + (finishing_ + 1) * division_.batch_bytes;
+  return plan_->pool->used_bytes() + wanted <= plan_->pool->limit();
+}
+
+uint64_t Pipeline::finished_bytes(const Draft& draft) const {
+  const uint64_t there = draft.is_packed ? 0 : subgraph_bytes(draft.graph);
+  return division_.batch_bytes - std::min(division_.batch_bytes, there);
+}
+
+// The earliest batch whose rows are there. The next one in line may always be finished; later ones wait for room.
+std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const {
+  if (too_large_ || alone_ || quiet_) return drafts_.end();
+  const uint64_t end = next_to_deliver_ + static_cast<uint64_t>(division_.depth);
+  for (auto it = drafts_.begin(); it != drafts_.end() && it->first < end; ++it) {
+    if (it->second.open_claims > 0) continue;
+    if (it->first == next_to_deliver_) return it;
+    const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_ * division_.sampling_bytes;
+    if (plan_->pool->used_bytes() + wanted <= plan_->pool->limit()) return it;
+    break;
+  }
+  return drafts_.end();
+}
+
+void Pipeline::keep_error(uint64_t number, std::exception_ptr error) {
+  errors_.emplace(number, std::move(error));
+  batch_ready_.notify_all();
+}
+
+void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
+  const uint64_t first = next_to_sample_;
+  uint64_t count = 1;
+  if (division_.merges && first >= first_claim_) count = std::min(division_.group, batches_.count() - first);
+  next_to_sample_ += count;
+  sampling_ += count;
+  Cancel cancel(*this);
+  lock.unlock();
+  const auto start = Clock::now();
+  double seconds = 0;
+  std::exception_ptr error;
+  bool full = false;
+  try {
+    std::vector<Draft> drafts = sample(first, count, cancel);
+    seconds = since(start);
+    hand_on(std::move(drafts), cancel.generation());
+  } catch (const PoolFull&) {
+    full = true;
+  } catch (const Cancelled&) {
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  sampling_ -= count;
+  stats_.sample_seconds += seconds;
+  if (cancel.generation() == generation_) {
+    if (error) keep_error(first, error);
+    if (full) rewind(first);
+  }
+  work_ready_.notify_all();
+}
+
+// Batch `number` found no room to be sampled: it and those after it are tried again when there is more, and at last
+// when it is next in line and alone.
+void Pipeline::rewind(uint64_t number) {
+  division_.sampling_bytes += division_.sampling_bytes / 2;
+  division_.group = std::max<uint64_t>(division_.group / 2, 1);
+  too_large_ = too_large_ || number == next_to_deliver_;
+  next_to_sample_ = std::min(next_to_sample_, number);
+  const auto later = drafts_.lower_bound(next_to_sample_);  // none of them was offered: number was not
+  stats_.remade += static_cast<uint64_t>(std::distance(later, drafts_.end()));
+  drafts_.erase(later, drafts_.end());
+}
+
+std::vector<Pipeline::Draft> Pipeline::sample(uint64_t first, uint64_t count, Progress& cancel) {
+  std::vector<Draft> drafts(count);
+  std::vector<BatchSeeds> seeds(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    drafts[i].number = first + i;
+    drafts[i].input = batches_.input(first + i);
+    seeds[i] = batch_seeds(*plan_, epoch_, batches_.number(first + i), drafts[i].input);
+  }
+  if (!division_.merges) {
+    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = sample_batch(*plan_, seeds[i]);
+  } else {
+    std::vector<MergedBatch> group;
+    for (const BatchSeeds& batch : seeds) group.push_back({batch.seeds, batch.times, batch.key});
+    SampleOptions options = plan_->options.sample;
+    options.threads = 1;
+    MergedStats read;
+    MergedOptions merged;
+    merged.progress = &cancel;
+    merged.stats = &read;
+    auto graphs = sample_merged(*plan_->topology, group, options, merged);
+    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = std::move(graphs[i]);
+    std::lock_guard lock(mutex_);
+    stats_.topology_bytes_read += read.bytes_read;
+  }
+  for (Draft& draft : drafts) claim_rows(draft);
+  return drafts;
+}
+
+void Pipeline::claim_rows(Draft& draft) {
+  draft.claims.resize(plan_->parts.size());
+  if (division_.window == 0) return;
+  if (draft.number >= first_claim_) {
+    for (size_t part = 0; part < windows_.size(); ++part) {
+      if (!windows_[part]) continue;
+      draft.claims[part] = windows_[part]->claim(draft.number, ids_of(plan_->parts[part], draft.graph));
+      ++draft.open_claims;
+    }
+  }
+  draft.packed = PackedSubgraph(std::move(draft.graph));
+  draft.is_packed = true;
+}
+
+// Windows hear of batches in order.
+void Pipeline::hand_on(std::vector<Draft>&& drafts, uint64_t generation) {
+  std::lock_guard lock(mutex_);
+  if (generation != generation_) return;
+  for (Draft& draft : drafts) {
+    const uint64_t number = draft.number;
+    if (number < next_to_sample_) drafts_.emplace(number, std::move(draft));  // else an earlier one found no room
+  }
+  for (auto it = drafts_.find(next_to_offer_); it != drafts_.end() && it->first == next_to_offer_; ++it) {
+    for (size_t part = 0; part < it->second.claims.size(); ++part) {
+      if (it->second.claims[part]) windows_[part]->offer(it->second.claims[part]);
+    }
+    ++next_to_offer_;
+  }
+}
+
+void Pipeline::finish_one(std::unique_lock<std::mutex>& lock) {
+  auto node = drafts_.extract(may_finish());
+  Draft draft = std::move(node.mapped());
+  ++finishing_;
+  Cancel cancel(*this);
+  lock.unlock();
+  GatherStats gathered;
+  LoadedBatch batch;
+  std::exception_ptr error;
+  bool full = false;
+  try {
+    batch = finish(draft, cancel, gathered);
+  } catch (const PoolFull&) {
+    full = true;
+  } catch (const Cancelled&) {
+    error = stopping_ ? nullptr : std::current_exception();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const uint64_t number = draft.number;
+  if (!full) draft = {};
+  lock.lock();
+  --finishing_;
+  if (cancel.generation() == generation_ && !stopping_) {
+    if (error) {
+      keep_error(number, error);
+    } else if (full) {
+      division_.batch_bytes += division_.batch_bytes / 2;
+      too_large_ = too_large_ || number == next_to_deliver_;
+      drafts_.emplace(number, std::move(draft));
+    } else {
+      stats_.gather.add(gathered);
+      stats_.read_seconds += gathered.read_seconds;
+      stats_.copy_seconds += gathered.copy_seconds;
+      learn(batch);
+      ready_.emplace(number, std::move(batch));
+    }
+  }
+  batch_ready_.notify_all();
+  work_ready_.notify_all();
+}
+
+// Memory first: when there is none the draft is as it was.
+LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats) {
+  LoadedBatch batch;
+  batch.number = draft.number;
+  if (draft.is_packed) batch.graph = draft.packed.unpack();
+  const SampledSubgraph& graph = draft.is_packed ? batch.graph : draft.graph;
+  for (const Part& part : plan_->parts) {
+    const Matrix& matrix = part.file->matrix(part.matrix);
+    const GatherOptions how = gather_options(part);
+    GatheredPart result;
+    result.rows = ids_of(part, graph).size();
+    result.columns = matrix.columns;
+    result.is_vector = matrix.is_vector;
+    result.dtype = gathered_dtype(matrix, how);
+    result.buffer = take_buffer(result.rows * gathered_row_bytes(matrix, how));
+    batch.parts.push_back(std::move(result));
+  }
+  batch.input = std::move(draft.input);
+  if (!draft.is_packed) batch.graph = std::move(draft.graph);
+  draft.packed = {};
+  for (size_t part = 0; part < plan_->parts.size(); ++part) gather_part(part, draft, batch, cancel, stats);
+  return batch;
+}
+
+void Pipeline::gather_part(size_t at, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats) {
+  const Part& part = plan_->parts[at];
+  const Matrix& matrix = part.file->matrix(part.matrix);
+  const auto ids = ids_of(part, batch.graph);
+  std::byte* out = batch.parts[at].buffer->data();
+  GatherOptions how = gather_options(part);
+  how.io = plan_->options.io;
+  how.threads = 1;  // the pipeline's threads are the parallelism
+  if (draft.claims[at]) {
+    windows_[at]->deliver(*draft.claims[at], out, how, &stats, &cancel);
+  } else if (wholes_[at]) {
+    wholes_[at]->gather(ids, out, how, &stats, &cancel);
+  } else {
+    // A file that does not fit leaves nothing in the page cache, which the topology needs.
+    how.past_page_cache = how.io == Io::kAuto && division_.ways[at] == Way::kWindow;
+    gather(*part.file, matrix, ids, out, how, &stats, &cancel);
+  }
+}
+
+// Batches that are larger than those before make the plan follow.
+void Pipeline::learn(const LoadedBatch& batch) {
+  uint64_t bytes = subgraph_bytes(batch.graph);
+  for (const GatheredPart& part : batch.parts) bytes += part.buffer->size();
+  if (bytes <= division_.batch_bytes) return;
+  division_.batch_bytes = bytes;
+  uint64_t largest = plan_->largest_batch;
+  while (bytes > largest && !plan_->largest_batch.compare_exchange_weak(largest, bytes)) {
+  }
+}
+
+// Ends the sweeps of this epoch and gives the memory of the rows held to batches.
+void Pipeline::give_up_rows() {
+  for (const auto& window : windows_) {
+    if (window) window->stop_sweep();
+  }
+  for (std::thread& t : sweeps_) t.join();
+  sweeps_.clear();
+  std::lock_guard guard(plan_->mutex);
+  if (plan_->epochs.size() > 1) return;  // another epoch may be reading them
+  std::lock_guard lock(mutex_);
+  division_.window = 0;
+  for (auto* held : {&windows_, &plan_->windows}) held->assign(held->size(), nullptr);
+  for (auto* held : {&wholes_, &plan_->wholes}) held->assign(held->size(), nullptr);
+  plan_->outgrown = true;
+  plan_->pool->set_limit(plan_->division.memory - plan_->division.fixed_bytes);
+}
+
+// The next batch in line, with all that was made ahead thrown away, and at last without the rows that are held.
+void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
+  alone_ = true;
+  drop_all(lock);
+  const uint64_t number = next_to_deliver_;
+  Cancel cancel(*this);
+  lock.unlock();
+  {
+    std::lock_guard guard(plan_->mutex);
+    for (Pipeline* other : plan_->epochs) {
+      if (other != this) other->shed();
+    }
+  }
+  LoadedBatch batch;
+  GatherStats gathered;
+  std::exception_ptr error;
+  bool made = false;
+  uint64_t needed = 0;
+  for (int attempt = 0; attempt < 2 && !made && !error; ++attempt) {
+    if (attempt == 1) give_up_rows();
+    try {
+      Draft draft;
+      draft.number = number;
+      draft.input = batches_.input(number);
+      draft.claims.resize(plan_->parts.size());
+      draft.graph = sample_batch(*plan_, batch_seeds(*plan_, epoch_, batches_.number(number), draft.input));
+      batch = finish(draft, cancel, gathered);
+      made = true;
+    } catch (const PoolFull& full) {
+      needed = full.needed;
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  lock.lock();
+  alone_ = too_large_ = false;
+  if (made && cancel.generation() == generation_) {
+    next_to_sample_ = number + 1;
+    next_to_offer_ = std::max(first_claim_, number + 1);
+    learn(batch);
+    ready_.emplace(number, std::move(batch));
+    stats_.gather.add(gathered);
+  } else if (error) {
+    keep_error(number, error);
+  } else if (!made) {
+    const uint64_t least = needed + plan_->division.fixed_bytes;
+    keep_error(number, std::make_exception_ptr(BudgetError(
+                           text("batch ", number, " takes more than memory=", plan_->division.memory,
+                                " bytes allow: raise memory to ", least + least / 8, " or lower batch_size or fanouts"),
+                           least)));
+  }
+  batch_ready_.notify_all();
+  work_ready_.notify_all();
+}
+
+}  // namespace gz
