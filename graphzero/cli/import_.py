@@ -19,6 +19,10 @@ _EDGES, _NODES, _TEXT = "Edges", "Nodes", "Text sources"
 def command(
     source: Annotated[Path, typer.Argument(help="Edges: text (gzip too), .npy, .npz, .gl.", show_default=False)],
     out: Annotated[Path, typer.Argument(help="The dataset folder to make.", show_default=False)],
+    nodes: Annotated[
+        Path | None,
+        typer.Option(help="A table with a row a node: id, features, label, split.", rich_help_panel=_NODES),
+    ] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(metavar="[NAME=]FILE", help=".npy, .npz, .pt, .gd, or id,f1,... text.", rich_help_panel=_NODES),
@@ -99,6 +103,7 @@ def command(
         report = import_dataset(
             source,
             out,
+            nodes=nodes,
             features=_named(features),
             labels=labels,
             splits=splits,

@@ -21,4 +21,5 @@ class Plan:
     num_nodes: int | None = None  # as the layout declares it
     num_classes: int | None = None
     name: str | None = None
+    about: dict[str, Any] = field(default_factory=dict)  # more for the manifest: names of classes
     found: list[str] = field(default_factory=list)  # what was seen in the source, a line each

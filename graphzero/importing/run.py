@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from .._ids import IdArray
 from .._progress import Callback, Reporting
 from .._reports import GraphReport
@@ -20,6 +22,7 @@ from ..features import FeatureStore
 from ..row_sources import is_text
 from .detect import plan_for
 from .mapped import needs_map, node_ids_from
+from .node_tables import add_node_table
 from .parts import as_rows, count_of, drawn_splits, is_path, label_rows, label_stream, named_splits
 from .plan import Plan
 from .stage import Stage, check_target, fingerprint
@@ -65,6 +68,8 @@ def import_dataset(
     source: Any,
     out: Path,
     *,
+    nodes: Any = None,
+    node_columns: Mapping[str, Any] | None = None,
     features: Any = None,
     labels: Any = None,
     splits: Any = None,
@@ -88,6 +93,9 @@ def import_dataset(
         MAG240M, IGB (their homogeneous parts), GraphBolt, KONECT, PyG (`processed/*.pt`) or Parquet files.
         `graph_options` go to `compile_graph`: `directed=False`, `columns=`, `weights=`, `times=`, `edge_ids=`,
         `dedup=`, `self_loops=`.
+    nodes: a table with a row a node: a DataFrame, an Arrow table, Parquet, CSV. Its columns are the id ("id", or the
+        first), label, split, and features: numbers become x, lists a matrix each, text codes whose names are kept.
+        `node_columns` names them: {"id": ..., "label": ..., "split": ..., "features": [...]}.
     features: a `.npy`, `.npz`, `.pt`, `.gd` file, text of `id,f1,f2,...` lines, an array, or a dict of names to them.
         A single one is named "x". Rows beyond the last id in the edges are isolated nodes.
     labels: one whole number a node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
@@ -112,10 +120,16 @@ def import_dataset(
     target = os.path.abspath(os.fspath(out))
     check_target(target, overwrite)
     plan = plan_for(source)
+    if nodes is not None:
+        if node_ids is not None:
+            raise ValueError("nodes has the ids of nodes already: leave node_ids out")
+        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {})))
     _override(plan, features, labels, splits, num_nodes, num_classes, name, id_base)
     options = {"id_base": id_base, **plan.graph, "direction": direction, **graph_options}
     _choose_ids(plan, ids, node_ids, options)
-    key = fingerprint(source, features, labels, plan.num_nodes, dtype and str(dtype), options)
+    key = fingerprint(
+        source, nodes, dict(node_columns or {}), features, labels, plan.num_nodes, dtype and str(dtype), options
+    )
     stage = Stage(target, key)
     work = _Work(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
     start, done = time.perf_counter(), False
@@ -140,6 +154,12 @@ def import_dataset(
         resumed=stage.resumed,
         graph=made,
     )
+
+
+def _ids_of_rows(ids: Any) -> Any:
+    """Return the ids of a node table where they need a map; None where they are 0, 1, 2, ... in order."""
+    numbers = isinstance(ids, np.ndarray) and np.array_equal(ids, np.arange(len(ids)))
+    return None if numbers else ids
 
 
 def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
@@ -254,7 +274,9 @@ class _Work:
             from ..idmap import IdMap
 
             first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))
-            raise InputError(f"{report.nodes - len(given)} ids of the edges are not among node_ids, such as {first!r}")
+            raise InputError(
+                f"ids of the edges that no row of the nodes has: {report.nodes - len(given)}, such as {first!r}"
+            )
         self._account("graph", start, report.peak_memory)
         self.stage.note("graph.gl", dataclasses.asdict(report))
         return report
@@ -299,7 +321,7 @@ class _Work:
             splits=splits,
             name=plan.name,
             ids=graph.id_map,
-            about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found},
+            about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about},
             overwrite=overwrite,
             **self.common,
         )
@@ -307,8 +329,6 @@ class _Work:
         return dataset
 
     def _whole_labels(self, count: int) -> IdArray:
-        import numpy as np
-
         rows = self.plan.labels if hasattr(self.plan.labels, "blocks") else label_rows(self.plan.labels)
         return np.concatenate(list(label_stream(rows, None, count)[0]))
 

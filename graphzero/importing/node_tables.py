@@ -1,0 +1,163 @@
+"""Node tables: a row a node with its id, features, label and split -> the parts of a dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..row_sources import Rows
+from .columns import _known, _named
+from .edge_tables import numbers
+from .parts import split_name
+from .plan import Plan
+from .tables import ArrowTable, Table, as_table, require_pyarrow
+
+__all__ = ["add_node_table"]
+
+IDS = ("id", "node_id", "node", "name", "key")
+LABELS = ("label", "y", "class", "target")
+SPLITS = ("split", "set", "fold")
+_MOST_CATEGORIES = 4096  # names that the manifest holds
+
+
+def add_node_table(plan: Plan, nodes: Any, columns: dict[str, Any]) -> npt.NDArray[Any] | list[Any]:
+    """Fill in features, labels and splits from a table, and return the ids of its rows.
+
+    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is told by its name.
+    Numbers become one matrix x, lists a matrix each, and text a vector of codes whose names are kept in the manifest.
+    """
+    table = _table(nodes)
+    picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
+    ids = picked["id"] or table.names[0]
+    rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
+    if columns.get("features") is not None:
+        rest = [_named(table.name, table.names, column) for column in columns["features"]]
+    plan.found.append(f"nodes: {table.name}, {table.num_rows} rows, ids in {ids!r}")
+    plan.num_nodes = None
+    _add_features(plan, table, rest)
+    if picked["label"] is not None:
+        labels, categories = _codes(_whole(table, picked["label"]), missing=-1)
+        plan.labels = labels
+        if categories is not None:
+            plan.about["classes"] = categories
+            plan.num_classes = len(categories)
+        plan.found.append(f"labels: column {picked['label']!r}")
+    if picked["split"] is not None:
+        codes, names = _codes(_whole(table, picked["split"]), missing=-1)
+        if names is None:
+            raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
+        plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
+        plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}")
+    values = _whole(table, ids)
+    return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
+
+
+_ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
+
+
+def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
+    return _known(table.names, known) if asked is None else _named(table.name, table.names, asked)
+
+
+def _table(nodes: Any) -> Table:
+    if isinstance(nodes, (str, os.PathLike)) and not os.path.exists(nodes):
+        raise FileNotFoundError(f"{os.fspath(nodes)}: no such file")
+    table = as_table(nodes)
+    if table is None and isinstance(nodes, (str, os.PathLike)):
+        path = os.fspath(nodes)
+        require_pyarrow(path)
+        import pyarrow.dataset as files
+
+        return ArrowTable(path, files.dataset(path, format="csv"))
+    if table is None:
+        raise TypeError(f"nodes is a {type(nodes).__name__}, expected a table: a DataFrame, Parquet, CSV, ...")
+    return table
+
+
+def _whole(table: Table, column: str) -> Any:
+    """Return a column as one array: numbers, or objects with None for what is missing."""
+    parts = []
+    for (batch,) in table.batches([column]):
+        if isinstance(batch, np.ndarray):
+            parts.append(batch)
+            continue
+        values = batch.dictionary_decode() if hasattr(batch, "dictionary_decode") else batch
+        parts.append(np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "null_count") else values))
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _codes(values: npt.NDArray[Any], missing: int) -> tuple[npt.NDArray[Any], list[str] | None]:
+    """Return numbers as they are, and text as codes with its names in order; missing values get `missing`."""
+    if values.dtype.kind in "iubf":
+        return values, None
+    present = np.array([isinstance(value, str) and value != "" for value in values], dtype=bool)
+    names = sorted({str(value) for value in values[present]})
+    code = {name: i for i, name in enumerate(names)}
+    out = np.full(len(values), missing, np.int64)
+    out[present] = [code[str(value)] for value in values[present]]
+    return out, names
+
+
+def _add_features(plan: Plan, table: Table, columns: Sequence[str]) -> None:
+    first = next(iter(table.batches(columns)), None) if columns else None
+    plain: list[str] = []
+    for name, column in zip(columns, first or [], strict=True):
+        kind = _kind(column)
+        if kind == "number":
+            plain.append(name)
+        elif kind == "list":
+            plan.features[name] = _matrix(table, [name], name)
+            plan.found.append(f"features {name}: a column of lists")
+        else:
+            codes, names = _codes(_whole(table, name), missing=-1)
+            if names is None or len(names) > _MOST_CATEGORIES:
+                plan.found.append(f"left out: column {name!r}, text with more than {_MOST_CATEGORIES} values")
+                continue
+            plan.features[name] = codes.astype(np.int32)
+            plan.about.setdefault("categories", {})[name] = names
+            plan.found.append(f"features {name}: codes of {len(names)} categories")
+    if plain:
+        plan.features["x"] = _matrix(table, plain, "x")
+        plan.found.append(f"features x: columns {', '.join(plain[:8])}{', ...' if len(plain) > 8 else ''}")
+
+
+def _kind(column: Any) -> str:
+    if isinstance(column, np.ndarray):
+        return "list" if column.ndim == 2 else "number" if column.dtype.kind in "iufb" else "text"
+    kind = str(getattr(column, "type", getattr(column, "dtype", "")))
+    if "list" in kind:
+        return "list"
+    return "number" if any(word in kind.lower() for word in ("int", "float", "double", "bool")) else "text"
+
+
+def _matrix(table: Table, columns: list[str], name: str) -> Rows:
+    def rows(batch: list[Any], at: int) -> npt.NDArray[np.float32]:
+        values = [_numbers(column, f"{table.name}: column {n!r}", at) for column, n in zip(batch, columns, strict=True)]
+        return np.ascontiguousarray(values[0] if values[0].ndim == 2 else np.column_stack(values), dtype=np.float32)
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        at = 0
+        for batch in table.batches(columns):
+            block = rows(batch, at)
+            for begin in range(0, len(block), step):
+                yield block[begin : begin + step]
+            at += len(block)
+
+    width = rows(next(iter(table.batches(columns))), 0).shape[1]
+    return Rows(name, "float32", width, table.num_rows, blocks)
+
+
+def _numbers(column: Any, where: str, row: int) -> npt.NDArray[Any]:
+    if _kind(column) != "list" or isinstance(column, np.ndarray):
+        return numbers(column, where, row)
+    if column.null_count:
+        raise InputError(f"{where} has no value in some rows from {row} on, expected a list in every row")
+    flat = column.flatten().to_numpy(zero_copy_only=False)
+    if len(flat) % max(len(column), 1) or len(np.unique(np.diff(getattr(column, "offsets", [0, 1])))) > 1:
+        raise InputError(f"{where} has lists of different lengths, expected one length")
+    return np.asarray(flat).reshape(len(column), -1)
