@@ -42,8 +42,8 @@ def command(
         int | None, typer.Option(help="How many there are; ids are checked.", rich_help_panel=_NODES)
     ] = None,
     undirected: Annotated[
-        bool, typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_EDGES)
-    ] = False,
+        bool | None, typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_EDGES)
+    ] = None,
     direction: Annotated[
         Literal["in", "out", "both"],
         typer.Option(help="Rows of sources (for training), of targets, or both.", rich_help_panel=_EDGES),
@@ -87,7 +87,7 @@ def command(
 ) -> None:
     """Import edges, features, labels and splits into a dataset folder, within a RAM budget."""
     graph: dict[str, Any] = {
-        "directed": not undirected,
+        "directed": None if undirected is None else not undirected,
         "columns": None if columns is None else [_column(c) for c in columns.split(",")],
         "weights": _column(weights),
         "times": _column(times),

@@ -78,7 +78,7 @@ def import_dataset(
     name: str | None = None,
     dtype: Any = None,
     direction: str = "in",
-    id_base: int = 0,
+    id_base: int | None = None,
     ids: str | None = "auto",
     node_ids: Any = None,
     memory: int | float | str = "1GB",
@@ -124,8 +124,10 @@ def import_dataset(
         if node_ids is not None:
             raise ValueError("nodes has the ids of nodes already: leave node_ids out")
         node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {})))
-    _override(plan, features, labels, splits, num_nodes, num_classes, name, id_base)
-    options = {"id_base": id_base, **plan.graph, "direction": direction, **graph_options}
+    _override(plan, features, labels, splits, num_nodes, num_classes, name, id_base or 0)
+    options = {**plan.graph, "direction": direction, **graph_options}
+    if id_base is not None:  # a source may know its own: Matrix Market, KONECT
+        options["id_base"] = id_base
     _choose_ids(plan, ids, node_ids, options)
     key = fingerprint(
         source, nodes, dict(node_columns or {}), features, labels, plan.num_nodes, dtype and str(dtype), options
@@ -165,7 +167,7 @@ def _ids_of_rows(ids: Any) -> Any:
 def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
     """Decide whether ids are mapped, and check what that means for rows that come by number."""
     if ids == "auto":
-        mapped = node_ids is not None or (not options["id_base"] and needs_map(plan.edges, options))
+        mapped = node_ids is not None or (not options.get("id_base") and needs_map(plan.edges, options))
         ids = "map" if mapped else None
         if mapped:
             plan.found.append("ids: strings, mapped to 0, 1, 2, ...")
@@ -287,7 +289,7 @@ class _Work:
         if known is not None:
             return int(known)
         start = time.perf_counter()
-        text = {"id_base": self.options["id_base"]} if is_path(self.plan.features[key]) else {}
+        text = {"id_base": self.options.get("id_base", 0)} if is_path(self.plan.features[key]) else {}
         report = compile_features(
             self.plan.features[key],
             self.stage.path(file),

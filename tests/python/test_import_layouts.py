@@ -212,6 +212,13 @@ def test_snap_and_konect_text(tmp_path):
         assert ds.name == "petster"
 
 
+def test_matrix_market_says_itself_where_ids_start_and_that_it_is_symmetric(tmp_path):
+    (tmp_path / "m.mtx").write_text("%%MatrixMarket matrix coordinate pattern symmetric\n4 4 2\n2 1\n4 2\n")
+    ds = gz.import_dataset(tmp_path / "m.mtx", tmp_path / "out").dataset
+    assert in_edges(ds) == [(0, 1), (1, 0), (1, 3), (3, 1)]
+    assert ds.num_nodes == 4
+
+
 def pyg_data(torch: Any) -> dict[str, Any]:
     masks = {f"{'val' if k == 'valid' else k}_mask": torch.zeros(N, dtype=torch.bool) for k in SPLITS}
     for name, ids in SPLITS.items():
