@@ -2,21 +2,19 @@
 
     python benchmarks/gather.py FOLDER [--warm] [--places] [--cold] [--gigabytes 8] [--repeat 15] [--json OUT]
 
-FOLDER gets a feature file of that size (made once). Cold figures need root, to empty the page cache, and fio, which
-reads the same file directly with io_uring: 4 KiB at random with 2 jobs of depth 256, and 1 MiB in sequence.
+FOLDER gets a feature file of that size (made once). Cold figures need root, to empty the page cache. They stand beside
+page faults of a mapping, with MADV_RANDOM and without, and what fio gives (benchmarks/disk.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import disk
 import measure
 import numpy as np
 
@@ -93,21 +91,6 @@ def places(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[
     return rows, {f"places {name}": rate for name, rate in rates.items()}
 
 
-def fio(path: Path, **options: object) -> dict[str, Any]:
-    """The read section of fio's report for a direct, read-only job on the file."""
-    given = {"name": "peer", "filename": path, "direct": 1, "ioengine": "io_uring", **options}
-    command = [
-        "fio",
-        "--output-format=json",
-        "--group_reporting",
-        "--readonly",
-        *(f"--{k}={v}" for k, v in given.items()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    report: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]
-    return report
-
-
 def timed_cold(work: Callable[[], Any]) -> float:
     """Seconds of a run that finds nothing in the page cache."""
     measure.drop_caches()
@@ -116,14 +99,8 @@ def timed_cold(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def faulted(path: Path, total: int, ids: np.ndarray) -> np.ndarray:
-    """Rows by page faults: what indexing a mapped array does. A mapping of its own, since mapped pages stay in RAM."""
-    rows: np.ndarray = np.memmap(path, np.float32, "r", offset=4096, shape=(total, DIM))[ids]
-    return rows
-
-
 def cold(folder: Path, gigabytes: float, repeat: int) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
-    """Rows on disk: a sparse batch, a dense one, and the disk by itself."""
+    """Rows on disk: a sparse batch, a dense one, the same rows by page faults, and the disk by itself."""
     total = int(gigabytes * 2**30) // (4 * DIM)
     path = make(folder / "cold.gd", total)
     fs = gz.FeatureStore(path)
@@ -137,24 +114,27 @@ def cold(folder: Path, gigabytes: float, repeat: int) -> tuple[list[tuple[str, s
 
     for _ in range(repeat):  # in turns: disks have moods
         measure.drop_caches()
-        peer = fio(path, rw="randread", bs="4k", iodepth=256, numjobs=2, norandommap=1, io_size=COLD_BATCH * 2048)
-        keep_best("fio", peer["iops"])
-        keep_best("fio sequential", fio(path, rw="read", bs="1m", iodepth=32, size=dense.size * 512)["bw_bytes"])
-        keep_best("mapped", FAULTED / timed_cold(lambda: faulted(path, total, ids[:FAULTED])))
+        found = disk.speed(path)
+        keep_best("random", found["random"])
+        keep_best("sequential", found["sequential"])
+        # a mapping of its own each time, since mapped pages stay in RAM
+        keep_best("mapped", FAULTED / timed_cold(lambda: disk.mapped(fs, random=False)[ids[:FAULTED]]))
+        keep_best("advised", FAULTED / timed_cold(lambda: disk.mapped(fs, random=True)[ids[:FAULTED]]))
         for io in ("auto", "uring", "pread"):
             if io != "uring" or not gz._core.uring_refusal():
                 keep_best(io, COLD_BATCH / timed_cold(lambda io=io: fs.gather(ids, io=io)))
         keep_best("dense", dense.size * 512 / timed_cold(lambda: fs.gather(dense, out=out)))
-    rows = [
-        (f"fio, {COLD_BATCH:,} reads of 4 KiB", f"{rate['fio'] / 1e3:.0f} K/s", "2 jobs of depth 256, direct"),
-        (f"NumPy, mapped file, {FAULTED:,} rows", f"{rate['mapped'] / 1e3:.2f} K rows/s", ""),
+    peer = found["by"]
+    rows = disk.rows_of({"by": peer, "random": rate["random"], "sequential": rate["sequential"]})
+    rows += [
+        (f"mmap, MADV_RANDOM, {FAULTED:,} rows", f"{rate['advised'] / 1e3:.2f} K rows/s", "one thread, a fault a row"),
+        (f"mmap, default advice, {FAULTED:,} rows", f"{rate['mapped'] / 1e3:.2f} K rows/s", "readahead at each fault"),
     ]
     for io in ("auto", "uring", "pread"):
         if io in rate:
-            against = f"{rate[io] / rate['fio']:.2f} x fio, {rate[io] / rate['mapped']:.0f} x mapped"
+            against = f"{rate[io] / rate['random']:.2f} x {peer}, {rate[io] / rate['advised']:.0f} x MADV_RANDOM"
             rows.append((f"gather, io={io!r}, {COLD_BATCH:,} rows", f"{rate[io] / 1e3:.0f} K rows/s", against))
-    rows.append(("fio, sequential, 1 MiB reads", f"{rate['fio sequential'] / 1e9:.2f} GB/s", "depth 32, direct"))
-    against = f"{rate['dense'] / rate['fio sequential']:.2f} x fio sequential"
+    against = f"{rate['dense'] / rate['sequential']:.2f} x {peer} sequential"
     rows.append(
         (f"gather, {dense.size:,} rows of {dense.size * 512 >> 20} MiB", f"{rate['dense'] / 1e9:.2f} GB/s", against)
     )
@@ -182,8 +162,6 @@ def main() -> None:
         rows, figures["places"] = places(options.folder, options.repeat or 9)
         measure.show(f"In RAM: {WARM_BATCH:,} random rows of 512 bytes out of {WARM_ROWS:,}", rows, options.folder)
     if options.cold or both:
-        if shutil.which("fio") is None:
-            parser.error("cold figures need fio to compare with")
         rows, figures["cold"] = cold(options.folder, options.gigabytes, options.repeat or 3)
         ahead = measure.machine(options.folder)["read_ahead_kb"]
         title = f"Cold: a {options.gigabytes:g} GiB file, page cache empty, read_ahead_kb {ahead}, depth 256 a thread"

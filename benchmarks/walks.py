@@ -166,7 +166,7 @@ def report(mine: dict[str, float], gz02: dict[str, float], pyg: dict[str, float]
         if other is None:
             return ""
         ratios[name] = other / of
-        return f"{name} x{other / of:.1f}"
+        return f"{other / of:.1f} x {name.split(': ')[1]}"
 
     def steps(name: str) -> str:
         return f"{STEPS / mine[name] / 1e6:.1f} M steps/s"
@@ -177,7 +177,7 @@ def report(mine: dict[str, float], gz02: dict[str, float], pyg: dict[str, float]
             ratio(f"{kind}: 0.2.0", gz02.get(kind), mine[kind]),
             ratio(f"{kind}: torch_cluster", pyg.get(kind), mine[kind]),
         ]
-        rows.append((f"{kind} walks", steps(kind), "  ".join(filter(None, peers))))
+        rows.append((f"{kind} walks", steps(kind), ", ".join(filter(None, peers))))
         one = f"{kind}, 1 thread"
         rows.append((f"  {one}", steps(one), ratio(f"{kind}: plain loop", mine[f"{kind}, plain"], mine[one])))
     rows.append(("  uniform, out=", steps("uniform, out="), ""))
@@ -185,7 +185,7 @@ def report(mine: dict[str, float], gz02: dict[str, float], pyg: dict[str, float]
         (
             f"fanout, K = {K}, {SEEDS:,} seeds",
             f"{mine['fanout'] * 1e6:.0f} us",
-            "  ".join(
+            ", ".join(
                 filter(
                     None,
                     [
@@ -202,7 +202,7 @@ def report(mine: dict[str, float], gz02: dict[str, float], pyg: dict[str, float]
     for name in ("negatives", "negatives, degree"):
         against = ratio(f"{name}: plain loop", mine[f"{name}, plain"], mine[name])
         rows.append((name, f"{NEGATIVES / mine[name] / 1e6:.2f} M/s", against))
-    measure.show("Walks (warm; xN: so many times faster than)", rows, folder)
+    measure.show("Walks (warm)", rows, folder)
     return ratios
 
 

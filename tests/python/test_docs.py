@@ -95,8 +95,30 @@ def test_the_figures_can_be_filled_in(tmp_path, monkeypatch):
         page = path.read_text()
         assert page.count(table.BEGIN) == page.count(table.END) == 1
     machine = dict.fromkeys(("cpu", "cores", "memory_gb", "kernel", "python", "read_ahead_kb", "date"), 1)
-    tables = [{"title": "T", "rows": [("a|b", "1 ms", "2x c")]}]
-    filled = table.table([{"program": "p.py", "machine": machine, "tables": tables}])
-    assert "| T (benchmarks/p.py, 1) | | |" in filled
-    assert "| a/b | 1 ms | 2x c |" in filled
-    assert table.table([{"program": "p.py", "machine": machine, "tables": tables}], ("Other",)) == ""
+    rows = [("mmap, MADV_RANDOM|x", "9 ms", "3 times"), ("training", "1 ms", "2x c")]
+    result = {"program": "outofcore.py", "machine": machine, "tables": [{"title": "Out of core: new", "rows": rows}]}
+    measuring = table.MEASURING.read_text()
+    filled = table.filled(measuring, [result], readme=False)
+    assert "| Out of core: new (benchmarks/outofcore.py, 1) | | |" in filled
+    assert "| mmap, MADV_RANDOM/x | 9 ms | 3 times |" in filled
+    assert filled.count("| Out of core:") == measuring.count("| Out of core:") == 1  # in place of the old one
+    assert filled.count("\n|---|") == measuring.count("\n|---|")  # what was not measured stays
+    assert table.filled(measuring, [], readme=False) == measuring
+    readme = table.README.read_text()
+    assert table.filled(readme, [], readme=True) == readme
+    row = "of features in 3 GB of RAM | 1 ms | mmap, MADV_RANDOM|x: 9 ms; 3 times |"
+    assert row in table.filled(readme, [result], readme=True)
+
+
+def test_readme_is_two_screens_and_every_headline_names_a_benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import table
+
+    readme = table.README.read_text()
+    assert len(readme.splitlines()) < 150
+    block = readme.split(table.BEGIN)[1].split(table.END)[0]
+    labels = {line.split("|")[1].strip() for line in block.splitlines() if line.startswith("|")} - {"", "---"}
+    assert labels <= set(table.HEADLINES)
+    titles = "\n".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py") if path.name != "table.py")
+    for title, _, _ in table.HEADLINES.values():
+        assert f'"{title}' in titles, title
