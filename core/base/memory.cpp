@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "base/checked.h"
@@ -27,6 +28,11 @@ constexpr uint64_t kMostIdle = uint64_t{256} << 20;  // of the process's own poo
 
 std::array<std::atomic<uint64_t>, kPurposes> g_held{};
 std::atomic<uint64_t> g_total{0}, g_peak{0};
+
+// What a Buffer of so many bytes takes: whole pages, and whole huge pages where it is large.
+std::optional<uint64_t> buffer_size(size_t bytes) {
+  return checked_round_up(std::max<size_t>(bytes, 1), bytes >= kHuge ? kHuge : kPage);
+}
 
 void count(Purpose purpose, uint64_t bytes) {
   g_held[static_cast<size_t>(purpose)] += bytes;
@@ -56,7 +62,7 @@ void reset_bytes_held_peak() { g_peak = g_total.load(); }
 // Small buffers come from the C library; from 64 KiB up they are mappings of their own, so that a freed one goes back
 // to the system at once and peak memory is what the tally says.
 Buffer::Buffer(size_t bytes, Purpose purpose) : purpose_(purpose) {
-  const auto rounded = checked_round_up(std::max<size_t>(bytes, 1), bytes >= kHuge ? kHuge : kPage);
+  const auto rounded = buffer_size(bytes);
   if (!rounded || *rounded > SIZE_MAX / 2) throw std::bad_alloc();
   size_ = static_cast<size_t>(*rounded);
 #ifdef _WIN32
@@ -179,8 +185,9 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
     return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)), Return{state_});
   };
   // A little more than asked for, since the next batch may be a little larger; large ones are whole huge pages.
-  size_t rounded = std::max<size_t>(bytes + bytes / 8, kPage);
-  rounded = (rounded + (rounded >= kHuge ? kHuge : kPage) - 1) & ~((rounded >= kHuge ? kHuge : kPage) - 1);
+  const auto exact = buffer_size(bytes), roomy = buffer_size(bytes + bytes / 8);
+  if (bytes > SIZE_MAX / 2 || !exact || !roomy) throw std::bad_alloc();
+  auto rounded = static_cast<size_t>(*roomy);
   std::vector<Buffer> freed;
   {
     std::lock_guard lock(s.mutex);
@@ -196,7 +203,7 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
       return leased(std::move(found));
     }
     s.make_room(rounded, freed);
-    if (s.used + s.idle_bytes + rounded > s.limit) rounded = bytes;  // without the extra it may still fit
+    if (s.used + s.idle_bytes + rounded > s.limit) rounded = static_cast<size_t>(*exact);  // without the extra
     if (s.used + s.idle_bytes + rounded > s.limit) throw PoolFull(s.used + rounded);
     s.add(rounded);  // a promise, so that others do not take the room
   }
@@ -205,8 +212,6 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
   try {
     Buffer fresh(rounded, purpose);
     if (s.page_lock && !s.page_lock.lock(fresh.data(), fresh.size())) throw std::bad_alloc();
-    std::lock_guard lock(s.mutex);
-    s.used += fresh.size() - rounded;
     return leased(std::move(fresh));
   } catch (...) {
     std::lock_guard lock(s.mutex);

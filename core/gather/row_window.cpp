@@ -79,6 +79,11 @@ void RowWindow::stop_sweep() {
   state_->post.news.notify_all();
 }
 
+void RowWindow::expect_sweep() {
+  std::lock_guard lock(state_->post.mutex);
+  state_->post.stopping = false;
+}
+
 void RowWindow::offer(std::shared_ptr<Claim> claim) {
   std::lock_guard lock(state_->post.mutex);
   state_->post.offered.push_back(std::move(claim));

@@ -60,7 +60,10 @@ class RowWindow {
   // The sweep's thread: returns after stop_sweep(), when nothing is in flight. One at a time; afterwards no claim of it
   // may be used. Throws StorageError when the machinery of reads fails, not for a failed read.
   void sweep(const SweepOptions& options, const Ready& ready);
+  // Stops the sweep, also one that is about to begin; expect_sweep() before its thread is started makes sure that it
+  // does not hear a stop that was meant for another, which had failed.
   void stop_sweep();
+  void expect_sweep();
 
   // Claims come in ascending order of their numbers; they are admitted when there is room and it is their turn.
   void offer(std::shared_ptr<Claim> claim);

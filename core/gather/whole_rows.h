@@ -15,6 +15,7 @@ class WholeRows {
   WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress);
 
   static uint64_t bytes_for(const Matrix& matrix);
+  const Matrix& matrix() const { return matrix_; }
 
   // As gz::gather(), from the copy.
   void gather(std::span<const int64_t> ids, std::byte* out, const GatherOptions& options, GatherStats* stats,

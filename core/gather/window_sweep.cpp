@@ -19,7 +19,9 @@ constexpr double kRoomy = 0.85;  // a circle that held less of the places may ha
 
 std::shared_ptr<Reader> reader_for(Io io) {
   if (io == Io::kPread || !uring_works()) return make_thread_reader();
-  return take_reader(ReaderKind::kUring);
+  auto reader = take_reader(ReaderKind::kUring);
+  if (reader->depth() == 1) return make_thread_reader();  // there was no room for a ring
+  return reader;
 }
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
@@ -201,7 +203,7 @@ void WindowSweep::complete(const std::shared_ptr<Claim>& claim) {
 // Plans segments until enough reads wait, or none can be planned.
 WindowSweep::Planned WindowSweep::plan_ahead() {
   while (wanted_ > 0) {
-    if (reads_.in_flight() + planned_.size() >= reads_.depth() / 2) return Planned::kReads;
+    if (reads_.in_flight() + planned_.size() >= std::max<size_t>(reads_.depth() / 2, 1)) return Planned::kReads;
     const Planned planned = plan_segment();
     if (planned == Planned::kFull || planned == Planned::kBusy) return planned;
     admit();

@@ -82,7 +82,8 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
   const BufferPool::Use use(*plan.pool);
   for (uint64_t i = 0; i < count; ++i) {
     if (progress != nullptr) progress->report("planning", i, count);
-    const uint64_t number = i * batches.count() / count;  // from all over the epoch: seeds may be in order of time
+    // From all over the epoch, its end included: seeds may be in order of time. The last one may be a short one.
+    const uint64_t number = count < 2 ? 0 : i * (batches.count() - (batches.count() > count ? 2 : 1)) / (count - 1);
     plan.pool->reset_peak();
     const auto graph = sample_batch(plan, batch_seeds(plan, 0, number, batches.input(number)));
     sizes.sampling = std::max(sizes.sampling, plan.pool->peak_bytes());
@@ -209,7 +210,8 @@ class Divider {
                       std::min(static_cast<uint64_t>(plan_.options.prefetch), uint64_t{kWindowDepth}) - 1,
                       room / 4 / d.batch_bytes));
     room -= static_cast<uint64_t>(d.depth - 1) * d.batch_bytes;
-    for (const Way way : d.ways) room = minus(room, way == Way::kWindow ? kRing : 0);
+    const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
+    room = minus(room, sweeps * kRing);
     if (const uint64_t whole = whole_bytes(d); whole <= room) {
       for (Way& way : d.ways) way = way == Way::kWindow ? Way::kWhole : way;
       d.store_bytes = whole;
@@ -230,6 +232,7 @@ class Divider {
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
       return;
     }
+    d.fixed_bytes += sweeps * kRing;
     d.store_bytes = minus(room, waiting + (d.window + d.window / 4) * d.packed_bytes);
   }
 
@@ -408,11 +411,16 @@ void first_division(LoadPlan& plan, Progress* progress) {
 void divide_again(LoadPlan& plan, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
   const Division& d = plan.division;
-  const Sizes sizes{.sampling = d.sampling_bytes,
-                    .packed = d.packed_bytes,
-                    .batch = std::max(d.batch_bytes, plan.largest_batch.load()),
-                    .rows = d.rows};
-  apply(plan, sizes, progress);
+  Sizes sizes{.sampling = d.sampling_bytes, .packed = d.packed_bytes, .batch = d.batch_bytes, .rows = d.rows};
+  // What worked will do again: a batch of which three do not fit was made by itself, and will be.
+  for (const uint64_t batch : {std::max(d.batch_bytes, plan.largest_batch.load()), d.batch_bytes}) {
+    sizes.batch = batch;
+    try {
+      apply(plan, sizes, progress);
+      return;
+    } catch (const BudgetError&) {
+    }
+  }
 }
 
 }  // namespace gz

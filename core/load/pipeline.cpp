@@ -10,7 +10,14 @@
 namespace gz {
 namespace {
 
-constexpr size_t kHeld = 2;  // batches that the consumer is taken to hold: the one in training and the one before it
+std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
+  std::vector<std::weak_ptr<Buffer>> buffers;
+  for (const auto& array : {&batch.graph.node, &batch.graph.edge_index, &batch.graph.edge, &batch.graph.batch}) {
+    buffers.emplace_back(array->buffer);
+  }
+  for (const GatheredPart& part : batch.parts) buffers.emplace_back(part.buffer);
+  return buffers;
+}
 
 }  // namespace
 
@@ -60,7 +67,9 @@ void Pipeline::start_threads() {
     }
   }
   for (size_t part = 0; part < windows_.size(); ++part) {
-    if (windows_[part]) sweeps_.emplace_back([this, part] { sweep(part); });
+    if (!windows_[part]) continue;
+    windows_[part]->expect_sweep();
+    sweeps_.emplace_back([this, part] { sweep(part); });
   }
 }
 
@@ -84,6 +93,10 @@ void Pipeline::stop() {
     std::lock_guard lock(mutex_);
     drafts_.clear();
     ready_.clear();
+    // An epoch that is over keeps its figures, but not the rows: the next one may hold others.
+    add_windows(stats_, windows_);
+    windows_.clear();
+    wholes_.clear();
   }
   std::lock_guard lock(plan_->mutex);
   if (!registered_) return;
@@ -139,7 +152,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   auto node = ready_.extract(next_to_deliver_++);
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
-  write_off_older(out);
+  plan_->handed_out.add(buffers_of(out));
   ++stats_.batches;
   stats_.nodes += out.graph.node.size;
   stats_.edges += out.graph.edge.size;
@@ -148,26 +161,11 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   return State::kReady;
 }
 
-// What the consumer holds counts, as long as it holds no more than it must.
-void Pipeline::write_off_older(const LoadedBatch& delivered) {
-  std::vector<std::weak_ptr<Buffer>> buffers;
-  for (const auto& array :
-       {&delivered.graph.node, &delivered.graph.edge_index, &delivered.graph.edge, &delivered.graph.batch}) {
-    buffers.emplace_back(array->buffer);
-  }
-  for (const GatheredPart& part : delivered.parts) buffers.emplace_back(part.buffer);
-  handed_out_.push_back(std::move(buffers));
-  if (handed_out_.size() <= kHeld) return;
-  for (const auto& weak : handed_out_.front()) {
-    if (const auto buffer = weak.lock()) BufferPool::write_off(buffer);
-  }
-  handed_out_.pop_front();
-}
-
 void Pipeline::shed() {
   std::unique_lock lock(mutex_);
   quiet_ = true;
   drop_all(lock);
+  work_ready_.wait(lock, [&] { return sampling_ == 0 && finishing_ == 0; });
 }
 
 // Everything that is not finished and next in line is forgotten; it will be made again.
@@ -181,6 +179,7 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
   next_to_sample_ = next_to_deliver_;
   next_to_offer_ = std::max(first_claim_, next_to_deliver_);
   const auto windows = windows_;
+  ++dropping_;  // a claim that is offered before the window has forgotten the others would be forgotten with them
   lock.unlock();
   for (const auto& window : windows) {
     if (window) window->forget();
@@ -188,6 +187,17 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
   drafts.clear();
   ready.clear();
   lock.lock();
+  --dropping_;
+  work_ready_.notify_all();
+}
+
+void Pipeline::add_windows(LoadStats& stats, const std::vector<std::shared_ptr<RowWindow>>& windows) const {
+  for (size_t part = 0; part < windows.size() && part < window_read_before_.size(); ++part) {
+    if (!windows[part]) continue;
+    const WindowStats window = windows[part]->stats();
+    stats.gather.bytes_read += window.bytes_read - window_read_before_[part];
+    stats.windows.push_back(window);
+  }
 }
 
 LoadStats Pipeline::stats() const {
@@ -199,12 +209,7 @@ LoadStats Pipeline::stats() const {
     windows = windows_;
   }
   stats.peak_bytes = plan_->pool->peak_bytes();
-  for (size_t part = 0; part < windows.size(); ++part) {
-    if (!windows[part]) continue;
-    const WindowStats window = windows[part]->stats();
-    stats.gather.bytes_read += window.bytes_read - window_read_before_[part];
-    stats.windows.push_back(window);
-  }
+  add_windows(stats, windows);
   return stats;
 }
 

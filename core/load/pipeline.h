@@ -70,8 +70,8 @@ class Pipeline {
   State next(LoadedBatch& out, int milliseconds);
 
   void stop();  // asks the threads to stop and waits for them; idempotent
-  // Throws away what was made ahead, and makes nothing more until next() is called: another epoch of the loader needs
-  // the memory.
+  // Throws away what was made ahead, waits for what is being made, and makes nothing more until next() is called:
+  // another epoch of the loader needs the memory.
   void shed();
   LoadStats stats() const;
 
@@ -96,6 +96,7 @@ class Pipeline {
   void finish_one(std::unique_lock<std::mutex>& lock);
   void make_alone(std::unique_lock<std::mutex>& lock);
 
+  bool must_rest() const;
   bool may_sample() const;
   std::map<uint64_t, Draft>::const_iterator may_finish() const;
   bool must_be_alone() const;
@@ -106,13 +107,18 @@ class Pipeline {
   std::vector<Draft> sample(uint64_t first, uint64_t count, Progress& cancel);
   void claim_rows(Draft& draft);
   LoadedBatch finish(Draft& draft, Progress& cancel, GatherStats& stats);
+  void take_parts(const SampledSubgraph& graph, LoadedBatch& batch) const;
   void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
   void hand_on(std::vector<Draft>&& drafts, uint64_t generation);
+  bool is_known(uint64_t number) const;  // sampled, or further
+  void skip_known();
   void keep_error(uint64_t number, std::exception_ptr error);
   void rewind(uint64_t number);
   void give_up_rows();
   void drop_all(std::unique_lock<std::mutex>& lock);
-  void write_off_older(const LoadedBatch& delivered);
+  bool claim_the_room();
+  void leave_the_room();
+  void add_windows(LoadStats& stats, const std::vector<std::shared_ptr<RowWindow>>& windows) const;
   void learn(const LoadedBatch& batch);
 
   const std::shared_ptr<LoadPlan> plan_;
@@ -131,17 +137,18 @@ class Pipeline {
   // All below: guarded by mutex_.
   uint64_t next_to_sample_ = 0, next_to_deliver_ = 0, next_to_offer_ = 0;
   uint64_t sampling_ = 0, finishing_ = 0;  // batches in the making now
+  std::set<uint64_t> in_hand_;             // those being finished
   std::map<uint64_t, Draft> drafts_;       // sampled
   std::map<uint64_t, LoadedBatch> ready_;  // finished
   std::map<uint64_t, std::exception_ptr> errors_;
   bool too_large_ = false;  // the next batch in line did not fit beside the others
   bool alone_ = false;      // it is being made by itself
   bool quiet_ = false;      // nothing is made until next() is called
+  int dropping_ = 0;        // what was made ahead is being thrown away: nothing new may meet it
   bool consumer_waits_ = false;
   LoadStats stats_;
-  std::vector<uint64_t> window_read_before_;                   // bytes, when the epoch began
-  std::chrono::steady_clock::time_point returned_{};           // when next() last handed out a batch
-  std::deque<std::vector<std::weak_ptr<Buffer>>> handed_out_;  // the last batches, which the consumer may still hold
+  std::vector<uint64_t> window_read_before_;          // bytes, when the epoch began
+  std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
   std::vector<std::thread> threads_, sweeps_;
 };

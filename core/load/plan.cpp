@@ -110,6 +110,17 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
   return {order, options.batch_size, options.drop_last, share};
 }
 
+void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch) {
+  constexpr size_t kHeld = 2;
+  const std::lock_guard lock(mutex_);
+  batches_.push_back(std::move(batch));
+  if (batches_.size() <= kHeld) return;
+  for (const auto& weak : batches_.front()) {
+    if (const auto buffer = weak.lock()) BufferPool::write_off(buffer);
+  }
+  batches_.pop_front();
+}
+
 std::shared_ptr<LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts, Numbers seeds,
                                     Numbers times, const LoadOptions& options, PageLock page_lock, Progress* progress) {
   auto plan = std::make_shared<LoadPlan>();

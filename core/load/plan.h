@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -83,6 +84,17 @@ struct Division {
   std::string why;              // in words, for stats()
 };
 
+// The last batches that were handed out, by all epochs of a loader: what its user holds counts towards the budget as
+// long as it is no more than it must be, the one in training and the one before it.
+class HandedOut {
+ public:
+  void add(std::vector<std::weak_ptr<Buffer>> batch);
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::vector<std::weak_ptr<Buffer>>> batches_;  // guarded by mutex_
+};
+
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.
 struct LoadPlan {
   std::shared_ptr<const Topology> topology;
@@ -100,6 +112,8 @@ struct LoadPlan {
   bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
   std::atomic<uint64_t> largest_batch{0};           // bytes, of all that were finished
+  std::atomic<Pipeline*> alone{nullptr};            // the epoch that has all the room for itself, while others rest
+  HandedOut handed_out;
 };
 
 // Throws what make_plan() would throw at once: ArgumentError, IndexError. `times` is how many there are.

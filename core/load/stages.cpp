@@ -1,27 +1,12 @@
-// stages: what the pipeline's threads do: sample, claim, finish; and what they do when memory is short.
+// stages: what the pipeline's threads do: sample, claim, finish.
 #include "load/stages.h"
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "load/pipeline.h"
 #include "sample/merged.h"
 
 namespace gz {
-
-// Ends work that nobody waits for any more: the epoch was stopped, or its batch was thrown away.
-class Pipeline::Cancel : public Progress {
- public:
-  explicit Cancel(const Pipeline& pipeline) : pipeline_(pipeline), generation_(pipeline.generation_) {}
-  uint64_t generation() const { return generation_; }
-  void report(const char*, uint64_t, uint64_t) override {
-    if (pipeline_.stopping_ || pipeline_.generation_ != generation_) throw Cancelled();
-  }
-
- private:
-  const Pipeline& pipeline_;
-  const uint64_t generation_;
-};
 
 void Pipeline::work() {
   const BufferPool::Use use(*plan_->pool);
@@ -44,9 +29,14 @@ void Pipeline::work() {
 
 bool Pipeline::has_work() const { return must_be_alone() || may_finish() != drafts_.end() || may_sample(); }
 
+// Nothing may be begun: until next() is called, or until this epoch or another has made a batch by itself.
+bool Pipeline::must_rest() const {
+  return alone_ || quiet_ || dropping_ > 0 || (plan_->alone != nullptr && plan_->alone != this);
+}
+
 // The next batch in line did not fit: it waits until nothing else is in the making.
 bool Pipeline::must_be_alone() const {
-  return too_large_ && !alone_ && sampling_ == 0 && finishing_ == 0 && consumer_waits_ && errors_.empty();
+  return too_large_ && !must_rest() && sampling_ == 0 && finishing_ == 0 && consumer_waits_ && errors_.empty();
 }
 
 uint64_t Pipeline::ahead() const {
@@ -58,7 +48,7 @@ uint64_t Pipeline::ahead() const {
 }
 
 bool Pipeline::may_sample() const {
-  if (next_to_sample_ >= batches_.count() || !errors_.empty() || too_large_ || alone_ || quiet_) return false;
+  if (next_to_sample_ >= batches_.count() || !errors_.empty() || too_large_ || must_rest()) return false;
   if (next_to_sample_ - next_to_deliver_ >= ahead()) return false;
   if (division_.merges && sampling_ > 0) return false;  // one group at a time
   if (next_to_sample_ == next_to_deliver_ && sampling_ == 0 && finishing_ == 0) return true;
@@ -75,7 +65,7 @@ uint64_t Pipeline::finished_bytes(const Draft& draft) const {
 
 // The earliest batch whose rows are there. The next one in line may always be finished; later ones wait for room.
 std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const {
-  if (too_large_ || alone_ || quiet_) return drafts_.end();
+  if (too_large_ || must_rest()) return drafts_.end();
   const uint64_t end = next_to_deliver_ + static_cast<uint64_t>(division_.depth);
   for (auto it = drafts_.begin(); it != drafts_.end() && it->first < end; ++it) {
     if (it->second.open_claims > 0) continue;
@@ -96,7 +86,11 @@ void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
   const uint64_t first = next_to_sample_;
   uint64_t count = 1;
   if (division_.merges && first >= first_claim_) count = std::min(division_.group, batches_.count() - first);
+  for (uint64_t i = 1; i < count; ++i) {
+    if (is_known(first + i)) count = i;
+  }
   next_to_sample_ += count;
+  skip_known();
   sampling_ += count;
   Cancel cancel(*this);
   lock.unlock();
@@ -124,16 +118,28 @@ void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
   work_ready_.notify_all();
 }
 
-// Batch `number` found no room to be sampled: it and those after it are tried again when there is more, and at last
-// when it is next in line and alone.
+bool Pipeline::is_known(uint64_t number) const {
+  return number < next_to_deliver_ || drafts_.count(number) != 0 || in_hand_.count(number) != 0 ||
+         ready_.count(number) != 0;
+}
+
+// After a rewind, later batches may be further than the one that is sampled again.
+void Pipeline::skip_known() {
+  while (next_to_sample_ < batches_.count() && is_known(next_to_sample_)) ++next_to_sample_;
+}
+
+// Batch `number` found no room to be sampled: it is tried again when there is more, and at last when it is next in line
+// and alone. Those after it that wait for it go too; those that a window knows of, or that are finished, stay.
 void Pipeline::rewind(uint64_t number) {
+  if (is_known(number)) return;  // it was sampled twice, once with success
   division_.sampling_bytes += division_.sampling_bytes / 2;
   division_.group = std::max<uint64_t>(division_.group / 2, 1);
   too_large_ = too_large_ || number == next_to_deliver_;
   next_to_sample_ = std::min(next_to_sample_, number);
-  const auto later = drafts_.lower_bound(next_to_sample_);  // none of them was offered: number was not
+  const auto later = drafts_.lower_bound(std::max(next_to_sample_, next_to_offer_));
   stats_.remade += static_cast<uint64_t>(std::distance(later, drafts_.end()));
   drafts_.erase(later, drafts_.end());
+  skip_known();
 }
 
 std::vector<Pipeline::Draft> Pipeline::sample(uint64_t first, uint64_t count, Progress& cancel) {
@@ -184,7 +190,8 @@ void Pipeline::hand_on(std::vector<Draft>&& drafts, uint64_t generation) {
   if (generation != generation_) return;
   for (Draft& draft : drafts) {
     const uint64_t number = draft.number;
-    if (number < next_to_sample_) drafts_.emplace(number, std::move(draft));  // else an earlier one found no room
+    // Else an earlier one found no room, or this one was sampled twice after that.
+    if (number < next_to_sample_ && !is_known(number)) drafts_.emplace(number, std::move(draft));
   }
   for (auto it = drafts_.find(next_to_offer_); it != drafts_.end() && it->first == next_to_offer_; ++it) {
     for (size_t part = 0; part < it->second.claims.size(); ++part) {
@@ -198,6 +205,7 @@ void Pipeline::finish_one(std::unique_lock<std::mutex>& lock) {
   auto node = drafts_.extract(may_finish());
   Draft draft = std::move(node.mapped());
   ++finishing_;
+  in_hand_.insert(draft.number);
   Cancel cancel(*this);
   lock.unlock();
   GatherStats gathered;
@@ -217,6 +225,7 @@ void Pipeline::finish_one(std::unique_lock<std::mutex>& lock) {
   if (!full) draft = {};
   lock.lock();
   --finishing_;
+  in_hand_.erase(number);
   if (cancel.generation() == generation_ && !stopping_) {
     if (error) {
       keep_error(number, error);
@@ -236,12 +245,9 @@ void Pipeline::finish_one(std::unique_lock<std::mutex>& lock) {
   work_ready_.notify_all();
 }
 
-// Memory first: when there is none the draft is as it was.
-LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats) {
-  LoadedBatch batch;
-  batch.number = draft.number;
-  if (draft.is_packed) batch.graph = draft.packed.unpack();
-  const SampledSubgraph& graph = draft.is_packed ? batch.graph : draft.graph;
+// Memory for the rows. PoolFull then says what all of them need.
+void Pipeline::take_parts(const SampledSubgraph& graph, LoadedBatch& batch) const {
+  uint64_t missing = 0;
   for (const Part& part : plan_->parts) {
     const Matrix& matrix = part.file->matrix(part.matrix);
     const GatherOptions how = gather_options(part);
@@ -250,9 +256,27 @@ LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats)
     result.columns = matrix.columns;
     result.is_vector = matrix.is_vector;
     result.dtype = gathered_dtype(matrix, how);
-    result.buffer = take_buffer(result.rows * gathered_row_bytes(matrix, how));
+    const uint64_t bytes = result.rows * gathered_row_bytes(matrix, how);
+    if (missing > 0) {
+      missing += bytes;
+      continue;
+    }
+    try {
+      result.buffer = take_buffer(bytes);
+    } catch (const PoolFull& full) {
+      missing = full.needed;
+    }
     batch.parts.push_back(std::move(result));
   }
+  if (missing > 0) throw PoolFull(missing);
+}
+
+// Memory first: when there is none the draft is as it was.
+LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats) {
+  LoadedBatch batch;
+  batch.number = draft.number;
+  if (draft.is_packed) batch.graph = draft.packed.unpack();
+  take_parts(draft.is_packed ? batch.graph : draft.graph, batch);
   batch.input = std::move(draft.input);
   if (!draft.is_packed) batch.graph = std::move(draft.graph);
   draft.packed = {};
@@ -288,78 +312,6 @@ void Pipeline::learn(const LoadedBatch& batch) {
   uint64_t largest = plan_->largest_batch;
   while (bytes > largest && !plan_->largest_batch.compare_exchange_weak(largest, bytes)) {
   }
-}
-
-// Ends the sweeps of this epoch and gives the memory of the rows held to batches.
-void Pipeline::give_up_rows() {
-  for (const auto& window : windows_) {
-    if (window) window->stop_sweep();
-  }
-  for (std::thread& t : sweeps_) t.join();
-  sweeps_.clear();
-  std::lock_guard guard(plan_->mutex);
-  if (plan_->epochs.size() > 1) return;  // another epoch may be reading them
-  std::lock_guard lock(mutex_);
-  division_.window = 0;
-  for (auto* held : {&windows_, &plan_->windows}) held->assign(held->size(), nullptr);
-  for (auto* held : {&wholes_, &plan_->wholes}) held->assign(held->size(), nullptr);
-  plan_->outgrown = true;
-  plan_->pool->set_limit(plan_->division.memory - plan_->division.fixed_bytes);
-}
-
-// The next batch in line, with all that was made ahead thrown away, and at last without the rows that are held.
-void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
-  alone_ = true;
-  drop_all(lock);
-  const uint64_t number = next_to_deliver_;
-  Cancel cancel(*this);
-  lock.unlock();
-  {
-    std::lock_guard guard(plan_->mutex);
-    for (Pipeline* other : plan_->epochs) {
-      if (other != this) other->shed();
-    }
-  }
-  LoadedBatch batch;
-  GatherStats gathered;
-  std::exception_ptr error;
-  bool made = false;
-  uint64_t needed = 0;
-  for (int attempt = 0; attempt < 2 && !made && !error; ++attempt) {
-    if (attempt == 1) give_up_rows();
-    try {
-      Draft draft;
-      draft.number = number;
-      draft.input = batches_.input(number);
-      draft.claims.resize(plan_->parts.size());
-      draft.graph = sample_batch(*plan_, batch_seeds(*plan_, epoch_, batches_.number(number), draft.input));
-      batch = finish(draft, cancel, gathered);
-      made = true;
-    } catch (const PoolFull& full) {
-      needed = full.needed;
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  lock.lock();
-  alone_ = too_large_ = false;
-  if (made && cancel.generation() == generation_) {
-    next_to_sample_ = number + 1;
-    next_to_offer_ = std::max(first_claim_, number + 1);
-    learn(batch);
-    ready_.emplace(number, std::move(batch));
-    stats_.gather.add(gathered);
-  } else if (error) {
-    keep_error(number, error);
-  } else if (!made) {
-    const uint64_t least = needed + plan_->division.fixed_bytes;
-    keep_error(number, std::make_exception_ptr(BudgetError(
-                           text("batch ", number, " takes more than memory=", plan_->division.memory,
-                                " bytes allow: raise memory to ", least + least / 8, " or lower batch_size or fanouts"),
-                           least)));
-  }
-  batch_ready_.notify_all();
-  work_ready_.notify_all();
 }
 
 }  // namespace gz

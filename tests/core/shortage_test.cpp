@@ -7,14 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "check.h"
 #include "fake_reader.h"
 #include "gather/read_rows.h"
+#include "gather/row_window.h"
 #include "gather_files.h"
 #include "storage/reader.h"
 #include "storage/residency.h"
@@ -63,6 +67,23 @@ TEST(without_a_descriptor_for_a_ring_rows_are_read_by_pread) {
   }
   CHECK(out == expected);
   CHECK_EQ(take_reader(ReaderKind::kUring)->depth(), kRingDepth);  // there is room again
+}
+
+TEST(without_a_descriptor_for_a_ring_a_window_reads_by_threads) {
+  const auto file = FeatureFile::open(test::write_features("window.gd", {{"x", DType::kFloat32, 500, 32}}));
+  RowWindow window(file, file->matrix("x"), uint64_t{1} << 20);
+  const std::vector<int64_t> ids{3, 400, 17};
+  const auto claim = window.claim(0, ids);
+  if (!uring_works()) return;
+  drop_idle_readers();
+  const NoDescriptors none;
+  std::atomic<bool> complete{false};
+  std::thread thread([&] { window.sweep({}, [&](uint64_t) { complete = true; }); });
+  window.offer(claim);
+  for (int i = 0; i < 3000 && !complete; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  window.stop_sweep();
+  thread.join();
+  CHECK(complete);
 }
 
 TEST(a_file_system_that_refuses_direct_reads_is_read_through_the_page_cache_for_good) {

@@ -1,5 +1,6 @@
 // window_test: rows of many claims through a sweep, against the file's own bytes.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
@@ -152,4 +153,20 @@ TEST(window_tells_a_truncated_file) {
   swept.wait_for(0);
   std::vector<std::byte> out(3 * 512);
   CHECK_THROWS(StorageError, "the file ends at byte", swept.window.deliver(*claim, out.data(), {}, nullptr, nullptr));
+}
+
+TEST(window_sweeps_again_after_a_stop_that_came_too_late) {
+  const auto file = FeatureFile::open(noise("late.gd", 500, 16));
+  RowWindow window(file, file->matrix("x"), uint64_t{1} << 20);
+  window.stop_sweep();  // as after a sweep that failed: nobody hears it
+  const auto ids = random_ids(1, 50, 500);
+  const auto claim = window.claim(0, ids);
+  std::atomic<bool> complete{false};
+  window.expect_sweep();
+  std::thread thread([&] { window.sweep({}, [&](uint64_t) { complete = true; }); });
+  window.offer(claim);
+  for (int i = 0; i < 3000 && !complete; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  window.stop_sweep();
+  thread.join();
+  CHECK(complete);
 }

@@ -1,0 +1,287 @@
+// pipeline_test: epochs that are short of memory: batches that find no room, are thrown away, made again or made alone.
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "check.h"
+#include "compile/container_writer.h"
+#include "load/pipeline.h"
+
+using namespace gz;
+
+namespace {
+
+constexpr uint64_t kNodes = 3000, kColumns = 96;
+
+using Degree = uint64_t (*)(uint64_t node);
+uint64_t every_50th_is_a_hub(uint64_t node) { return node % 50 == 49 ? 1500 : 1; }
+uint64_t node_27_is_a_hub(uint64_t node) { return node == 27 ? 300'000 : 20; }
+
+// Node u has edges to u + 1, u + 2, ...; batches differ in size by far.
+std::string hub_graph(const std::string& name, Degree degree_of) {
+  std::vector<uint64_t> indptr{0};
+  std::vector<uint32_t> indices;
+  for (uint64_t u = 0; u < kNodes; ++u) {
+    for (uint64_t k = 1; k <= degree_of(u); ++k) indices.push_back(static_cast<uint32_t>((u + k) % kNodes));
+    indptr.push_back(indices.size());
+  }
+  Container c;
+  c.kind = Kind::kTopology;
+  c.num_nodes = kNodes;
+  c.num_edges = indices.size();
+  c.direction = Direction::kOut;
+  c.arrays = {{"out.indptr", DType::kUInt64, {kNodes + 1}, 0, 0, 0},
+              {"out.indices", DType::kUInt32, {c.num_edges}, 0, 0, 0}};
+  const std::string path = test::scratch(name);
+  ContainerWriter writer(path, c);
+  writer.append<uint64_t>(0, indptr);
+  writer.append<uint32_t>(1, indices);
+  writer.finish();
+  return path;
+}
+
+std::string numbered_rows(const std::string& name) {
+  Container c;
+  c.kind = Kind::kFeatures;
+  c.num_nodes = kNodes;
+  c.arrays = {{"x", DType::kFloat32, {kNodes, kColumns}, 0, 0, 0}};
+  const std::string path = test::scratch(name);
+  ContainerWriter writer(path, c);
+  for (uint64_t i = 0; i < kNodes; ++i) writer.append<float>(0, std::vector<float>(kColumns, static_cast<float>(i)));
+  writer.finish();
+  return path;
+}
+
+struct Setting {
+  uint64_t memory = uint64_t{64} << 20;
+  int threads = 4;
+  CacheMode cache = CacheMode::kAuto;
+  Io io = Io::kAuto;
+  Degree degree = every_50th_is_a_hub;
+};
+
+std::shared_ptr<LoadPlan> hub_plan(const std::string& name, const Setting& setting) {
+  LoadOptions options;
+  options.sample.fanouts = {-1};
+  options.batch_size = 8;
+  options.shuffle = setting.degree == every_50th_is_a_hub;
+  options.memory = setting.memory;
+  options.threads = setting.threads;
+  options.cache = setting.cache;
+  options.io = setting.io;
+  const auto topology = Topology::open(hub_graph(name + ".gl", setting.degree));
+  const auto file = FeatureFile::open(numbered_rows(name + ".gd"));
+  const Part part{.name = "x", .file = file, .matrix = "x", .by_edge = false, .out_dtype = {}};
+  return make_plan(topology, {part}, Numbers::range(400), {}, options, {}, nullptr);
+}
+
+void check_batch(const LoadPlan& plan, uint64_t epoch, const LoadedBatch& batch) {
+  const EpochBatches batches = epoch_batches(plan, epoch, Share{});
+  const auto input = batches.input(batch.number);
+  CHECK(batch.input == input);
+  const auto expected = sample_batch(plan, batch_seeds(plan, epoch, batches.number(batch.number), input));
+  CHECK(std::ranges::equal(batch.graph.node.span(), expected.node.span()));
+  CHECK(std::ranges::equal(batch.graph.edge_index.span(), expected.edge_index.span()));
+  const auto* rows = reinterpret_cast<const float*>(batch.parts.at(0).buffer->data());
+  const auto ids = batch.graph.node.span();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    CHECK(rows[i * kColumns] == static_cast<float>(ids[i]) && rows[i * kColumns + 95] == static_cast<float>(ids[i]));
+  }
+}
+
+// The next batch; a test fails where none comes, instead of waiting for ever.
+bool get(Pipeline& pipeline, LoadedBatch& batch) {
+  for (int i = 0; i < 600; ++i) {
+    const auto state = pipeline.next(batch, 50);
+    if (state == Pipeline::State::kEnd) return false;
+    if (state == Pipeline::State::kReady) return true;
+  }
+  throw std::runtime_error("no batch for 30 s: the epoch hangs");
+}
+
+struct Ran {
+  uint64_t remade = 0;
+  bool refused = false;  // by a BudgetError, which ends the epoch
+};
+
+Ran run_epoch(const std::shared_ptr<LoadPlan>& plan, uint64_t epoch) {
+  Pipeline pipeline(plan, epoch, Share{});
+  uint64_t seen = 0;
+  try {
+    for (LoadedBatch batch; get(pipeline, batch); ++seen) {
+      CHECK_EQ(batch.number, seen);
+      check_batch(*plan, epoch, batch);
+    }
+  } catch (const BudgetError&) {
+    return {pipeline.stats().remade, true};
+  }
+  CHECK_EQ(seen, pipeline.num_batches());
+  return {pipeline.stats().remade, false};
+}
+
+// What one batch and the two before it take at most, and what making it takes.
+uint64_t least_room(const LoadPlan& plan) { return 3 * plan.division.batch_bytes + plan.division.sampling_bytes; }
+
+// As a plan that saw only small batches: nothing keeps the threads from starting too much.
+void underestimate(LoadPlan& plan) {
+  plan.division.sampling_bytes = plan.division.batch_bytes = 1 << 16;
+  plan.division.depth = 8;
+}
+
+void put_window(LoadPlan& plan) {
+  const Part& part = plan.parts[0];
+  plan.wholes[0] = nullptr;
+  plan.windows[0] = std::make_shared<RowWindow>(part.file, part.file->matrix("x"), uint64_t{1} << 20);
+  plan.division.ways[0] = Way::kWindow;
+  plan.division.window = 32;
+  plan.outgrown = false;
+}
+
+}  // namespace
+
+TEST(batches_that_find_no_room_are_made_again) {
+  uint64_t remade = 0, whole = 0;
+  for (const int threads : {2, 4}) {
+    const auto plan = hub_plan("tight", {.threads = threads, .cache = CacheMode::kOff});
+    const uint64_t room = least_room(*plan);
+    underestimate(*plan);
+    for (uint64_t part = 8; part >= 2; --part) {
+      plan->pool->set_limit(room / 8 * part);
+      const Ran ran = run_epoch(plan, 0);
+      remade += ran.remade;
+      whole += ran.refused ? 0 : 1;
+      CHECK(part < 8 || !ran.refused);
+    }
+  }
+  CHECK(remade > 0);
+  CHECK(whole > 2);
+}
+
+TEST(windows_forget_what_finds_no_room) {
+  uint64_t remade = 0, whole = 0, gave_up = 0;
+  for (const Io io : {Io::kAuto, Io::kPread}) {
+    const auto plan = hub_plan("window", {.threads = 2, .cache = CacheMode::kOn, .io = io});
+    const uint64_t room = least_room(*plan);
+    underestimate(*plan);
+    for (uint64_t part = 8; part >= 2; --part) {
+      put_window(*plan);
+      plan->pool->set_limit(room / 8 * part);
+      const Ran ran = run_epoch(plan, 0);
+      remade += ran.remade;
+      whole += ran.refused ? 0 : 1;
+      gave_up += plan->outgrown ? 1 : 0;
+    }
+  }
+  CHECK(remade > 0);
+  CHECK(whole > 2);
+  CHECK(gave_up > 0);
+}
+
+TEST(batches_after_one_that_found_no_room_are_delivered) {
+  for (const bool windowed : {false, true}) {
+    const auto plan = hub_plan("later", {.cache = CacheMode::kOff, .degree = node_27_is_a_hub});
+    if (windowed) put_window(*plan);
+    {
+      const BufferPool::Use use(*plan->pool);
+      plan->pool->reset_peak();
+      sample_batch(*plan, batch_seeds(*plan, 0, 3, epoch_batches(*plan, 0, Share{}).input(3)));
+    }
+    plan->pool->set_limit(plan->pool->peak_bytes() + (uint64_t{1} << 20));
+    auto other = plan->pool->take((uint64_t{1} << 20) - (uint64_t{64} << 10));
+    plan->division.sampling_bytes = plan->division.batch_bytes = 1;
+    plan->division.depth = 8;
+    Pipeline pipeline(plan, 0, Share{});
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // batch 3 is tried beside those after it, in vain
+    other.reset();
+    std::vector<LoadedBatch> batches;
+    for (LoadedBatch batch; get(pipeline, batch);) batches.push_back(std::move(batch));
+    CHECK_EQ(batches.size(), pipeline.num_batches());
+    for (const LoadedBatch& batch : batches) check_batch(*plan, 0, batch);
+  }
+}
+
+TEST(rows_are_given_up_beside_another_epoch) {
+  const auto plan = hub_plan("beside", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
+  put_window(*plan);
+  underestimate(*plan);
+  plan->pool->set_limit(uint64_t{2} << 20);  // too little for batch 3; with the window's memory there is enough
+  Pipeline first(plan, 0, Share{}), beside(plan, 0, Share{});
+  uint64_t seen = 0;
+  for (LoadedBatch batch; get(first, batch); ++seen) check_batch(*plan, 0, batch);
+  CHECK_EQ(seen, first.num_batches());
+  LoadedBatch batch;
+  CHECK(get(beside, batch));
+}
+
+TEST(two_epochs_at_once_share_too_little_room) {
+  for (const bool windowed : {false, true}) {
+    const auto plan = hub_plan("shared", {.threads = 2, .cache = windowed ? CacheMode::kOn : CacheMode::kOff});
+    plan->pool->set_limit(least_room(*plan));
+    underestimate(*plan);
+    if (windowed) put_window(*plan);
+    std::vector<std::thread> threads;
+    std::vector<std::exception_ptr> errors(2);
+    for (size_t i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          CHECK(!run_epoch(plan, 0).refused);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+  }
+}
+
+TEST(batches_that_are_kept_from_many_epochs_are_their_owners) {
+  const auto plan = hub_plan("kept", {.threads = 2, .cache = CacheMode::kOff});
+  std::vector<LoadedBatch> kept;
+  for (int epoch = 0; epoch < 12; ++epoch) {
+    Pipeline pipeline(plan, 0, Share{});
+    for (int i = 0; i < 2; ++i) CHECK(get(pipeline, kept.emplace_back()));
+    pipeline.stop();
+    if (epoch > 0) continue;
+    plan->pool->set_limit(plan->pool->used_bytes() * 4);
+    plan->division.memory = plan->division.fixed_bytes + plan->pool->limit();
+  }
+  for (const LoadedBatch& batch : kept) check_batch(*plan, 0, batch);
+  kept.clear();
+  CHECK_EQ(plan->pool->used_bytes(), 0u);
+}
+
+TEST(a_pool_never_passes_its_limit) {
+  for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{70'000}, (size_t{2} << 20) + 1, size_t{5} << 20}) {
+    BufferPool pool(uint64_t{21} << 20);
+    std::vector<std::shared_ptr<Buffer>> taken;
+    try {
+      for (;;) taken.push_back(pool.take(bytes));
+    } catch (const PoolFull& full) {
+      CHECK(full.needed > pool.limit());
+    }
+    CHECK(!taken.empty());
+    CHECK(pool.used_bytes() <= pool.limit());
+  }
+}
+
+TEST(an_epoch_that_is_over_holds_no_rows) {
+  const auto plan = hub_plan("over", {.threads = 2, .cache = CacheMode::kOn});
+  Pipeline pipeline(plan, 0, Share{});
+  LoadedBatch batch;
+  CHECK(get(pipeline, batch));
+  pipeline.stop();
+  const auto rows = std::exchange(plan->wholes[0], nullptr);
+  CHECK(rows != nullptr);
+  CHECK_EQ(rows.use_count(), 1);
+}
+
+TEST(a_later_epoch_takes_what_the_first_could_take) {
+  const auto plan = hub_plan("later", {.memory = uint64_t{20} << 20, .threads = 1});
+  plan->largest_batch = uint64_t{10} << 20;  // three of which do not fit
+  CHECK(!run_epoch(plan, 1).refused);
+}
