@@ -133,8 +133,8 @@ def test_features_cannot_hide_what_a_batch_has(graph, store, name):
 
 def test_edge_features_need_a_row_for_each_edge(graph, here):
     gz.compile_features(np.zeros((3, 1), np.float32), "few.gd")
-    with pytest.raises(ValueError, match="'x' has 3 rows, the graph has 4 edges"):
-        gz.NeighborLoader(graph, fanouts=[2], edge_features=gz.FeatureStore("few.gd"))
+    with pytest.raises(ValueError, match=r"few\.gd: 'x' has 3 rows, .*g\.gl has 4 edges"):
+        gz.NeighborLoader(graph, fanouts=[2], edge_features=gz.FeatureStore("few.gd"), edge_order="file")
 
 
 @pytest.mark.parametrize(
