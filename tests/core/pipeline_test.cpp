@@ -1,4 +1,6 @@
 // pipeline_test: epochs that are short of memory: batches that find no room, are thrown away, made again or made alone.
+#include "load/pipeline.h"
+
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -7,7 +9,6 @@
 #include "base/random.h"
 #include "check.h"
 #include "compile/container_writer.h"
-#include "load/pipeline.h"
 
 using namespace gz;
 
