@@ -161,7 +161,7 @@ def compare(args: Options, ds: gz.Dataset) -> None:
         row("ram", "training in RAM, loader over warm files"),
         row("tensors", "training in RAM, tensors, step by step"),
         ("training / in RAM, speed", f"{in_ram / ms['training']:.2f}", "against the faster of the two"),
-        row("reads", "reads alone", f"window of {plan['window']} batches, {start}"),
+        row("reads", "reads alone", f"window of {runs['reads']['stats']['plan']['window']} batches, {start}"),
         row("before", "reads alone, batch by batch", 'cache="off"'),
         ("reads / batch by batch, speed", f"{ms['before'] / ms['reads']:.1f}", ""),
         row("compute", "compute alone"),

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import disk
 import graph
 import measure
 import numpy as np
@@ -53,12 +54,17 @@ print(json.dumps({"seconds": statistics.median(times), "edges": edges / batches}
 """
 
 # One cold call in a process of its own; seconds, and bytes from the disk.
-COLD = """
+COLD = (
+    f"""{disk.ADVISE}"""
+    + """
 import json, sys, time
 import numpy as np
 import graphzero as gz
 g, io, seeds = gz.Graph(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 ids = np.random.default_rng(7).integers(0, g.num_nodes, seeds)
+if io == "random":
+    io = "mmap"
+    advise_random(sys.argv[1])
 def read_bytes():
     return int(open("/proc/self/io").read().split("read_bytes: ")[1].split()[0])
 before = read_bytes()
@@ -67,6 +73,7 @@ s = g._sample(ids, json.loads(sys.argv[4]), False, False, False, None, "uniform"
 seconds = time.perf_counter() - start
 print(json.dumps({"seconds": seconds, "edges": s.num_edges, "bytes": read_bytes() - before}))
 """
+)
 
 # Batches in groups of `group`, cold, in a control group of this process; 0 is batch by batch with look-ahead.
 MERGED = """
@@ -178,7 +185,7 @@ def large(path: Path, nodes: int = 20_000_000, edges: int = 640_000_000) -> None
 
 
 def cold(path: Path, rounds: int) -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
-    """The same call with the cache dropped, with look-ahead and by plain page faults; the best of all rounds.
+    """The same call with the cache dropped, with look-ahead and by page faults; the best of all rounds.
 
     A large batch wants most pages of the file, which is then read whole either way: the disk's bandwidth is the bound.
     """
@@ -186,14 +193,17 @@ def cold(path: Path, rounds: int) -> tuple[list[tuple[str, str, str]], dict[str,
     for seeds in (16, 64, 128, SEEDS):
         best: dict[str, Any] = {}
         for _ in range(rounds):
-            for io in ("auto", "mmap"):
+            for io in ("auto", "mmap", "random"):
                 measure.drop_caches()
                 run = measure.run_peer(sys.executable, COLD, path, io, seeds, FANOUTS)
                 best[io] = min(run, best.get(io, run), key=lambda r: r["seconds"])
-        ours, plain = best["auto"], best["mmap"]
-        ratio = plain["seconds"] / ours["seconds"]
-        figures[f"{seeds} seeds"] = best | {"ratio": ratio}
-        against = f"x{ratio:.1f} of plain faults ({plain['seconds']:.2f} s, {plain['bytes'] / 1e6:,.0f} MB)"
+        ours = best["auto"]
+        ratios = {io: best[io]["seconds"] / ours["seconds"] for io in ("random", "mmap")}
+        figures[f"{seeds} seeds"] = best | {"ratio": ratios["mmap"], "ratio_random": ratios["random"]}
+        against = ", ".join(
+            f"x{ratios[io]:.1f} of {name} ({best[io]['seconds']:.2f} s, {best[io]['bytes'] / 1e6:,.0f} MB)"
+            for io, name in (("random", "faults with MADV_RANDOM"), ("mmap", "plain faults"))
+        )
         rows.append((f"cold, {path.stat().st_size / 1e9:.1f} GB, {seeds:,} seeds",
                      f"{ours['seconds']:.3f} s, {ours['bytes'] / 1e6:,.0f} MB", against))  # fmt: skip
     return rows, figures

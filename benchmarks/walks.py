@@ -7,7 +7,8 @@ with ours, and every figure is the best of all rounds. "Plain" is one walk after
 one thread: the same draws, the same result, no line asked for ahead.
 
 --cold makes the same calls over a large .gl (benchmarks/sampling.py makes it: 20 M nodes, 640 M edges, 2.7 GB) with the
-cache dropped, through look-ahead and through plain page faults, each in a process of its own; medians. Needs root.
+cache dropped, through look-ahead and through page faults (default advice and MADV_RANDOM), each in a process of its
+own; medians. Needs root.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import disk
 import graph
 import measure
 import numpy as np
@@ -82,13 +84,19 @@ print(json.dumps(figures))
 NEGATIVES = 200_000
 
 # One cold call; seconds, bytes read from the disk, faults that waited for it, and a sum that tells results apart.
-COLD = """
+COLD = (
+    f"""{disk.ADVISE}"""
+    + """
 import json, resource, sys, time
 import numpy as np
 import graphzero as gz
 from graphzero import _core
 path, call, count, io = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 g = gz.Graph(path)
+if io == "random":
+    io = "mmap"
+    g._open()
+    advise_random(path)
 file, ids, how = g._open(), np.random.default_rng(7).integers(0, g.num_nodes, count), {"seed": 1, "io": io}
 calls = {
     "fanout": lambda: _core.fanout(file, ids, 15, **how),
@@ -110,6 +118,7 @@ seconds = time.perf_counter() - start
 print(json.dumps({"seconds": seconds, "bytes": bytes_read() - before, "faults": faults() - faults_before,
                   "sum": int(np.dot(result.ravel(), np.arange(1, result.size + 1)))}))
 """
+)
 COLD_CALLS: dict[str, tuple[int, ...]] = {
     "fanout": (64, 1024, 16_384, 262_144),
     "uniform walks": (64, 1024, 16_384, 100_000),
@@ -231,7 +240,7 @@ def cold(path: Path, rounds: int) -> dict[str, Any]:
     rows, figures = [], {}
     for call, counts in (COLD_CALLS | (COLD_WEIGHTED if gz.Graph(path).has_weights else {})).items():
         for count in counts:
-            ways: dict[str, list[dict[str, Any]]] = {"auto": [], "mmap": []}
+            ways: dict[str, list[dict[str, Any]]] = {"auto": [], "mmap": [], "random": []}
             for _ in range(rounds):
                 for io, runs in ways.items():
                     measure.drop_caches()
@@ -242,13 +251,14 @@ def cold(path: Path, rounds: int) -> dict[str, Any]:
                 io: {key: statistics.median(run[key] for run in runs) for key in ("seconds", "bytes", "faults")}
                 for io, runs in ways.items()
             }
-            ahead, plain = medians["auto"], medians["mmap"]
-            ratio = plain["seconds"] / ahead["seconds"]
-            figures[f"{call}, {count}"] = medians | {"ratio": ratio}
+            ahead, plain, advised = medians["auto"], medians["mmap"], medians["random"]
+            ratio, ratio_random = (way["seconds"] / ahead["seconds"] for way in (plain, advised))
+            figures[f"{call}, {count}"] = medians | {"ratio": ratio, "ratio_random": ratio_random}
             rows.append(
                 (
                     f"{call}, {count:,}",
                     f"{ahead['seconds'] * 1e3:.1f} ms",
+                    f"x{ratio_random:.1f} of faults with MADV_RANDOM ({advised['seconds'] * 1e3:.0f} ms), "
                     f"x{ratio:.1f} of plain faults ({plain['seconds'] * 1e3:.0f} ms); "
                     f"{ahead['bytes'] / 1e6:,.1f} MB read ({plain['bytes'] / 1e6:,.0f} MB)",
                 )
