@@ -23,17 +23,17 @@ default_role = "code"
 
 
 def _bullets(app, what, name, obj, options, lines):
-    """Show `argument: what it does` paragraphs of a docstring, with indented further lines, as a list."""
+    """Show `argument: what it does` paragraphs of a docstring (or `one, other: ...`), up to a blank line, as a list."""
     shown = []
     inside = False
     for line in lines:
-        field = re.match(r"([a-z][a-z_]*): (.*)", line)
+        field = re.match(r"([a-z][a-z_]*(?:, [a-z][a-z_]*)*): (.*)", line)
         if field:
             if not inside and shown and shown[-1]:
                 shown.append("")
             shown.append(f"- `{field[1]}`: {field[2]}")
             inside = True
-        elif inside and line.startswith("    "):
+        elif inside and line.strip():
             shown.append("  " + line.strip())
         else:
             inside = False
