@@ -203,8 +203,9 @@ def sweep(args: Options, ds: gz.Dataset) -> None:
         for memory, done in runs.items():
             kills = sum(d["kills"] for d in done)
             failed = next((f", {d['failed']}" for d in done if "failed" in d), "")
-            against = (share if memory == "auto" else "the best" if memory == best else "") + f" kills: {kills}{failed}"
-            rows.append((f"in {limit}, memory={memory}", f"{rate[memory]:.1f} batches/s", against.strip()))
+            against = f"{share}; " if memory == "auto" else "the best fixed one; " if memory == best else ""
+            against += f"kernel kills: {kills}{failed}"
+            rows.append((f"in {limit}, memory={memory}", f"{rate[memory]:.1f} batches/s", against))
         figures[limit] = runs
     size = format_size(ds.features["x"].info["file_bytes"])
     measure.show(f'Budgets: memory="auto" against fixed ones, {size} of features, {args.fanouts}', rows, args.folder)
