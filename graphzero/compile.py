@@ -74,7 +74,8 @@ def compile_graph(
         takes the largest id + 1 of that side.
     num_sources, num_targets: the same, by name.
     dedup: of equal edges the first in the source stays.
-    memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given).
+    memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given). At least
+        1 MB per thread, otherwise a BudgetError says how much is needed.
     on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
     columns: which columns of text are (source, target), by name or number.
     id_base: what the source calls the first node: 0 unless given (say 1 for KONECT; Matrix Market has 1).

@@ -29,9 +29,11 @@ constexpr uint64_t kMostIdle = uint64_t{256} << 20;  // of the process's own poo
 std::array<std::atomic<uint64_t>, kPurposes> g_held{};
 std::atomic<uint64_t> g_total{0}, g_peak{0};
 
-// What a Buffer of so many bytes takes: whole pages, and whole huge pages where it is large.
-std::optional<uint64_t> buffer_size(size_t bytes) {
-  return checked_round_up(std::max<size_t>(bytes, 1), bytes >= kHuge ? kHuge : kPage);
+// What a Buffer of so many bytes takes: whole pages, and whole huge pages where it is large. A compile plans to the
+// byte, so there only where that adds little.
+std::optional<uint64_t> buffer_size(size_t bytes, Purpose purpose) {
+  const size_t huge_from = purpose == Purpose::kCompile ? 32 * kHuge : kHuge;
+  return checked_round_up(std::max<size_t>(bytes, 1), bytes >= huge_from ? kHuge : kPage);
 }
 
 void count(Purpose purpose, uint64_t bytes) {
@@ -62,7 +64,7 @@ void reset_bytes_held_peak() { g_peak = g_total.load(); }
 // Small buffers come from the C library; from 64 KiB up they are mappings of their own, so that a freed one goes back
 // to the system at once and peak memory is what the tally says.
 Buffer::Buffer(size_t bytes, Purpose purpose) : purpose_(purpose) {
-  const auto rounded = buffer_size(bytes);
+  const auto rounded = buffer_size(bytes, purpose);
   if (!rounded || *rounded > SIZE_MAX / 2) throw std::bad_alloc();
   size_ = static_cast<size_t>(*rounded);
 #ifdef _WIN32
@@ -185,7 +187,7 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
     return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)), Return{state_});
   };
   // A little more than asked for, since the next batch may be a little larger; large ones are whole huge pages.
-  const auto exact = buffer_size(bytes), roomy = buffer_size(bytes + bytes / 8);
+  const auto exact = buffer_size(bytes, purpose), roomy = buffer_size(bytes + bytes / 8, purpose);
   if (bytes > SIZE_MAX / 2 || !exact || !roomy) throw std::bad_alloc();
   auto rounded = static_cast<size_t>(*roomy);
   std::vector<Buffer> freed;

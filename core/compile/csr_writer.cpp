@@ -3,6 +3,7 @@
 #include "compile/csr_writer.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -84,9 +85,14 @@ CsrWriter::CsrWriter(ContainerWriter& writer, const std::string& side, const Csr
 
 CsrWriter::~CsrWriter() = default;
 
+void CsrWriter::release() {
+  for (auto& output : outputs_) *output = Output();
+}
+
+// As wide as they may be; by_time comes with the order it is made from and the sort's own buffer.
 size_t CsrWriter::bytes_per_record() const {
   return (layout_.wide_ids ? 8u : 4u) + (layout_.weights ? 12u : 0u) + (layout_.edge_ids ? 16u : 0u) +
-         (layout_.times ? 20u : 0u);
+         (layout_.times ? (layout_.wide_edges ? 24u : 20u) : 0u);
 }
 
 // Neighbours and columns of the records that stay, and where each row ends.
@@ -249,8 +255,8 @@ void CsrWriter::commit_long_row(const KeyRange& range, Output& out) {
   if (!long_row_) {
     RunStore::Options options;
     options.bucket_bits = 6;
-    options.memory = options_.load_bytes / 4;
-    options.piece_records = size_t{1} << 12;
+    options.memory = options_.load_bytes;  // which the drain would read the next buckets into, were the row not split
+    options.piece_records = std::bit_floor(std::clamp<uint64_t>(options.memory / 512, 128, 1 << 12));
     options.spill_folder = spill_folder_;
     options.split.shift = 64 - options.bucket_bits;
     long_row_ = std::make_unique<LongRow>(options);
@@ -277,7 +283,7 @@ void CsrWriter::commit_long_row(const KeyRange& range, Output& out) {
   });
   DrainOptions options = options_;
   options.scratch_bytes = options_.load_bytes / 4;
-  options.load_bytes = options_.load_bytes / 4;
+  options.load_bytes = options_.load_bytes * 3 / 8;
   options.threads = 1;
   options.progress = nullptr;  // commit() may be on another thread than the caller's
   KeyRange all;

@@ -40,6 +40,7 @@ class CsrWriter : public BucketConsumer {
 
   void prepare(const SortedBucket& bucket, int worker) override;
   void commit(const SortedBucket& bucket, int worker) override;
+  void release() override;
   size_t bytes_per_record() const override;
   size_t bytes_per_row() const override { return 8; }
 

@@ -120,7 +120,11 @@ class Drain {
     for (size_t g = 0; g < groups.size(); ++g) {
       const Group& group = groups[g];
       if (group.large) {
+        current = Buffer();  // the split needs the room; no read is under way
+        next = Buffer();
+        release();
         split(store, bucket_range(store, range, group.begin), group.begin);
+        release();  // parts have other shapes than buckets: most rows and most records would add up
         tell(store.records_in(group.begin, group.end), top);
         continue;
       }
@@ -136,6 +140,7 @@ class Drain {
 
   // Buckets reach as far as the rows that have records; the nodes after them have empty rows.
   void finish_rows(const RunStore& store, const KeyRange& range) {
+    release();
     const uint64_t step =
         std::max<uint64_t>(options_.scratch_bytes / std::max<size_t>(consumer_.bytes_per_row(), 1), 1);
     KeyRange part = range;
@@ -149,6 +154,11 @@ class Drain {
   }
 
  private:
+  void release() {
+    for (Workspace& workspace : workspaces_) workspace = Workspace();
+    consumer_.release();
+  }
+
   void tell(uint64_t records, bool top) {
     if (!top) records = 0;  // the level above counts them when they are all done
     done_ += records;
@@ -194,33 +204,23 @@ class Drain {
     const RecordShape& shape = store.options().shape;
     const uint64_t each = 16 + (shape.columns() > 0 ? 8 : 0) + shape.column_bytes() + consumer_.bytes_per_record();
     const uint64_t rows = range.rows() == 1 ? 0 : range.rows() * consumer_.bytes_per_row();
-    return records <= kMostRecords && rows <= options_.scratch_bytes &&
-           records * each <= options_.scratch_bytes - rows && neighbour_bits(store) + row_bits(range) <= 64;
+    const uint64_t room = options_.scratch_bytes - std::min(options_.scratch_bytes, rows);
+    return records <= kMostRecords && rows <= options_.scratch_bytes && records * each <= room &&
+           neighbour_bits(store) + row_bits(range) <= 64;
   }
 
   std::vector<Group> make_groups(const RunStore& store, const KeyRange& range) const {
     std::vector<Group> groups;
-    const uint64_t column_bytes = store.options().shape.column_bytes();
-    uint64_t held = 0;
     for (uint64_t b = 0; b < used_buckets(store, range); ++b) {
-      uint64_t to_load = 0;
-      for (const Run& run : store.runs()) {
-        if (!run.in_memory()) {
-          const uint64_t records = run.begin_of(b + 1, store.shift()) - run.begin_of(b, store.shift());
-          to_load += records * (run.keys.bytes + column_bytes);
-        }
-      }
       const KeyRange part = bucket_range(store, range, b);
-      if (!fits(store, part, store.records_in(b, b + 1)) || to_load > options_.load_bytes) {
+      if (!fits(store, part, store.records_in(b, b + 1)) || store.load_bytes(b, b + 1) > options_.load_bytes) {
         groups.push_back({b, b + 1, true});
         continue;
       }
-      if (groups.empty() || groups.back().large || held + to_load > options_.load_bytes) {
+      if (groups.empty() || groups.back().large || store.load_bytes(groups.back().begin, b + 1) > options_.load_bytes) {
         groups.push_back({b, b, false});
-        held = 0;
       }
       groups.back().end = b + 1;
-      held += to_load;
     }
     return groups;
   }
@@ -290,7 +290,7 @@ class Drain {
     uint64_t done = 0;
     std::vector<uint64_t> keys;
     std::vector<uint32_t> places;
-    for_each_piece(store, bucket, kSplitPiece, [&](const Piece& piece) {
+    for_each_piece(store, bucket, std::min(store.options().piece_records, kSplitPiece), [&](const Piece& piece) {
       keys.assign(piece.neighbours, piece.neighbours + piece.count);
       places.resize(piece.count);
       for (size_t i = 0; i < piece.count; ++i) places[i] = static_cast<uint32_t>(i);

@@ -31,6 +31,7 @@ class BucketConsumer {
   virtual ~BucketConsumer() = default;
   virtual void prepare(const SortedBucket& bucket, int worker) = 0;
   virtual void commit(const SortedBucket& bucket, int worker) = 0;
+  virtual void release() {}                     // gives room back that prepare() took; everything is committed
   virtual size_t bytes_per_record() const = 0;  // of what prepare() makes
   virtual size_t bytes_per_row() const = 0;
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/threads.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr uint64_t kMostNodes = uint64_t{1} << 62;
 constexpr uint64_t kLeastMemory = 1'000'000;       // a thread
+constexpr uint64_t kSortBuffers = 16;              // of a thread, each rounded up to pages
 constexpr uint64_t kMostRows = uint64_t{1} << 44;  // 128 TiB of indptr: such ids were meant to be mapped
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -45,10 +47,8 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
   if (options_.spill_folder.empty()) options_.spill_folder.assign(1, '.');
   options_.own_numbers = options_.own_numbers && options_.edge_ids;
   shape_ = {options_.weights, options_.times, options_.edge_ids};
+  plan();
   const uint64_t share = options_.memory / threads;
-  piece_edges_ = std::bit_floor(std::clamp<uint64_t>(share / 1024, 512, 65536));
-  text_chunk_ = std::bit_floor(std::clamp<uint64_t>(share / 64, 16 << 10, 1 << 20));
-
   RunStore::Options store;
   store.shape = shape_;
   store.bucket_bits = share >= (64 << 20) ? 10 : share >= (8 << 20) ? 8 : 6;
@@ -56,7 +56,7 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
   store.spill_folder = options_.spill_folder;
   // An undirected graph is its own reverse: one store serves both directions.
   const size_t sides = options_.directed && options_.direction == Direction::kBoth ? 2 : 1;
-  store.memory = options_.memory * 5 / 8 / sides;
+  store.memory = (options_.memory - fixed_bytes_) * 5 / 8 / sides;
   store.force_wide = options_.force_wide_ids;
   for (size_t i = 0; i < sides; ++i) {
     const auto rows = options_.declared(rows_are_sources(i));
@@ -72,6 +72,18 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
 }
 
 GraphBuilder::~GraphBuilder() = default;
+
+// How large pieces, chunks and staging are, and what of the budget they take whatever the edges are.
+void GraphBuilder::plan() {
+  const auto threads = static_cast<uint64_t>(options_.threads);
+  const uint64_t share = options_.memory / threads;
+  piece_edges_ = std::bit_floor(std::clamp<uint64_t>(share / 2048, 512, 65536));
+  text_chunk_ = std::bit_floor(std::clamp<uint64_t>(share / 64, 16 << 10, 1 << 20));
+  staging_bytes_ = std::clamp<uint64_t>(options_.memory / 512 & ~(kPageBytes - 1), kPageBytes, 4 << 20);
+  const uint64_t arrays = 2 + (shape_.weights ? 2u : 0u) + (shape_.times ? 2u : 0u) + (shape_.numbers ? 1u : 0u);
+  const uint64_t sides = options_.direction == Direction::kBoth ? 2 : 1;
+  fixed_bytes_ = 2 * staging_bytes_ * arrays * sides + threads * kSortBuffers * kPageBytes;
+}
 
 IdLimits GraphBuilder::id_limits() const {
   return {options_.declared(true).value_or(kMostNodes), options_.declared(false).value_or(kMostNodes)};
@@ -141,9 +153,7 @@ void GraphBuilder::ingest(const Chunks& chunks, const std::function<bool(size_t,
 }
 
 struct ChunkWriter::Expanded {
-  std::vector<uint64_t> rows, neighbours, numbers;
-  std::vector<float> weights;
-  std::vector<int64_t> times;
+  Buffer rows, neighbours, numbers, weights, times;
 };
 
 ChunkWriter::ChunkWriter() = default;
@@ -167,6 +177,16 @@ void GraphBuilder::prepare(ChunkWriter& writer) const {
   if (options_.own_numbers) writer.numbers = rest;
   writer.weights = reinterpret_cast<float*>(rest + (options_.own_numbers ? piece_edges_ : 0));
   writer.expanded = std::make_unique<ChunkWriter::Expanded>();
+  const auto column = [&](Buffer& buffer, size_t width) {
+    buffer = Buffer(stored_most(piece_edges_) * width, Purpose::kCompile);
+  };
+  if (&writer == pending_.get()) return;  // its edges go through another
+  if (shape_.numbers) column(writer.expanded->numbers, 8);
+  if (options_.directed && options_.self_loops) return;
+  column(writer.expanded->rows, 8);
+  column(writer.expanded->neighbours, 8);
+  if (shape_.weights) column(writer.expanded->weights, 4);
+  if (shape_.times) column(writer.expanded->times, 8);
 }
 
 // A flushed batch as records: self-loops dropped, both directions of undirected edges, numbers.
@@ -174,25 +194,25 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
   ChunkWriter::Expanded& e = *writer.expanded;
   const size_t n = writer.count;
   const uint64_t number = (writer.chunk << kLocalBits) + writer.passed;
-  if (shape_.numbers) {
-    e.numbers.resize(stored_most(n));
-    for (size_t i = 0; i < n; ++i) e.numbers[i] = options_.own_numbers ? writer.numbers[i] : number + i;
-  }
+  auto* const numbers = e.numbers.as<uint64_t>();
   if (options_.directed && options_.self_loops) {
-    return {n, writer.src, writer.dst, writer.weights, writer.times, e.numbers.data()};
+    for (size_t i = 0; shape_.numbers && i < n; ++i) {
+      numbers[i] = options_.own_numbers ? writer.numbers[i] : number + i;
+    }
+    return {n, writer.src, writer.dst, writer.weights, writer.times, numbers};
   }
-  e.rows.resize(stored_most(n));
-  e.neighbours.resize(stored_most(n));
-  if (shape_.weights) e.weights.resize(stored_most(n));
-  if (shape_.times) e.times.resize(stored_most(n));
+  auto* const rows = e.rows.as<uint64_t>();
+  auto* const neighbours = e.neighbours.as<uint64_t>();
+  auto* const weights = e.weights.as<float>();
+  auto* const times = e.times.as<int64_t>();
   size_t to = 0;
   uint64_t dropped = 0, largest_dropped = 0;
   const auto put = [&](size_t i, uint64_t row, uint64_t neighbour) {
-    e.rows[to] = row;
-    e.neighbours[to] = neighbour;
-    if (shape_.weights) e.weights[to] = writer.weights[i];
-    if (shape_.times) e.times[to] = writer.times[i];
-    if (shape_.numbers) e.numbers[to] = options_.own_numbers ? writer.numbers[i] : number + i;
+    rows[to] = row;
+    neighbours[to] = neighbour;
+    if (shape_.weights) weights[to] = writer.weights[i];
+    if (shape_.times) times[to] = writer.times[i];
+    if (shape_.numbers) numbers[to] = options_.own_numbers ? writer.numbers[i] : number + i;
     ++to;
   };
   for (size_t i = 0; i < n; ++i) {
@@ -207,7 +227,7 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
   }
   self_loops_dropped_ += dropped;
   raise_to(largest_dropped_, largest_dropped);  // a node stays, even when its only edge goes
-  return {to, e.rows.data(), e.neighbours.data(), e.weights.data(), e.times.data(), e.numbers.data()};
+  return {to, rows, neighbours, weights, times, numbers};
 }
 
 void GraphBuilder::take(ChunkWriter& writer) {
@@ -283,7 +303,8 @@ DrainOptions GraphBuilder::drain_options() const {
     resident += store->resident_bytes();
     spilled = spilled || store->any_spilled();
   }
-  const uint64_t left = options_.memory - std::min(resident, options_.memory * 3 / 4);
+  const uint64_t budget = options_.memory - fixed_bytes_;
+  const uint64_t left = budget - std::min(resident, budget * 3 / 4);
   DrainOptions options;
   options.threads = options_.threads;
   // Sorting needs room for the bucket at hand; buckets that come back from disk need room for two groups of them.
@@ -318,8 +339,7 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   if (has_in(options_.direction)) sides.push_back("in.");
   for (const std::string& side : sides) declare_csr(container, side, layout);
 
-  const uint64_t staging = std::clamp<uint64_t>(options_.memory / 512, 8 << 10, 4 << 20);
-  ContainerWriter writer(path, std::move(container), static_cast<size_t>(staging));
+  ContainerWriter writer(path, std::move(container), staging_bytes_);
   const DrainOptions options = drain_options();
   for (size_t i = 0; i < sides.size(); ++i) {
     const bool out = sides[i] == "out.";

@@ -159,6 +159,7 @@ class GraphBuilder {
   uint64_t stored_most(uint64_t edges) const { return options_.directed ? edges : 2 * edges; }
   bool rows_are_sources(size_t store) const { return store == 0 && options_.direction != Direction::kIn; }
   void check(const ChunkWriter& writer, uint64_t first_edge);
+  void plan();
   DrainOptions drain_options() const;
   void write(const std::string& path, GraphReport& report);
 
@@ -166,6 +167,8 @@ class GraphBuilder {
   Progress* progress_;
   RecordShape shape_;
   size_t piece_edges_ = 0, text_chunk_ = 0;
+  size_t staging_bytes_ = 0;                           // of each array of the file, twice
+  uint64_t fixed_bytes_ = 0;                           // of the budget that stores and sorting leave alone
   std::vector<std::unique_ptr<RunStore>> stores_;      // out, in, or both
   std::vector<std::unique_ptr<ChunkWriter>> writers_;  // one a worker
   std::unique_ptr<ChunkWriter> pending_;               // small blocks, until they are worth a run

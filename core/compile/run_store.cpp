@@ -15,6 +15,7 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kNarrow = uint64_t{1} << 32;
+constexpr size_t kExact = size_t{64} << 10;  // shorter reads are exact: whole pages around them would need more memory
 
 // Scatters one column to the places its records got.
 template <class T>
@@ -52,7 +53,7 @@ uint64_t narrow_key(uint64_t row, uint64_t neighbour) { return row << 32 | neigh
 }  // namespace
 
 RunStore::RunStore(Options options) : options_(std::move(options)) {
-  half_ = options_.memory / 2;
+  most_active_ = half_ = options_.memory / 2;
   const size_t largest_run = bytes_of(options_.piece_records);
   // Slabs are large enough for huge pages, small enough that a half is many of them.
   slab_bytes_ = std::max<size_t>({std::min<size_t>(half_ / 8, size_t{32} << 20), largest_run, size_t{16} << 10});
@@ -145,8 +146,10 @@ void RunStore::add_alone(const Piece& piece, uint64_t order, Scratch& scratch) {
 
 bool RunStore::reserve(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  const uint64_t held = active_.bytes + reserved_;
-  if (held > 0 && held + bytes > half_) return false;
+  // Whole slabs, since the end of one may be too short for a run, but what is free in the last.
+  uint64_t held = active_.slabs.size() * slab_bytes_ + reserved_;
+  if (!active_.slabs.empty()) held -= slab_bytes_ - active_.used;
+  if (held > 0 && held + bytes > most_active_) return false;
   reserved_ += bytes;
   return true;
 }
@@ -162,7 +165,10 @@ void RunStore::wait() {
 
 void RunStore::start_spill(Front front) {
   wait();
-  if (!spill_file_) spill_file_ = File::create_nameless(options_.spill_folder).direct();
+  if (!spill_file_) {
+    spill_cached_ = File::create_nameless(options_.spill_folder);
+    spill_file_ = spill_cached_.direct();
+  }
   spilling_ = std::async(std::launch::async, [this, front = std::make_shared<Front>(std::move(front))] {
     spill(*front);
     std::lock_guard lock(mutex_);
@@ -173,11 +179,12 @@ void RunStore::start_spill(Front front) {
 void RunStore::make_room(uint64_t expected_bytes) {
   full_.push_back(std::move(active_));
   active_ = Front{};
-  uint64_t held = 0;
-  for (const Front& front : full_) held += front.bytes;
+  most_active_ = half_;
+  const uint64_t held = resident_bytes();
   if (expected_bytes > 0) {
     if (held + expected_bytes - std::min(expected_bytes, added_bytes_) <= options_.memory) {
-      wait();  // what is still to come fits beside what is here
+      wait();                                                  // what is still to come fits beside what is here
+      most_active_ = std::min(half_, options_.memory - held);  // unless it is more than was expected
       return;
     }
     check_spill_room(expected_bytes);
@@ -254,7 +261,7 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
     if (run.in_memory()) continue;
     run.first = run.begin_of(begin_bucket, shift_);
     run.loaded = run.begin_of(end_bucket, shift_) - run.first;
-    need += run.loaded * (run.keys.bytes + options_.shape.column_bytes()) + 8 * kPageBytes;
+    need += load_bytes(run, run.loaded);
   }
   if (need > buffer.size()) {
     buffer = Buffer();  // give back before taking
@@ -262,11 +269,11 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
   }
   std::byte* at = buffer.data();
   for (Run& run : loaded) {
-    if (run.in_memory()) continue;
+    if (run.in_memory() || run.loaded == 0) continue;
     const auto read = [&](size_t column, size_t width) {
       const size_t bytes = run.loaded * width;
-      run.columns[column] = read_pages(run.at[column] + run.first * width, bytes, at);
-      at += round_up(bytes, kPageBytes) + kPageBytes;
+      run.columns[column] = read_column(run.at[column] + run.first * width, bytes, at);
+      at += column_room(bytes);
     };
     read(0, run.keys.bytes);
     if (options_.shape.times) read(1, 8);
@@ -276,10 +283,39 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
   return loaded;
 }
 
-// Reads the pages around `bytes` bytes at `at`; returns where these start. `pages` has room for one page more.
-const std::byte* RunStore::read_pages(uint64_t at, size_t bytes, std::byte* pages) const {
+// Room for so many bytes of a column: on pages of its own, so that it can be read past the page cache, where it is
+// long.
+size_t RunStore::column_room(size_t bytes) {
+  return bytes < kExact ? round_up(bytes + kKeyPadding, 16) : round_up(bytes, kPageBytes) + 2 * kPageBytes;
+}
+
+uint64_t RunStore::load_bytes(const Run& run, uint64_t records) const {
+  if (records == 0) return 0;
+  const auto room = [&](bool there, size_t width) { return there ? column_room(records * width) : 0; };
+  return room(true, run.keys.bytes) + room(options_.shape.times, 8) + room(options_.shape.numbers, 8) +
+         room(options_.shape.weights, 4);
+}
+
+uint64_t RunStore::load_bytes(uint64_t begin_bucket, uint64_t end_bucket) const {
+  uint64_t bytes = 0;
+  for (const Run& run : runs_) {
+    if (!run.in_memory()) {
+      bytes += load_bytes(run, run.begin_of(end_bucket, shift_) - run.begin_of(begin_bucket, shift_));
+    }
+  }
+  return bytes;
+}
+
+// Reads `bytes` bytes of the spill file at `at`; returns where these start. `to` has column_room(bytes).
+const std::byte* RunStore::read_column(uint64_t at, size_t bytes, std::byte* to) const {
+  if (bytes < kExact) {
+    if (bytes > 0) spill_cached_.read_at({to, bytes}, at);
+    return to;
+  }
+  const auto misplaced = reinterpret_cast<uintptr_t>(to) % kPageBytes;
+  std::byte* pages = misplaced == 0 ? to : to + (kPageBytes - misplaced);
   const uint64_t begin = at & ~(kPageBytes - 1), end = round_up(at + bytes, kPageBytes);
-  if (bytes > 0) spill_file_.read_at({pages, static_cast<size_t>(end - begin)}, begin);
+  spill_file_.read_at({pages, static_cast<size_t>(end - begin)}, begin);
   return pages + (at - begin);
 }
 
@@ -291,8 +327,13 @@ void RunStore::copy(const Slice& slice, size_t column, size_t width, std::byte* 
     std::memcpy(to, run.columns[column] + (slice.begin - run.first) * width, bytes);
     return;
   }
-  Buffer pages(round_up(bytes, kPageBytes) + kPageBytes, Purpose::kCompile);
-  std::memcpy(to, read_pages(run.at[column] + slice.begin * width, bytes, pages.data()), bytes);
+  const uint64_t at = run.at[column] + slice.begin * width;
+  if (bytes < kExact) {
+    if (bytes > 0) spill_cached_.read_at({to, bytes}, at);
+    return;
+  }
+  Buffer pages(column_room(bytes), Purpose::kCompile);
+  std::memcpy(to, read_column(at, bytes, pages.data()), bytes);
 }
 
 const std::byte* RunStore::keys_of(const Slice& slice, std::vector<std::byte>& staging) const {

@@ -82,8 +82,9 @@ class RunStore {
   // Slices of buckets [begin, end), from `runs` (the store's own, or loaded ones).
   std::vector<Slice> slices(const std::vector<Run>& runs, uint64_t begin_bucket, uint64_t end_bucket) const;
 
-  // The store's runs with buckets [begin, end) of those in the spill file read into `buffer`.
+  // The store's runs with buckets [begin, end) of those in the spill file read into `buffer`, which has load_bytes().
   std::vector<Run> load(uint64_t begin_bucket, uint64_t end_bucket, Buffer& buffer) const;
+  uint64_t load_bytes(uint64_t begin_bucket, uint64_t end_bucket) const;
 
   // The keys of one slice, where they lie in RAM or read from the spill file into `staging`.
   const std::byte* keys_of(const Slice& slice, std::vector<std::byte>& staging) const;
@@ -100,7 +101,9 @@ class RunStore {
 
   std::byte* take(size_t bytes);  // mutex_ held
   void copy(const Slice& slice, size_t column, size_t width, std::byte* to) const;
-  const std::byte* read_pages(uint64_t at, size_t bytes, std::byte* pages) const;
+  const std::byte* read_column(uint64_t at, size_t bytes, std::byte* to) const;
+  static size_t column_room(size_t bytes);
+  uint64_t load_bytes(const Run& run, uint64_t records) const;
   void spill(Front& front);
   KeyLayout spilled_layout(const Front& front, uint32_t shift);
   void check_spill_room(uint64_t expected_bytes) const;
@@ -109,6 +112,7 @@ class RunStore {
 
   Options options_;
   uint64_t half_ = 0;
+  uint64_t most_active_ = 0;  // half_, or less where the other half holds more
   size_t slab_bytes_ = 0;
   std::mutex mutex_;
   Front active_;                                      // guarded by mutex_ while pieces are added
@@ -121,6 +125,7 @@ class RunStore {
   std::deque<Front> full_;                            // waiting for their turn, oldest first
   std::future<void> spilling_;                        // owns the front it writes
   bool eager_ = false;
+  File spill_cached_;                   // the same file through it, for short reads
   File spill_file_;                     // past the page cache: spilled bytes are read once, much later
   uint64_t spill_end_ = 0;              // guarded by spilling_
   std::vector<Run> spilled_;            // guarded by spilling_
