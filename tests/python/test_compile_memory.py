@@ -97,4 +97,4 @@ print(kilobytes("VmHWM") - before)
 def test_the_process_grows_by_little_more_than_the_budget(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(tmp_path)]
     grown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert int(grown) * 1024 <= 1_000_000 + 2_000_000  # thread stacks, code, the C library's own
+    assert int(grown) * 1024 <= 1_000_000 + 3_000_000  # thread stacks, code, the C library's own
