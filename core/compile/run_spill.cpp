@@ -37,6 +37,7 @@ void RunStore::spill(Front& front) {
   merged.keys = spilled_layout(front, merged.shift);
   merged.order = front.runs.front().order;
   auto offsets = std::make_shared<std::vector<uint64_t>>();
+  offsets->reserve(buckets() + 1);  // it stays as long as the run does, and there may be many
   for (uint64_t b = 0; b <= buckets(); ++b) {
     uint64_t begin = 0;
     for (const Run& run : front.runs) begin += run.begin_of(b, merged.shift);
