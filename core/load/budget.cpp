@@ -109,7 +109,7 @@ class Divider {
  public:
   Divider(const LoadPlan& plan, const Facts& facts, const Sizes& sizes) : plan_(plan), facts_(facts), sizes_(sizes) {
     const bool chosen = plan.options.memory > 0;
-    spare_ = chosen ? 0 : facts.available / 8 + kLeastSpare;
+    spare_ = chosen ? 0 : facts.available / 8 + std::min(kLeastSpare, facts.available / 4);
     usable_ = minus(facts.available, spare_);
   }
 
@@ -140,6 +140,8 @@ class Divider {
     d.fixed_bytes = static_cast<uint64_t>(d.threads) * ring;
     d.memory = plan_.options.memory;
     if (d.memory == 0) d.memory = reads ? minus(usable_, topology) : std::min(usable_ / 2, most_for_batches(d));
+    // The topology comes first, but for what a batch needs.
+    if (plan_.options.memory == 0) d.memory = std::max(d.memory, std::min(usable_, least_of(d)));
     for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + 4 * d.batch_bytes; --d.threads) {
       d.fixed_bytes -= ring;
     }
@@ -147,6 +149,7 @@ class Divider {
     return d;
   }
 
+  static uint64_t least_of(const Division& d) { return d.fixed_bytes + d.sampling_bytes + 3 * d.batch_bytes; }
   uint64_t most_for_batches(const Division& d) const {
     const auto depth = static_cast<uint64_t>(plan_.options.prefetch) + 2;
     return d.fixed_bytes + (static_cast<uint64_t>(plan_.threads) + 2) * d.sampling_bytes + depth * d.batch_bytes +
@@ -174,7 +177,7 @@ class Divider {
 
   void divide(Division& d) const {
     const auto threads = static_cast<uint64_t>(d.threads);
-    const uint64_t least = d.fixed_bytes + d.sampling_bytes + 3 * d.batch_bytes;
+    const uint64_t least = least_of(d);
     if (d.memory < least) {
       throw BudgetError(
           text("memory is ", amount(d.memory), ", reading and sampling take ", amount(d.fixed_bytes + d.sampling_bytes),

@@ -203,6 +203,26 @@ TEST(batches_after_one_that_found_no_room_are_delivered) {
   }
 }
 
+TEST(merged_groups_are_the_same_batches_and_shrink_where_there_is_no_room) {
+  for (const bool windowed : {false, true}) {
+    const auto plan = hub_plan("merged", {.threads = 2, .cache = CacheMode::kOff});
+    const uint64_t room = least_room(*plan);
+    uint64_t whole = 0;
+    for (uint64_t part = 16; part >= 2; part /= 2) {
+      if (windowed) put_window(*plan);
+      underestimate(*plan);
+      plan->division.merges = true;
+      plan->division.group = 16;
+      plan->pool->set_limit(room / 8 * part);
+      whole += run_epoch(plan, 0).refused ? 0 : 1;
+    }
+    CHECK(whole >= 2);
+    plan->pool->set_limit(uint64_t{64} << 20);
+    Pipeline pipeline(plan, 0, Share{});
+    pipeline.stop();  // in the middle of a group
+  }
+}
+
 TEST(rows_are_given_up_beside_another_epoch) {
   const auto plan = hub_plan("beside", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
   put_window(*plan);
