@@ -1,11 +1,12 @@
 """Compiling: edges/s and bytes against GraphZero 0.2, `cp`, and ourselves with all the memory we want.
 
-    python benchmarks/compile.py FOLDER [--gz02-python PATH] [--budget] [--repeat N] [--json PATH]
+    python benchmarks/compile.py FOLDER [--gz02-python PATH] [--budget] [--ids] [--repeat N] [--json PATH]
 
 FOLDER is made by benchmarks/graph.py (30 M edges as CSV, 2 M rows of 128 float32) and is written to. Every comparison
 is made in one run, ours and the other in turn, best of `--repeat`; ratios are what counts. `--budget` writes a
 300 M-edge array and compiles it with memory="1GB" in a cgroup of 1.3 GB (root, cgroup v1 or v2), then with
-memory="16GB" outside. Times include the sync and rename.
+memory="16GB" outside. `--ids` alone reads CSV of ids with 7 and with 9 digits, in turn: MB/s of parsing should hardly
+depend on the digits (bar: 0.8). Times include the sync and rename.
 """
 
 from __future__ import annotations
@@ -136,23 +137,48 @@ def bench_budget(scratch: Path, edges: int) -> tuple[list[Row], dict[str, Any]]:
     return [(what, f"{rate['budget'] / 1e6:.1f} M edges/s", f"{share:.2f} of memory='16GB'; equal bytes")], figures
 
 
+def bench_ids(scratch: Path, edges: int, repeat: int) -> tuple[list[Row], dict[str, Any]]:
+    """MB/s of parsing ids of 7 and of 9 digits; the same graph, as the longer ids start at another id_base."""
+    ids = np.random.default_rng(0).integers(0, 1_000_000, (edges, 2))
+    bases = {7: 1_000_000, 9: 100_000_000}
+    rates: dict[int, float] = dict.fromkeys(bases, 0.0)
+    for digits, base in bases.items():
+        lines = (f"{u},{v}\n" for u, v in (ids + base).tolist())
+        (scratch / f"{digits}.csv").write_text("".join(lines))
+    for _ in range(repeat):
+        for digits, base in bases.items():
+            source = scratch / f"{digits}.csv"
+            report = gz.compile_graph(source, scratch / "ids.gl", id_base=base, memory="4GB", progress=False)
+            rates[digits] = max(rates[digits], source.stat().st_size / report.seconds["reading"])
+    ratio = rates[9] / rates[7]
+    figures = {"edges": edges, "bytes_per_second": {str(k): v for k, v in rates.items()}, "ratio": ratio, "bar": 0.8}
+    rows = [(f"{edges:,} edges of CSV, ids of 7 digits", f"{rates[7] / 1e6:.0f} MB/s", "")]
+    rows.append((" ids of 9 digits", f"{rates[9] / 1e6:.0f} MB/s", f"{ratio:.2f} of 7 digits (bar: 0.8)"))
+    return rows, figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--gz02-python", help="the interpreter of a venv with graphzero==0.2.0")
     parser.add_argument("--budget", action="store_true")
     parser.add_argument("--budget-edges", type=int, default=300_000_000)
+    parser.add_argument("--ids", action="store_true", help="parsing of ids with 7 and 9 digits alone")
+    parser.add_argument("--ids-edges", type=int, default=4_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json")
     arguments = parser.parse_args()
     folder: Path = arguments.folder.resolve()
-    edges, features = graph.raw(folder)
     scratch = Path(tempfile.mkdtemp(prefix="graphzero-compile-", dir=folder))
     figures: dict[str, Any] = {}
     try:
-        rows, figures["csv"] = bench_csv(edges, scratch, arguments.gz02_python, arguments.repeat)
-        more, figures["features"] = bench_features(features, scratch, arguments.repeat)
-        rows += more
+        if arguments.ids:
+            rows, figures["ids"] = bench_ids(scratch, arguments.ids_edges, arguments.repeat)
+        else:
+            edges, features = graph.raw(folder)
+            rows, figures["csv"] = bench_csv(edges, scratch, arguments.gz02_python, arguments.repeat)
+            more, figures["features"] = bench_features(features, scratch, arguments.repeat)
+            rows += more
         if arguments.budget:
             more, figures["budget"] = bench_budget(scratch, arguments.budget_edges)
             rows += more
