@@ -26,7 +26,10 @@ bool belongs(char c) {
 
 template <class T>
 T to_real(const char* text, char** stop) {
-#ifdef _WIN32
+#if defined(__MINGW32__)  // it declares no _strtof_l; programs start in the C locale
+  if constexpr (std::is_same_v<T, float>) return std::strtof(text, stop);
+  if constexpr (std::is_same_v<T, double>) return std::strtod(text, stop);
+#elif defined(_WIN32)
   static const _locale_t c_locale = _create_locale(LC_ALL, "C");
   if constexpr (std::is_same_v<T, float>) return _strtof_l(text, stop, c_locale);
   if constexpr (std::is_same_v<T, double>) return _strtod_l(text, stop, c_locale);
