@@ -170,3 +170,19 @@ TEST(window_sweeps_again_after_a_stop_that_came_too_late) {
   thread.join();
   CHECK(complete);
 }
+
+TEST(window_reads_rows_across_pages_to_the_last_byte_of_the_file) {
+  const std::string path = test::write_legacy_features("legacy.gd", 1000, 77);
+  const std::string name = FeatureFile::open(path)->matrices()[0].name;
+  for (const Io io : {Io::kAuto, Io::kPread}) {
+    Swept swept(path, name, 400, {.target = 4, .most = 4, .claims = UINT64_MAX, .io = io});
+    for (uint64_t number = 0; number < 8; ++number) {
+      auto ids = random_ids(number, 200, 1000);
+      ids.push_back(999);
+      const auto claim = swept.window.claim(number, ids);
+      swept.window.offer(claim);
+      swept.wait_for(number);
+      check_rows(swept, *claim, ids);
+    }
+  }
+}
