@@ -63,7 +63,7 @@ void reset_bytes_held_peak() { g_peak = g_total.load(); }
 
 // Small buffers come from the C library; from 64 KiB up they are mappings of their own, so that a freed one goes back
 // to the system at once and peak memory is what the tally says.
-Buffer::Buffer(size_t bytes, Purpose purpose) : purpose_(purpose) {
+Buffer::Buffer(size_t bytes, Purpose purpose, [[maybe_unused]] Pages pages) : purpose_(purpose) {
   const auto rounded = buffer_size(bytes, purpose);
   if (!rounded || *rounded > SIZE_MAX / 2) throw std::bad_alloc();
   size_ = static_cast<size_t>(*rounded);
@@ -80,7 +80,7 @@ Buffer::Buffer(size_t bytes, Purpose purpose) : purpose_(purpose) {
   if (at == MAP_FAILED) throw std::bad_alloc();
   data_ = static_cast<std::byte*>(at);
 #ifdef MADV_HUGEPAGE
-  if (size_ >= kHuge) madvise(data_, size_, MADV_HUGEPAGE);
+  if (size_ >= kHuge && pages == Pages::kHuge) madvise(data_, size_, MADV_HUGEPAGE);
 #endif
 #endif
   count(purpose_, size_);

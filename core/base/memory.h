@@ -28,7 +28,10 @@ void reset_bytes_held_peak();
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(size_t bytes, Purpose purpose);  // throws std::bad_alloc
+  // Memory that is filled little by little may ask for small pages: a huge page is cleared as a whole when it is first
+  // touched, which takes milliseconds where a virtual machine gets its memory at that moment.
+  enum class Pages { kHuge, kSmall };
+  Buffer(size_t bytes, Purpose purpose, Pages pages = Pages::kHuge);  // throws std::bad_alloc
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));

@@ -19,7 +19,7 @@ class HeldRows {
   HeldRows(uint64_t capacity, uint64_t row_bytes)
       : capacity_(static_cast<uint32_t>(capacity)),
         row_bytes_(row_bytes),
-        rows_(capacity * row_bytes, Purpose::kCache),
+        rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kSmall),
         tables_(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache),
         free_(capacity_) {
     uint64_t* entries = tables_.as<uint64_t>();
