@@ -139,9 +139,16 @@ class Divider {
     const uint64_t ring = reads || d.merges ? kRing : 0;
     d.fixed_bytes = static_cast<uint64_t>(d.threads) * ring;
     d.memory = plan_.options.memory;
-    if (d.memory == 0) d.memory = reads ? minus(usable_, topology) : std::min(usable_ / 2, most_for_batches(d));
-    // The topology comes first, but for what a batch needs.
-    if (plan_.options.memory == 0) d.memory = std::max(d.memory, std::min(usable_, least_of(d)));
+    if (d.memory == 0) {
+      uint64_t room = minus(usable_, topology);
+      for (size_t i = 0; i < d.ways.size(); ++i) {
+        room = minus(room, d.ways[i] == Way::kMapped ? matrix_bytes(matrix_of(plan_.parts[i])) : 0);
+      }
+      d.memory = reads ? room : std::min(room, most_for_batches(d));
+      // Where little is left the batches come first, then the spare for others.
+      const uint64_t needed = least_of(d) + d.sampling_bytes + d.batch_bytes;
+      d.memory = std::max(d.memory, std::min(needed, facts_.available / 10 * 9));
+    }
     for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + 4 * d.batch_bytes; --d.threads) {
       d.fixed_bytes -= ring;
     }

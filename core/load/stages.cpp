@@ -85,7 +85,9 @@ void Pipeline::keep_error(uint64_t number, std::exception_ptr error) {
 void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
   const uint64_t first = next_to_sample_;
   uint64_t count = 1;
-  if (division_.merges && first >= first_claim_) count = std::min(division_.group, batches_.count() - first);
+  if (division_.merges && first >= first_claim_) {  // groups grow, so that the first batches come soon
+    count = std::min({division_.group, std::max<uint64_t>(first - next_to_deliver_, 4), batches_.count() - first});
+  }
   for (uint64_t i = 1; i < count; ++i) {
     if (is_known(first + i)) count = i;
   }

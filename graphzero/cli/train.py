@@ -63,8 +63,8 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.", rich_help_panel=_TRAINING)] = 0,
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="RAM that the loaders may take.", rich_help_panel=_RUNNING)
-    ] = "1GB",
+        str, typer.Option(metavar="SIZE", help="RAM that the loaders may take, or auto.", rich_help_panel=_RUNNING)
+    ] = "auto",
     prefetch: Annotated[int, typer.Option(help="Batches made ahead.", rich_help_panel=_RUNNING)] = 4,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the loader.", rich_help_panel=_RUNNING)] = None,
     device: Annotated[

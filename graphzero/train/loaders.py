@@ -24,9 +24,10 @@ class Loaders:
     """
 
     def __init__(self, make: Callable[[str, int, int], NeighborLoader], memory: int, num_threads: int | None) -> None:
-        """Make loaders by `make(split, num_threads, memory)` within `memory` bytes."""
+        """Make loaders by `make(split, num_threads, memory)` within `memory` bytes; 0 is what the first one chooses."""
         self._make = make
         self._memory = memory
+        self._chooses = memory == 0
         self._threads = num_threads or _core.default_threads()
         self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
         self._loaders: dict[str, NeighborLoader] = {}
@@ -51,7 +52,7 @@ class Loaders:
             if self._used.get(split, 0) * _MARGIN + others > self._memory:
                 self._drop(but=split)
             return self._loaders[split]
-        if others > self._memory // 2:
+        if self._chooses or others > self._memory // 2:
             self._drop(but=split)
             others = 0
         try:
@@ -88,6 +89,12 @@ class Loaders:
 
     def _ready(self, split: str, memory: int) -> NeighborLoader:
         """Make the loader and divide its budget. Where that does not do, fewer threads are tried: they hold less."""
+        if self._chooses:
+            loader = self._make(split, self._threads, 0)
+            if not isinstance(loader, NeighborLoader):
+                return loader
+            self._memory = max(self._memory, int(loader._ready_plan().info["memory"]))
+            return loader
         most = self._threads
         for threads in [most, *(n for n in (8, 4, 2, 1) if n < most)]:
             loader = self._make(split, threads, memory)

@@ -48,7 +48,7 @@ class TrainOptions:
 
     `fanouts` has a number for each layer, nearest hop first; `eval_fanouts` the same for validation and test (the same
     as `fanouts` when None, -1 for all neighbours). `memory` bounds what the loaders hold: one is at work at a time, and
-    may use all of it. `patience` stops the run when the validation accuracy has not risen for so many epochs. `device`
+    may use all of it; "auto" takes what the machine and the container leave, less some for the model. `patience` stops the run when the validation accuracy has not risen for so many epochs. `device`
     None is the GPU where there is one. `direction` is "in" to follow edges that point to a node, "out" those that start
     at it; None is "out" where the file has those.
 
@@ -66,7 +66,7 @@ class TrainOptions:
     lr: float = 0.003
     weight_decay: float = 0.0
     patience: int | None = None
-    memory: int | str = "1GB"
+    memory: int | str = "auto"
     prefetch: int = 4
     num_threads: int | None = None
     device: str | None = None
@@ -94,7 +94,8 @@ class TrainOptions:
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
-        parse_size(self.memory)
+        if self.memory != "auto":
+            parse_size(self.memory)
 
     @property
     def layers(self) -> int:

@@ -78,7 +78,7 @@ class Trainer:
         self.labels = torch.from_numpy(np.asarray(data.labels, dtype=np.int64).reshape(-1))
         self.num_classes = self._count_classes()
         self._given_model = model
-        self._memory = parse_size(self.options.memory)
+        self._memory = 0 if self.options.memory == "auto" else parse_size(self.options.memory)
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ class Trainer:
             batch_size=options.batch_size,
             shuffle=training,
             seed=options.seed,
-            memory=memory,
+            memory=memory or "auto",
             prefetch=options.prefetch,
             num_threads=num_threads,
             device=None if self.device.type == "cpu" else self.device,
@@ -293,7 +293,7 @@ class Trainer:
             "classes": self.num_classes,
             "topology_bytes": graph.info["file_bytes"],
             "feature_bytes": store.info["file_bytes"],
-            "budget": format_size(self._memory),
+            "budget": format_size(self._memory) if self._memory else "auto",
             "train_seeds": len(self.data.splits["train"]),
         }
 

@@ -305,7 +305,7 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": "presample", "split": "none"}, ValueError, "split 'none' has no nodes"),
     ({"by": "presample", "fanouts": [-2]}, ValueError, "fanout"),
     ({"by": "presample", "epochs": 0}, ValueError, "epochs is 0"),
-    ({"by": "presample", "memory": "5MB"}, gz.BudgetError, "memory"),
+    ({"by": "presample", "memory": "50KB"}, gz.BudgetError, "memory"),
     ({"by": "degree", "memory": "1KB"}, gz.BudgetError, "memory is 1 KB, ordering 20 nodes by degree needs 2 MB"),
     ({"by": "degree", "direction": "in"}, ValueError, "direction"),
     ({"by": "degree", "memory": "much"}, ValueError, "memory is 'much'"),
