@@ -204,3 +204,9 @@ def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> No
 def test_options_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(OPTIONS, **change)
+
+
+def test_the_budget_may_be_chosen_from_what_is_left(data: gz.Dataset) -> None:
+    fixed = Trainer(data, OPTIONS).fit()
+    chosen = Trainer(data, dataclasses.replace(OPTIONS, memory="auto")).fit()
+    assert [e.loss for e in chosen.epochs] == [e.loss for e in fixed.epochs]

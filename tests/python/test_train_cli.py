@@ -128,7 +128,7 @@ def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
         (["--fanouts", "3;2"], "such as 15,10"),
         (["--layers", "3"], "names 2 hops"),
         (["--model", "gat"], "expected one of 'sage', 'gcn'"),
-        (["--memory", "1MB"], "raise memory"),
+        (["--memory", "50KB"], "raise memory"),
         (["--device", "gpu"], "device is 'gpu', expected one such as 'cpu' or 'cuda'"),
         (["--checkpoint", str(ROOT / "README.md")], "README.md: is no checkpoint and would be overwritten"),
         (["--checkpoint", str(ROOT / "docs")], "docs: is a folder"),
