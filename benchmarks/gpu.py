@@ -1,15 +1,18 @@
-"""Feeding a GPU: page-locked copies on a side stream, against copies in the training stream.
+"""Feeding a GPU: what the loader delivers to the device, against the loader, the link and the model alone.
 
-    python benchmarks/gpu.py FOLDER [--nodes 2000000] [--edges 30000000] [--batches 60] [--json OUT]
+    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 100] [--json OUT]
 
-Makes a power-law graph with 128 x float32 features, trains a GraphSAGE of two layers on the GPU, and reports batches a
-second for: the model alone (one batch again and again), the loader alone, both with device="cuda", and both with the
-plain copy that users would write. Also checks that batches on the GPU equal those on the CPU.
+Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE of three layers of 256, trimmed to the
+hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches a second for: the model alone (a few
+batches that stay on the GPU), the loader on the CPU, the link (copies from page-locked memory), the loader with
+device="cuda", training with it, and training with the plain copy that users would write. Checks first that batches on
+the GPU equal those on the CPU. The first epoch of a loader warms it up, the second is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterable
@@ -17,105 +20,146 @@ from pathlib import Path
 from typing import Any
 
 import measure
-import numpy as np
 import torch
+from torch_geometric.nn import GraphSAGE
 
 import graphzero as gz
 
 FANOUTS = [15, 10, 5]
+SKIP = 5  # batches before the clock starts
+PRECISIONS = ("float32", "bfloat16")
 
 
-def make_data(folder: Path, nodes: int, edges: int, dim: int) -> tuple[gz.Graph, gz.FeatureStore, torch.Tensor]:
-    """Compile the graph and the features where they are missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    if not (folder / "gpu.gl").exists():
-        src = rng.integers(0, nodes, edges)
-        dst = np.minimum((nodes * rng.random(edges) ** 2.5).astype(np.int64), nodes - 1)
-        gz.compile_graph((src, dst), folder / "gpu.gl", num_nodes=nodes, directed=False)
-        gz.compile_features(rng.standard_normal((nodes, dim), dtype=np.float32), folder / "gpu.gd")
-    labels = torch.from_numpy(rng.integers(0, 40, nodes))
-    return gz.Graph(folder / "gpu.gl"), gz.FeatureStore(folder / "gpu.gd"), labels
-
-
-class Sage(torch.nn.Module):
-    """Mean aggregation, as many layers as there are fanouts."""
-
-    def __init__(self, sizes: list[int]) -> None:
-        super().__init__()
-        pairs = list(itertools.pairwise(sizes))
-        self.own = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in pairs)
-        self.others = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in pairs)
-
-    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
-        row, col = edge_index
-        for i, (own, others) in enumerate(zip(self.own, self.others, strict=True)):
-            total = torch.zeros_like(x).index_add_(0, col, x[row])
-            count = torch.zeros(len(x), 1, device=x.device).index_add_(0, col, torch.ones(len(row), 1, device=x.device))
-            x = own(x) + others(total / count.clamp(min=1))
-            x = x.relu() if i + 1 < len(self.own) else x
-        return x
-
-
-def rate(batches: Iterable[Any], step: Callable[[Any], None], skip: int = 3) -> float:
-    """Batches a second after the first `skip`."""
+def rate(batches: Iterable[Any], step: Callable[[Any], None]) -> float:
+    """Batches a second after the first ones."""
     count, start = 0, 0.0
     for batch in batches:
-        if count == skip:
+        if count == SKIP:
             torch.cuda.synchronize()
             start = time.perf_counter()
         step(batch)
         count += 1
     torch.cuda.synchronize()
-    return (count - skip) / (time.perf_counter() - start)
+    return (count - SKIP) / (time.perf_counter() - start)
+
+
+def link_rate(count: int) -> float:
+    """Bytes a second from page-locked memory to the GPU."""
+    host = torch.empty(count, dtype=torch.uint8).pin_memory()
+    there = torch.empty(count, dtype=torch.uint8, device="cuda")
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for i in range(12):
+        if i == 2:
+            begin.record()
+        there.copy_(host, non_blocking=True)
+    end.record()
+    torch.cuda.synchronize()
+    return 10 * count / (begin.elapsed_time(end) / 1000)
+
+
+def check(here: Iterable[Any], there: Iterable[Any], count: int) -> None:
+    """Batches on the GPU equal those on the CPU."""
+    for a, b in itertools.islice(zip(here, there, strict=True), count):
+        for key, value in a:
+            if isinstance(value, torch.Tensor):
+                assert b[key].device.type == "cuda", key
+                assert torch.equal(value.cuda(), b[key]), key
+
+
+class Training:
+    """A model of its own in one precision; called with a batch it takes a step."""
+
+    def __init__(self, dim: int, classes: int, precision: str) -> None:
+        self.model = GraphSAGE(dim, 256, num_layers=3, out_channels=classes).cuda()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.precision = precision
+
+    def __call__(self, batch: Any) -> None:
+        half = torch.autocast("cuda", torch.bfloat16) if self.precision == "bfloat16" else contextlib.nullcontext()
+        self.optimizer.zero_grad()
+        with half:
+            out = self.model(
+                batch.x,
+                batch.edge_index,
+                num_sampled_nodes_per_hop=batch.num_sampled_nodes,
+                num_sampled_edges_per_hop=batch.num_sampled_edges,
+            )[: batch.batch_size]
+            loss = torch.nn.functional.cross_entropy(out, batch.y)
+        loss.backward()
+        self.optimizer.step()
+
+
+def batch_bytes(batch: Any) -> int:
+    """What moves over the link for one batch."""
+    return sum(v.numel() * v.element_size() for _, v in batch if isinstance(v, torch.Tensor))
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--nodes", type=int, default=2_000_000)
-    parser.add_argument("--edges", type=int, default=30_000_000)
+    parser.add_argument("--nodes", type=int, default=10_000_000)
+    parser.add_argument("--edges", type=int, default=200_000_000)
     parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--threads", type=int, help="of the loader; all processors without it")
+    parser.add_argument("--prefetch", type=int, default=16)
+    parser.add_argument("--memory", default="24GB")
     parser.add_argument("--json")
     options = parser.parse_args()
-    graph, store, labels = make_data(options.folder, options.nodes, options.edges, options.dim)
-    store.get_tensor().sum(dtype=np.float64)  # warm
-    seeds = np.random.default_rng(1).permutation(options.nodes)[: 1024 * options.batches]
+    if not (options.folder / "dataset.json").exists():
+        gz.synthesize(options.folder, nodes=options.nodes, edges=options.edges, dim=options.dim, seed=0, memory="16GB")
+    data = gz.Dataset(options.folder)
+    labels = torch.from_numpy(data.labels.copy())
+    seeds = torch.randperm(options.nodes, generator=torch.Generator().manual_seed(1))[: 1024 * options.batches]
 
     def loader(**extra: Any) -> gz.NeighborLoader:
         return gz.NeighborLoader(
-            graph, store, fanouts=FANOUTS, seeds=seeds, labels=labels, batch_size=1024, seed=0, memory="8GB", **extra
+            data.graph,
+            data.features["x"],
+            fanouts=FANOUTS,
+            seeds=seeds,
+            labels=labels,
+            seed=0,
+            memory=options.memory,
+            prefetch=options.prefetch,
+            num_threads=options.threads,
+            **extra,
         )
 
-    for here, there in zip(loader(), loader(device="cuda"), strict=True):
-        for key, value in here:
-            if isinstance(value, torch.Tensor):
-                assert there[key].device.type == "cuda"
-                assert torch.equal(value, there[key].cpu()), key
-        if int(here.n_id[0]) >= 0 and int(here.input_id[0]) > 3000:
-            break
-    model = Sage([options.dim, 256, 256, 40]).cuda()
-    optimizer = torch.optim.Adam(model.parameters())
+    def second_epoch(step: Callable[[Any], None], **extra: Any) -> float:
+        made = loader(**extra)
+        for batch in made:
+            step(batch)
+        found = rate(made, step)
+        print(made.stats(), flush=True)
+        return found
 
-    def train(batch: Any) -> None:
-        optimizer.zero_grad()
-        out = model(batch.x, batch.edge_index)[: batch.batch_size]
-        torch.nn.functional.cross_entropy(out, batch.y).backward()
-        optimizer.step()
-
-    one = next(iter(loader(device="cuda")))
-    figures = {
-        "model alone": rate([one] * options.batches, train),
-        "loader alone, on the CPU": rate(loader(), lambda batch: None),
-        "loader alone, to the GPU": rate(loader(device="cuda"), lambda batch: None),
-        "both, device='cuda'": rate(loader(device="cuda"), train),
-        "both, batch.to('cuda') in the loop": rate(loader(), lambda batch: train(batch.to("cuda"))),
-    }
-    bound = min(figures["model alone"], figures["loader alone, on the CPU"])
-    rows = [(name, f"{value:.1f} batches/s", f"{value / bound:.2f} of the bound") for name, value in figures.items()]
-    measure.show(f"Feeding {torch.cuda.get_device_name()} ({one.num_nodes:,} nodes a batch)", rows, options.folder)
+    check(loader(), loader(device="cuda"), 8)
+    some = list(itertools.islice(loader(device="cuda"), 6))
+    size = sum(map(batch_bytes, some)) / len(some)
+    nodes = sum(batch.num_nodes for batch in some) // len(some)
+    figures = {"link": link_rate(int(size)) / size}
+    print(figures, f"{size / 1e6:.0f} MB a batch", flush=True)
+    classes = int(labels.max()) + 1
+    steps = {name: Training(options.dim, classes, name) for name in PRECISIONS}
+    for name, step in steps.items():
+        figures[f"model alone, {name}"] = rate(itertools.islice(itertools.cycle(some), options.batches), step)
+    del some
+    figures["loader on the CPU"] = second_epoch(lambda batch: None)
+    figures["loader to the GPU"] = second_epoch(lambda batch: None, device="cuda")
+    bounds = {"loader to the GPU": min(figures["loader on the CPU"], figures["link"])}
+    for name, step in steps.items():
+        figures[f"training, {name}"] = second_epoch(step, device="cuda")
+        bounds[f"training, {name}"] = min(figures[f"model alone, {name}"], figures["loader to the GPU"])
+    plain = steps["bfloat16"]
+    figures["training, bfloat16, batch.to('cuda') in the loop"] = second_epoch(lambda batch: plain(batch.to("cuda")))
+    rows = [
+        (name, f"{value:.1f} batches/s", f"{value / bounds[name]:.2f} of its bound" if name in bounds else "")
+        for name, value in figures.items()
+    ]
+    title = f"Feeding {torch.cuda.get_device_name()} ({nodes:,} nodes and {size / 1e6:.0f} MB a batch)"
+    measure.show(title, rows, options.folder)
     measure.save(options.json, figures, options.folder)
 
 

@@ -1,4 +1,6 @@
 // bind_load: the loader's plan and the epochs in flight.
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/error.h"
@@ -17,21 +19,36 @@ Array int64_array(const Int64Array& array, std::initializer_list<size_t> shape) 
   return array_over(array.data(), shape, nb::dtype<int64_t>(), array.buffer);
 }
 
-// The device's functions that lock and unlock pages, by their addresses: called without the GIL, from any thread.
-PageLock page_lock_of(uintptr_t lock, uintptr_t unlock) {
-  if (lock == 0 || unlock == 0) return {};
-  const auto register_host = reinterpret_cast<int (*)(void*, size_t, unsigned)>(lock);
-  const auto unregister_host = reinterpret_cast<int (*)(void*)>(unlock);
-  return {[=](void* data, size_t bytes) { return register_host(data, bytes, 0) == 0; },
-          [=](void* data) { unregister_host(data); }};
+// A CUDA context, and the addresses of the driver's cuCtxPushCurrent, cuCtxPopCurrent, cuMemHostRegister and
+// cuMemHostUnregister: called without the GIL, from any thread. The driver's rather than the runtime's, because those
+// would make a context on the thread's current device, which need not be the loader's, and leave errors behind that
+// the next kernel launch of the thread reports.
+using PageLockAddresses = std::array<uintptr_t, 5>;
+
+PageLock page_lock_of(const PageLockAddresses& addresses) {
+  if (std::find(addresses.begin(), addresses.end(), 0) != addresses.end()) return {};
+  void* const context = reinterpret_cast<void*>(addresses[0]);
+  const auto push = reinterpret_cast<int (*)(void*)>(addresses[1]);
+  const auto pop = reinterpret_cast<int (*)(void**)>(addresses[2]);
+  const auto register_host = reinterpret_cast<int (*)(void*, size_t, unsigned)>(addresses[3]);
+  const auto unregister_host = reinterpret_cast<int (*)(void*)>(addresses[4]);
+  const auto within = [=](const auto& call) {
+    if (push(context) != 0) return false;
+    const bool done = call() == 0;
+    void* popped = nullptr;
+    pop(&popped);
+    return done;
+  };
+  constexpr unsigned kPortable = 1;  // for all contexts of the process
+  return {[=](void* data, size_t bytes) { return within([&] { return register_host(data, bytes, kPortable); }); },
+          [=](void* data) { within([&] { return unregister_host(data); }); }};
 }
 
 nb::dict to_python(const LoadPlan& plan, LoadedBatch& batch) {
   const SampledSubgraph& graph = batch.graph;
   nb::dict d;
   d["number"] = batch.number;
-  auto input = std::make_shared<std::vector<int64_t>>(std::move(batch.input));
-  d["input_id"] = array_over(input->data(), {input->size()}, nb::dtype<int64_t>(), input);
+  d["input_id"] = int64_array(batch.input, {batch.input.size});
   d["n_id"] = int64_array(graph.node, {graph.node.size});
   d["e_id"] = int64_array(graph.edge, {graph.edge.size});
   d["edge_index"] = int64_array(graph.edge_index, {2, graph.edge_index.size / 2});
@@ -192,9 +209,9 @@ void bind_load(nb::module_& m) {
       .def(
           "__init__",
           [](LoadOptions* self, uint64_t batch_size, bool shuffle, bool drop_last, uint64_t seed, uint64_t memory,
-             int prefetch, int threads, const std::string& io, const std::string& cache, std::vector<int64_t> fanouts,
-             bool replace, bool weighted, bool disjoint, const std::string& temporal, const std::string& method,
-             const std::optional<std::string>& direction, const std::string& edge_order) {
+             int prefetch, int threads, int held, const std::string& io, const std::string& cache,
+             std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
+             const std::string& method, const std::optional<std::string>& direction, const std::string& edge_order) {
             new (self) LoadOptions{
                 .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
                 .batch_size = batch_size,
@@ -204,12 +221,13 @@ void bind_load(nb::module_& m) {
                 .memory = memory,
                 .prefetch = prefetch,
                 .threads = threads,
+                .held = held,
                 .io = io_from_name(io),
                 .cache = cache_mode(cache),
                 .edge_order = edge_order_from_name(edge_order)};
           },
           nb::kw_only(), nb::arg("batch_size"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"),
-          nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("io"), nb::arg("cache"),
+          nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("held"), nb::arg("io"), nb::arg("cache"),
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"));
 
@@ -230,15 +248,14 @@ void bind_load(nb::module_& m) {
       .def_static(
           "make",
           [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Numbers& seeds,
-             const std::optional<Numbers>& times, const LoadOptions& options,
-             std::pair<uintptr_t, uintptr_t> page_lock) {
+             const std::optional<Numbers>& times, const LoadOptions& options, const PageLockAddresses& page_lock) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;
             return make_plan(std::move(topology), std::move(parts), seeds, times.value_or(Numbers{}), options,
-                             page_lock_of(page_lock.first, page_lock.second), &interruptible);
+                             page_lock_of(page_lock), &interruptible);
           },
           nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"),
-          nb::arg("page_lock") = std::pair<uintptr_t, uintptr_t>{0, 0})
+          nb::arg("page_lock") = PageLockAddresses{})
       .def("release",
            [](LoadPlan& plan) {
              nb::gil_scoped_release release;

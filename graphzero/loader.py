@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._copy_stage import COPIES, CopyStage
 from ._ids import as_count, as_fanouts, as_threads
 from ._loader_inputs import Features, Labels, all_parts, resolve_seeds, resolve_time, wanted_dtype
 from ._ranks import as_rank, current_rank, warn_if_alone
 from ._sizes import format_size, parse_size
-from ._transfer import as_device, page_lock, to_device
+from ._transfer import CudaCopies, as_device, page_lock, plain_copies
 from .batch import Batch
 from .graph import Graph
 from .loader_stats import LoaderStats
@@ -91,8 +92,9 @@ class NeighborLoader:
         leave it unchanged. `time` holds one timestamp a seed, for graphs compiled with times. `dtype="float32"`
         converts float16, bfloat16 and scaled int8 features on the way. `edge_order="file"` is for graphs without edge
         ids: it says that row i of the edge features belongs to the i-th edge as the file stores them, by node and then
-        by neighbour in the direction that is followed. `device` may be a CUDA device: batches are then copied from
-        page-locked memory on a side stream while you compute. `io` and `cache` ("auto", "on", "off") are for measuring;
+        by neighbour in the direction that is followed. `device` may be a CUDA device: batches are then made in
+        page-locked memory, and a thread copies them on a side stream while you compute: a few that come next are on the
+        device, which takes at most an eighth of its memory. `io` and `cache` ("auto", "on", "off") are for measuring;
         their defaults decide by themselves.
 
         `rank` and `world_size` say which of how many processes this is; without them torch.distributed decides, where
@@ -131,6 +133,7 @@ class NeighborLoader:
             memory=self._memory,
             prefetch=min(as_count(prefetch, "prefetch", least=1), 2**20),
             threads=as_threads(num_threads),
+            held=COPIES if self._is_cuda() else 2,
             io=io,
             cache=cache,
             fanouts=self._fanouts,
@@ -148,6 +151,7 @@ class NeighborLoader:
         self._epoch = 0
         self._plan: _core.LoadPlan | None = None
         self._last: _core.LoadEpoch | None = None
+        self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
         self._process = os.getpid()
 
     def __len__(self) -> int:
@@ -184,15 +188,19 @@ class NeighborLoader:
         self._epoch, self._first_batch = self._epoch + 1, 0
         self._last = epoch
         batches = self._deliver(epoch)
-        if self._device is not None:
-            batches = to_device(batches, self._device)
-        return _Closing(batches, epoch, self._transform)
+        self._copies = None
+        if self._device is not None and self._is_cuda():
+            self._copies = CopyStage(batches, CudaCopies(self._device))
+        elif self._device is not None:
+            batches = plain_copies(batches, self._device)
+        return _Closing(self._copies or batches, epoch, self._transform, self._copies)
 
     def stats(self) -> LoaderStats:
         """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
         self._leave_the_parents()
         raw = self._last.stats if self._last is not None else None
-        return LoaderStats.of(raw, self._plan.info if self._plan is not None else None)
+        plan = self._plan.info if self._plan is not None else None
+        return LoaderStats.of(raw, plan, self._copies.stats() if self._copies is not None else None)
 
     def __repr__(self) -> str:
         """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
@@ -208,6 +216,9 @@ class NeighborLoader:
             "a NeighborLoader does not pickle: pass the Graph and FeatureStore, which do, and make one there"
         )
 
+    def _is_cuda(self) -> bool:
+        return self._device is not None and self._device.type == "cuda"
+
     def _share(self) -> _core.Share:
         rank, world_size = current_rank(self._asked_rank)
         return _core.Share(rank, world_size, self._uneven, self._first_batch)
@@ -222,7 +233,7 @@ class NeighborLoader:
     def _leave_the_parents(self) -> None:
         """Start anew in a forked child: threads of the parent may have held the cache's locks."""
         if self._process != os.getpid():
-            self._plan = self._last = None
+            self._plan = self._last = self._copies = None
             self._process = os.getpid()
 
     def _open_parts(self) -> list[_core.LoadPart]:
@@ -269,14 +280,18 @@ class _Closing:
     """
 
     def __init__(
-        self, batches: Iterator[Any], epoch: _core.LoadEpoch, transform: Callable[[Batch], Any] | None
+        self,
+        batches: Iterator[Any],
+        epoch: _core.LoadEpoch,
+        transform: Callable[[Batch], Any] | None,
+        copies: CopyStage | None,
     ) -> None:
         self._batches = batches
         self._epoch = epoch
         self._transform = transform
         self._lock = threading.Lock()  # a generator may not be entered twice
         self._process = os.getpid()
-        self._finalizer = weakref.finalize(self, epoch.stop)
+        self._finalizer = weakref.finalize(self, _stop, epoch, copies)
 
     def __iter__(self) -> _Closing:
         return self
@@ -296,6 +311,14 @@ class _Closing:
 
     def close(self) -> None:
         self._finalizer()
+
+
+def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
+    if copies is not None:
+        copies.stop()
+    epoch.stop()  # what the copying thread waits for comes to its end
+    if copies is not None:
+        copies.join()
 
 
 def _transformed(transform: Callable[[Batch], Any], batch: Batch) -> Any:

@@ -12,7 +12,12 @@ __all__ = ["LoaderStats"]
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """Where an epoch's time went. Seconds of stages are summed over the loader's threads."""
+    """Where an epoch's time went. Seconds of sampling, reading and copying are summed over the loader's threads.
+
+    With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
+    device's clock, `host_wait_seconds` how long the copying thread waited for batches to be made, `copy_wait_seconds`
+    how long for copies to end.
+    """
 
     batches: int = 0
     nodes: int = 0
@@ -23,6 +28,10 @@ class LoaderStats:
     blocked_seconds: float = 0.0
     starved_seconds: float = 0.0
     consumer_seconds: float = 0.0
+    copy_to_device_seconds: float = 0.0
+    copy_to_device_bytes: int = 0
+    host_wait_seconds: float = 0.0
+    copy_wait_seconds: float = 0.0
     queue_depth: float = 0.0
     rows: int = 0
     rows_mapped: int = 0
@@ -36,12 +45,16 @@ class LoaderStats:
     plan: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None) -> LoaderStats:
-        """Make it from what the core counted."""
+    def of(
+        cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None, copied: dict[str, Any] | None = None
+    ) -> LoaderStats:
+        """Make it from what the core counted and, with a CUDA device, what the stage that copies to it did."""
         if raw is None:
             return cls(plan=plan or {})
         raw = dict(raw)
         depth = raw.pop("depth_sum") / max(raw["batches"], 1)
+        if copied:  # the core's consumer is then the copying thread
+            raw |= {"host_wait_seconds": raw["starved_seconds"]} | copied
         return cls(queue_depth=depth, plan=plan or {}, **raw)
 
     @property
@@ -62,22 +75,35 @@ class LoaderStats:
         return self.batches / seconds if seconds > 0 else 0.0
 
     @property
+    def copy_to_device_gb_per_second(self) -> float:
+        """Gigabytes (10^9 bytes) a second while copies to the device ran."""
+        return self.copy_to_device_bytes / self.copy_to_device_seconds / 1e9 if self.copy_to_device_seconds > 0 else 0.0
+
+    @property
     def bottleneck(self) -> str:
-        """What an epoch waits for: 'training step', 'sampling', 'reading', 'copying', or 'nothing yet'."""
+        """What an epoch waits for: a stage such as 'copy to device' or 'sampling', 'training step' or 'nothing yet'."""
         if self.batches == 0:
             return "nothing yet"
         if self.starved_seconds < 0.1 * (self.starved_seconds + self.consumer_seconds):
             return "training step"
+        if self.copy_wait_seconds > self.host_wait_seconds:
+            return "copy to device"
         stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
         return max(stages, key=lambda stage: stages[stage])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, derived figures included, ready for JSON."""
-        derived = ("hit_rate", "read_amplification", "batches_per_second", "bottleneck")
+        derived = ("hit_rate", "read_amplification", "batches_per_second", "copy_to_device_gb_per_second", "bottleneck")
         return asdict(self) | {name: getattr(self, name) for name in derived}
 
     def __str__(self) -> str:
         """Say it in a few lines."""
+        copied = ""
+        if self.copy_to_device_bytes:
+            copied = (
+                f"\n  {format_size(self.copy_to_device_bytes)} to the device in {self.copy_to_device_seconds:.2f} s, "
+                f"{self.copy_to_device_gb_per_second:.1f} GB/s"
+            )
         return (
             f"{self.batches} batches, {self.batches_per_second:.1f}/s, waiting for: {self.bottleneck}\n"
             f"  sample {self.sample_seconds:.2f} s, read {self.read_seconds:.2f} s, copy {self.copy_seconds:.2f} s, "
@@ -85,5 +111,5 @@ class LoaderStats:
             f"  you waited {self.starved_seconds:.2f} s, your steps took {self.consumer_seconds:.2f} s, "
             f"{self.queue_depth:.1f} batches ready on average\n"
             f"  {self.rows:,} rows, {self.hit_rate:.1%} from RAM, {format_size(self.bytes_read)} read in "
-            f"{self.reads:,} reads ({self.read_amplification:.1f} x what was missing)"
+            f"{self.reads:,} reads ({self.read_amplification:.1f} x what was missing){copied}"
         )

@@ -131,7 +131,7 @@ struct BufferPool::State {
   }
   bool is_ours() const { return process == process_id(); }
   void forget(Buffer& buffer) const {  // before it goes back to the system
-    if (page_lock && is_ours()) page_lock.unlock(buffer.data());
+    if (buffer.page_locked() && is_ours()) page_lock.unlock(buffer.data());
   }
   bool keeps(uint64_t more) const {  // whether so much more may lie idle
     return idle_bytes + more <= most_idle && used + idle_bytes + more <= limit;
@@ -213,7 +213,8 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
   freed.clear();
   try {
     Buffer fresh(rounded, purpose);
-    if (s.page_lock && !s.page_lock.lock(fresh.data(), fresh.size())) throw std::bad_alloc();
+    // The system may refuse to lock more: such a buffer is slower to copy to a device, and otherwise as good.
+    if (s.page_lock && s.page_lock.lock(fresh.data(), fresh.size())) fresh.set_page_locked();
     return leased(std::move(fresh));
   } catch (...) {
     std::lock_guard lock(s.mutex);

@@ -45,6 +45,8 @@ class Buffer {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   void count_as(Purpose purpose);  // from now on
+  bool page_locked() const { return page_locked_; }
+  void set_page_locked() { page_locked_ = true; }  // a pool's mark, so that it unlocks what it locked
   explicit operator bool() const { return data_ != nullptr; }
 
   template <class T>
@@ -61,11 +63,13 @@ class Buffer {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(purpose_, other.purpose_);
+    std::swap(page_locked_, other.page_locked_);
   }
 
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   Purpose purpose_ = Purpose::kBatches;
+  bool page_locked_ = false;
 };
 
 // A pool could not hand out a buffer within its limit: `needed` is what it would have to hold. Whoever made the pool

@@ -132,7 +132,7 @@ class Divider {
     d.packed_bytes = sizes_.packed;
     d.batch_bytes = sizes_.batch;
     const uint64_t topology = topology_in_ram ? facts_.topology : 0;
-    const uint64_t least = static_cast<uint64_t>(plan_.threads) * d.sampling_bytes + 3 * d.batch_bytes;
+    const uint64_t least = static_cast<uint64_t>(plan_.threads) * d.sampling_bytes + (held() + 1) * d.batch_bytes;
     choose_ways(d, minus(usable_, topology + least));
     const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
     d.threads = plan_.threads;
@@ -149,16 +149,18 @@ class Divider {
       const uint64_t needed = least_of(d) + d.sampling_bytes + d.batch_bytes;
       d.memory = std::max(d.memory, std::min(needed, facts_.available / 10 * 9));
     }
-    for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + 4 * d.batch_bytes; --d.threads) {
+    for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + (held() + 2) * d.batch_bytes; --d.threads) {
       d.fixed_bytes -= ring;
     }
     divide(d);
     return d;
   }
 
-  static uint64_t least_of(const Division& d) { return d.fixed_bytes + d.sampling_bytes + 3 * d.batch_bytes; }
+  uint64_t held() const { return static_cast<uint64_t>(plan_.options.held); }
+  uint64_t least_of(const Division& d) const { return d.fixed_bytes + d.sampling_bytes + (held() + 1) * d.batch_bytes; }
+
   uint64_t most_for_batches(const Division& d) const {
-    const auto depth = static_cast<uint64_t>(plan_.options.prefetch) + 2;
+    const auto depth = static_cast<uint64_t>(plan_.options.prefetch) + held();
     return d.fixed_bytes + (static_cast<uint64_t>(plan_.threads) + 2) * d.sampling_bytes + depth * d.batch_bytes +
            64 * kMB;
   }
@@ -188,7 +190,7 @@ class Divider {
     if (d.memory < least) {
       throw BudgetError(
           text("memory is ", amount(d.memory), ", reading and sampling take ", amount(d.fixed_bytes + d.sampling_bytes),
-               " and one batch takes ", amount(d.batch_bytes), ", of which three must fit: raise memory to ",
+               " and one batch takes ", amount(d.batch_bytes), ", of which ", held() + 1, " must fit: raise memory to ",
                amount(least), " or lower batch_size or fanouts"),
           least);
     }

@@ -12,7 +12,8 @@ namespace {
 
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
   std::vector<std::weak_ptr<Buffer>> buffers;
-  for (const auto& array : {&batch.graph.node, &batch.graph.edge_index, &batch.graph.edge, &batch.graph.batch}) {
+  const SampledSubgraph& graph = batch.graph;
+  for (const auto& array : {&batch.input, &graph.node, &graph.edge_index, &graph.edge, &graph.batch}) {
     buffers.emplace_back(array->buffer);
   }
   for (const GatheredPart& part : batch.parts) buffers.emplace_back(part.buffer);
@@ -152,7 +153,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   auto node = ready_.extract(next_to_deliver_++);
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
-  plan_->handed_out.add(buffers_of(out));
+  plan_->handed_out.add(buffers_of(out), plan_->options.held);
   ++stats_.batches;
   stats_.nodes += out.graph.node.size;
   stats_.edges += out.graph.edge.size;

@@ -32,8 +32,8 @@ struct GatheredPart {
 };
 
 struct LoadedBatch {
-  uint64_t number = 0;         // among those that this pipeline delivers
-  std::vector<int64_t> input;  // positions of the batch's seeds among the loader's seeds
+  uint64_t number = 0;  // among those that this pipeline delivers
+  Int64Array input;     // positions of the batch's seeds among the loader's seeds
   SampledSubgraph graph;
   std::vector<GatheredPart> parts;
 };

@@ -110,11 +110,10 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
   return {order, options.batch_size, options.drop_last, share};
 }
 
-void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch) {
-  constexpr size_t kHeld = 2;
+void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch, int held) {
   const std::lock_guard lock(mutex_);
   batches_.push_back(std::move(batch));
-  if (batches_.size() <= kHeld) return;
+  if (batches_.size() <= static_cast<size_t>(held)) return;
   for (const auto& weak : batches_.front()) {
     if (const auto buffer = weak.lock()) BufferPool::write_off(buffer);
   }

@@ -52,6 +52,7 @@ struct LoadOptions {
   uint64_t memory = 0;  // 0: chosen from what the machine and the container leave
   int prefetch = 4;     // finished batches that may wait, memory permitting
   int threads = 0;      // 0: one per processor
+  int held = 2;         // batches that the consumer holds at once: the one in training and the one before it
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
   EdgeOrder edge_order = EdgeOrder::kIds;
@@ -88,7 +89,7 @@ struct Division {
 // long as it is no more than it must be, the one in training and the one before it.
 class HandedOut {
  public:
-  void add(std::vector<std::weak_ptr<Buffer>> batch);
+  void add(std::vector<std::weak_ptr<Buffer>> batch, int held);
 
  private:
   std::mutex mutex_;

@@ -279,7 +279,9 @@ LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats)
   batch.number = draft.number;
   if (draft.is_packed) batch.graph = draft.packed.unpack();
   take_parts(draft.is_packed ? batch.graph : draft.graph, batch);
-  batch.input = std::move(draft.input);
+  batch.input.size = draft.input.size();
+  batch.input.buffer = take_buffer(batch.input.size * sizeof(int64_t));
+  std::copy(draft.input.begin(), draft.input.end(), batch.input.data());
   if (!draft.is_packed) batch.graph = std::move(draft.graph);
   draft.packed = {};
   for (size_t part = 0; part < plan_->parts.size(); ++part) gather_part(part, draft, batch, cancel, stats);
@@ -307,7 +309,7 @@ void Pipeline::gather_part(size_t at, const Draft& draft, LoadedBatch& batch, Pr
 
 // Batches that are larger than those before make the plan follow.
 void Pipeline::learn(const LoadedBatch& batch) {
-  uint64_t bytes = subgraph_bytes(batch.graph);
+  uint64_t bytes = subgraph_bytes(batch.graph) + batch.input.buffer->size();
   for (const GatheredPart& part : batch.parts) bytes += part.buffer->size();
   if (bytes <= division_.batch_bytes) return;
   division_.batch_bytes = bytes;

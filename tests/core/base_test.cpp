@@ -125,6 +125,24 @@ TEST(buffers_are_counted_while_they_live) {
   CHECK_EQ(bytes_held(Purpose::kTables), before);
 }
 
+TEST(pages_are_locked_once_and_a_buffer_that_cannot_be_is_used_as_it_is) {
+  int locks = 0, unlocks = 0;
+  bool may = true;
+  PageLock page_lock{[&](void*, size_t) { return may && ++locks > 0; }, [&](void*) { ++unlocks; }};
+  {
+    BufferPool pool(uint64_t{64} << 20, BufferPool::kNoLimit, page_lock);
+    for (int i = 0; i < 5; ++i) CHECK(pool.take(1 << 20)->page_locked());
+    CHECK_EQ(locks, 1);  // reuse asks nobody
+    may = false;
+    const auto locked = pool.take(1 << 20);
+    const auto plain = pool.take(1 << 20);
+    CHECK(locked->page_locked());
+    CHECK(!plain->page_locked());
+    CHECK_EQ(unlocks, 0);
+  }
+  CHECK_EQ(unlocks, 1);  // not the one that was never locked
+}
+
 TEST(a_buffer_that_came_back_is_handed_out_for_the_same_size) {
   // Just below the size of a huge page too, where the room for more makes it two.
   for (size_t bytes = size_t{64} << 10; bytes < size_t{9} << 20; bytes += 123457) {
