@@ -48,11 +48,9 @@ class CopyStage:
         self._error: BaseException | None = None
         self._stats = {
             **dict.fromkeys(("batches", "nodes", "edges", "copy_to_device_bytes"), 0),
-            **dict.fromkeys(
-                ("copy_to_device_seconds", "copy_wait_seconds", "starved_seconds", "consumer_seconds"), 0.0
-            ),
+            **dict.fromkeys(("copy_to_device_seconds", "copy_wait_seconds", "step_wait_seconds"), 0.0),
+            **dict.fromkeys(("starved_seconds", "consumer_seconds"), 0.0),
         }
-        self._room_seconds = 0.0  # the thread waiting for the consumer or the device
         self._handed_out = False  # the consumer has a batch
         self._returned = 0.0  # when it got it
         self._thread = threading.Thread(target=self._run, args=(batches,), name="graphzero-copy", daemon=True)
@@ -70,9 +68,9 @@ class CopyStage:
                 self._marks.append(mark)
                 self._stats["consumer_seconds"] += start - self._returned
                 self._changed.notify_all()
-            room = self._room_seconds
+            room = self._stats["step_wait_seconds"]
             self._changed.wait_for(lambda: self._ready or self._ended or self._stopping)
-            self._count_wait(time.perf_counter() - start, self._room_seconds - room)
+            self._count_wait(time.perf_counter() - start, self._stats["step_wait_seconds"] - room)
             if self._stopping or not self._ready:
                 if self._error is not None:
                     error, self._error = self._error, None
@@ -93,7 +91,7 @@ class CopyStage:
         self._stats["consumer_seconds"] += busy
 
     def stats(self) -> dict[str, Any]:
-        """What the consumer saw, and the copies: seconds, bytes, and how long the thread waited for them."""
+        """What the consumer saw, and the copies: seconds, bytes, and how long the thread waited for them and for room."""
         if self._process != os.getpid():
             return {}
         with self._changed:
@@ -167,7 +165,7 @@ class CopyStage:
                 if self._stopping:
                     return False
                 if self._on_device < most:
-                    self._room_seconds += time.perf_counter() - start
+                    self._stats["step_wait_seconds"] += time.perf_counter() - start
                     return True
                 mark = self._marks.popleft()
             self._copies.wait_used(mark)

@@ -100,7 +100,7 @@ class CudaCopies:
         import torch
 
         host = {k: _pinned(v) for k, v in batch}
-        begin, end = (torch.cuda.Event(enable_timing=True, blocking=True) for _ in range(2))
+        begin, end = (_event(enable_timing=True) for _ in range(2))
         begin.record(self._side)
         moved = Batch(**host).to(self._device, non_blocking=True)
         end.record(self._side)
@@ -126,11 +126,17 @@ class CudaCopies:
         """Return a mark behind all that the consumer's stream was given so far."""
         import torch
 
-        return torch.cuda.current_stream(self._device).record_event(torch.cuda.Event(blocking=True))
+        return torch.cuda.current_stream(self._device).record_event(_event())
 
     def wait_used(self, mark: Any) -> None:
         """Wait until the device has come to a mark."""
         mark.synchronize()
+
+
+def _event(enable_timing: bool = False) -> Any:
+    import torch
+
+    return torch.cuda.Event(enable_timing=enable_timing, blocking=True)  # type: ignore[no-untyped-call]
 
 
 def _pinned(value: Any) -> Any:

@@ -16,7 +16,7 @@ class LoaderStats:
 
     With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
     device's clock, `host_wait_seconds` how long the copying thread waited for batches to be made, `copy_wait_seconds`
-    how long for copies to end.
+    how long for copies to end, `step_wait_seconds` how long for your steps to be done with earlier batches.
     """
 
     batches: int = 0
@@ -32,6 +32,7 @@ class LoaderStats:
     copy_to_device_bytes: int = 0
     host_wait_seconds: float = 0.0
     copy_wait_seconds: float = 0.0
+    step_wait_seconds: float = 0.0
     queue_depth: float = 0.0
     rows: int = 0
     rows_mapped: int = 0
@@ -84,10 +85,13 @@ class LoaderStats:
         """What an epoch waits for: a stage such as 'copy to device' or 'sampling', 'training step' or 'nothing yet'."""
         if self.batches == 0:
             return "nothing yet"
-        if self.starved_seconds < 0.1 * (self.starved_seconds + self.consumer_seconds):
+        if self.copy_to_device_bytes > 0:  # what the copying thread waited for says it
+            if self.step_wait_seconds > max(self.copy_wait_seconds, self.host_wait_seconds):
+                return "training step"
+            if self.copy_wait_seconds > self.host_wait_seconds:
+                return "copy to device"
+        elif self.starved_seconds < 0.1 * (self.starved_seconds + self.consumer_seconds):
             return "training step"
-        if self.copy_wait_seconds > self.host_wait_seconds:
-            return "copy to device"
         stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
         return max(stages, key=lambda stage: stages[stage])
 

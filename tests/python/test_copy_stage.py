@@ -218,10 +218,12 @@ def test_leaving_early_ends_the_thread(data, devices, way):
 
 def test_the_bottleneck_is_named():
     base = {"batches": 10, "starved_seconds": 5.0, "consumer_seconds": 1.0, "sample_seconds": 9.0}
-    assert LoaderStats(**base, copy_wait_seconds=4.0, host_wait_seconds=1.0).bottleneck == "copy to device"
-    assert LoaderStats(**base, copy_wait_seconds=1.0, host_wait_seconds=4.0).bottleneck == "sampling"
-    assert LoaderStats(**{**base, "starved_seconds": 0.0}, copy_wait_seconds=4.0).bottleneck == "training step"
+    there = base | {"copy_to_device_bytes": 1}
+    assert LoaderStats(**there, copy_wait_seconds=4.0, host_wait_seconds=1.0).bottleneck == "copy to device"
+    assert LoaderStats(**there, copy_wait_seconds=1.0, host_wait_seconds=4.0).bottleneck == "sampling"
+    assert LoaderStats(**there, copy_wait_seconds=1.0, step_wait_seconds=4.0).bottleneck == "training step"
     assert LoaderStats(**base).bottleneck == "sampling"
+    assert LoaderStats(**base | {"starved_seconds": 0.0}).bottleneck == "training step"
 
 
 def test_waiting_for_a_busy_device_is_time_of_the_training_step():
