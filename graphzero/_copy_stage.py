@@ -91,7 +91,7 @@ class CopyStage:
         self._stats["consumer_seconds"] += busy
 
     def stats(self) -> dict[str, Any]:
-        """What the consumer saw, and the copies: seconds, bytes, and how long the thread waited for them and for room."""
+        """What the consumer saw, and the copies: seconds, bytes, and what the thread waited for."""
         if self._process != os.getpid():
             return {}
         with self._changed:

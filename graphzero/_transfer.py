@@ -97,7 +97,6 @@ class CudaCopies:
 
     def start(self, batch: Batch) -> tuple[Batch, Any]:
         """Start to copy a batch; the host's must be kept until `wait` returns."""
-        import torch
 
         host = {k: _pinned(v) for k, v in batch}
         begin, end = (_event(enable_timing=True) for _ in range(2))
