@@ -340,7 +340,7 @@ def test_ctrl_c_is_prompt(spawn, data, tmp_path):
     script = tmp_path / "loop.py"
     script.write_text(
         textwrap.dedent(f"""
-        import graphzero as gz, numpy as np
+        import graphzero as gz, numpy as np, torch
         g, fs = gz.Graph({str(data["folder"] / "g.gl")!r}), gz.FeatureStore({str(data["folder"] / "x.gd")!r})
         loader = gz.NeighborLoader(g, fs, fanouts=[5, 3], batch_size=16, memory="100MB")
         print("ready", flush=True)
