@@ -184,8 +184,9 @@ def test_a_checkpoint_with_a_pickle_inside_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_package_names_none_of_them() -> None:
-    # By reading: the words do not stand in the source, but where NumPy is told not to.
+    # By reading: the words do not stand in the source, but where torch is told to load tensors and nothing else.
     words = ("pickle.load", "pickle.Unpickler", "torch.load(", "allow_pickle=True", "marshal.", "yaml.load(", "shelve.")
     for file in (ROOT / "graphzero").rglob("*.py"):
-        text = file.read_text()
+        lines = file.read_text().splitlines()
+        text = "\n".join(line for line in lines if not ("torch.load(" in line and "weights_only=True" in line))
         assert not [word for word in words if word in text], file
