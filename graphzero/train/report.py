@@ -230,8 +230,9 @@ def _draw_memory(axes: Any, result: TrainResult) -> None:
     axes.plot(times, [s.file / 1e6 for s in samples], label="mapped files")
     if any(s.group is not None for s in samples):
         axes.plot(times, [(s.group or 0) / 1e6 for s in samples], label="control group")
-    budget = parse_size(result.options.memory) / 1e6
-    axes.axhline(budget, color=_INK, linestyle=":", linewidth=1.2, label="engine's budget")
+    if result.options.memory != "auto":
+        budget = parse_size(result.options.memory) / 1e6
+        axes.axhline(budget, color=_INK, linestyle=":", linewidth=1.2, label="engine's budget")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds")
     axes.set_ylabel("MB")

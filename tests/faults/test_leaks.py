@@ -35,13 +35,16 @@ def measure():
 def run(cycle, cycles, *, kilobytes=4096):
     for _ in range(40):  # pools fill, rings are made, the allocator settles
         cycle()
-    before = measure()
-    for _ in range(cycles):
-        cycle()
-    after = measure()
-    grown = {name: after[name] - before[name] for name in before}
     allowed = {"fds": 0, "maps": 8, "threads": 0, "kilobytes": kilobytes}
-    print({name: value for name, value in grown.items() if value > allowed[name]} or "nothing leaked", before, after)
+    for _ in range(3):  # a leak goes on; a second ring, made when two threads first meet, does not
+        before = measure()
+        for _ in range(cycles):
+            cycle()
+        after = measure()
+        grown = {name: after[name] - before[name] for name in before if after[name] - before[name] > allowed[name]}
+        if not grown:
+            break
+    print(grown or "nothing leaked", before, after)
 
 graph, features, cycles = sys.argv[1], sys.argv[2], int(sys.argv[3])
 ids = np.arange(200)
