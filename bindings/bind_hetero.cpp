@@ -1,4 +1,6 @@
 // bind_hetero: neighbourhoods in graphs of several node and edge types.
+#include <map>
+
 #include "base/error.h"
 #include "bindings.h"
 #include "sample/hetero.h"
@@ -36,7 +38,8 @@ struct TypedCall {
   std::vector<NodeType> node_types;
   std::vector<EdgeType> edge_types;
   std::vector<TypedSeeds> seeds;
-  std::vector<Ids> arrays;  // what the spans above point into
+  std::vector<Ids> arrays;                   // what the spans above point into
+  std::map<size_t, ExcludedEdges> excluded;  // by edge type; built when all are there
 
   void add_node_type(std::string name, uint64_t num_nodes, const std::optional<Ids>& times) {
     node_types.push_back({std::move(name), num_nodes, {}});
@@ -48,7 +51,14 @@ struct TypedCall {
   void add_edge_type(const Topology& topology, const std::string& direction, size_t source, size_t target,
                      std::vector<int64_t> fanouts) {
     if (source >= node_types.size() || target >= node_types.size()) fail<ArgumentError>("no such node type");
-    edge_types.push_back({&topology, parse_direction(direction), source, target, std::move(fanouts)});
+    edge_types.push_back({&topology, parse_direction(direction), source, target, std::move(fanouts), nullptr});
+  }
+
+  void exclude(size_t number, const Ids& source, const Ids& target, bool reverse) {
+    if (number >= edge_types.size()) fail<ArgumentError>("no such edge type");
+    EdgeType& type = edge_types[number];
+    excluded[number].add(*type.topology, type.direction, span_of(source), span_of(target), reverse);
+    type.exclude = &excluded[number];
   }
 
   void add_seeds(size_t type, const Ids& nodes, const std::optional<Ids>& times) {
@@ -70,9 +80,11 @@ void bind_hetero(nb::module_& m) {
       .def("add_edge_type", &TypedCall::add_edge_type, nb::arg("topology"), nb::arg("direction"), nb::arg("source"),
            nb::arg("target"), nb::arg("fanouts"), nb::keep_alive<1, 2>())
       .def("add_seeds", &TypedCall::add_seeds, nb::arg("type"), nb::arg("nodes"), nb::arg("times").none())
+      .def("exclude", &TypedCall::exclude, nb::arg("edge_type"), nb::arg("source"), nb::arg("target"),
+           nb::arg("reverse"))
       .def(
           "sample",
-          [](const TypedCall& call, size_t hops, bool timed, bool replace, bool weighted, bool disjoint,
+          [](TypedCall& call, size_t hops, bool timed, bool replace, bool weighted, bool disjoint,
              const std::string& temporal, const std::string& method, const std::optional<uint64_t>& window,
              uint64_t seed, int threads, const std::string& io) {
             SampleOptions options =
@@ -84,6 +96,7 @@ void bind_hetero(nb::module_& m) {
             HeteroSubgraph subgraph;
             {
               WithoutGil work;
+              for (auto& [number, edges] : call.excluded) edges.build();
               subgraph = sample_hetero(call.node_types, call.edge_types, call.seeds, timed, options);
             }
             return nb::make_tuple(nodes_of(subgraph), edges_of(subgraph));

@@ -38,7 +38,8 @@ nb::tuple as_tuple(const SampledSubgraph& s) {
 nb::tuple merged_in_python(const Topology& topology, const std::vector<Ids>& seeds, const std::vector<uint64_t>& keys,
                            const std::vector<int64_t>& fanouts, bool replace, bool weighted, bool disjoint,
                            const std::string& method, const std::optional<std::string>& direction, bool edge_ids,
-                           int threads, const std::string& io, bool past_page_cache, nb::object progress) {
+                           int threads, const std::string& io, bool past_page_cache, nb::object progress,
+                           const EdgeEnds& exclude) {
   SampleOptions options = sample_options(fanouts, replace, weighted, disjoint, "uniform", method, direction);
   options.edge_ids = edge_ids;
   options.threads = threads;
@@ -51,8 +52,9 @@ nb::tuple merged_in_python(const Topology& topology, const std::vector<Ids>& see
   merged.kind = parse_choice<std::optional<ReaderKind>>(
       "io", io, {{"auto", none}, {"mmap", none}, {"uring", ReaderKind::kUring}, {"pread", ReaderKind::kPread}});
   if (seeds.size() != keys.size()) fail<ArgumentError>(keys.size(), " keys for ", seeds.size(), " batches");
+  const ExcludedEdges excluded = excluded_edges(topology, options.direction, exclude, false);
   std::vector<MergedBatch> batches;
-  for (size_t i = 0; i < seeds.size(); ++i) batches.push_back({span_of(seeds[i]), {}, keys[i]});
+  for (size_t i = 0; i < seeds.size(); ++i) batches.push_back({span_of(seeds[i]), {}, keys[i], &excluded});
   PyProgress report(std::move(progress));
   merged.progress = &report;
   std::vector<SampledSubgraph> made;
@@ -75,7 +77,7 @@ void bind_merged(nb::module_& m) {
         nb::arg("replace") = false, nb::arg("weighted") = false, nb::arg("disjoint") = false,
         nb::arg("method") = "uniform", nb::arg("direction") = nb::none(), nb::arg("edge_ids") = true,
         nb::arg("threads") = 0, nb::arg("io") = "auto", nb::arg("past_page_cache") = false,
-        nb::arg("progress") = nb::none());
+        nb::arg("progress") = nb::none(), nb::arg("exclude") = nb::none());
   m.def(
       "resident_share",
       [](const Topology& topology, const std::optional<std::string>& direction) {
@@ -90,6 +92,14 @@ void bind_merged(nb::module_& m) {
 
 TopologyIo parse_topology_io(const std::string& name) {
   return parse_choice<TopologyIo>("io", name, {{"auto", TopologyIo::kAuto}, {"mmap", TopologyIo::kMmap}});
+}
+
+ExcludedEdges excluded_edges(const Topology& topology, Direction direction, const EdgeEnds& ends, bool reverse) {
+  ExcludedEdges excluded;
+  if (!ends) return excluded;
+  excluded.add(topology, direction, span_of(ends->first), span_of(ends->second), reverse);
+  excluded.build();
+  return excluded;
 }
 
 SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint,
@@ -120,7 +130,8 @@ void bind_sample(nb::module_& m) {
       "sample_neighbours",
       [](const Topology& topology, const Ids& seeds, const std::vector<int64_t>& fanouts, bool replace, bool weighted,
          bool disjoint, const std::optional<Ids>& times, const std::string& temporal, const std::string& method,
-         const std::optional<std::string>& direction, uint64_t seed, int threads, const std::string& io) {
+         const std::optional<std::string>& direction, uint64_t seed, int threads, const std::string& io,
+         const EdgeEnds& exclude, bool reverse) {
         SampleOptions options =
             sample_options(fanouts, replace, weighted, disjoint || times.has_value(), temporal, method, direction);
         options.io = parse_topology_io(io);
@@ -130,6 +141,8 @@ void bind_sample(nb::module_& m) {
         {
           WithoutGil work;
           if (times) check_options(topology, options, true);  // also where there are no seeds, and so no times
+          const ExcludedEdges excluded = excluded_edges(topology, options.direction, exclude, reverse);
+          options.exclude = &excluded;
           subgraph = sample_neighbours(topology, span_of(seeds), times ? span_of(*times) : std::span<const int64_t>(),
                                        options);
         }
@@ -137,7 +150,7 @@ void bind_sample(nb::module_& m) {
       },
       nb::arg("topology"), nb::arg("seeds"), nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"),
       nb::arg("disjoint"), nb::arg("times").none(), nb::arg("temporal"), nb::arg("method"), nb::arg("direction").none(),
-      nb::arg("seed"), nb::arg("threads"), nb::arg("io"));
+      nb::arg("seed"), nb::arg("threads"), nb::arg("io"), nb::arg("exclude") = nb::none(), nb::arg("reverse") = false);
   bind_merged(m);
 }
 

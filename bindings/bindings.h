@@ -54,6 +54,10 @@ SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool we
                              const std::string& temporal, const std::string& method,
                              const std::optional<std::string>& direction);
 
+// Edges that a call must not take, as two arrays of ends; None for none.
+using EdgeEnds = std::optional<std::pair<Ids, Ids>>;
+ExcludedEdges excluded_edges(const Topology& topology, Direction direction, const EdgeEnds& ends, bool reverse);
+
 // nanobind's tag of one of our dtypes. bfloat16 has no NumPy type: it crosses as uint16 and Python knows better.
 nb::dlpack::dtype dlpack_dtype(DType dtype);
 

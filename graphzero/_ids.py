@@ -41,6 +41,23 @@ def as_ids(ids: Any, name: str = "ids") -> IdArray:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
+def as_edges(edges: Any, name: str) -> tuple[IdArray, IdArray]:
+    """Return the sources and the targets of `edges`, which has the shape (2, M) or is a pair of arrays.
+
+    >>> as_edges([[0, 1], [2, 3]], "edges")[1].tolist()
+    [2, 3]
+    """
+    if hasattr(edges, "detach"):
+        edges = edges.detach().cpu().numpy()
+    if len(edges) != 2 or (hasattr(edges, "ndim") and edges.ndim != 2):
+        found = f"shape {tuple(edges.shape)}" if hasattr(edges, "shape") else f"{len(edges)} rows"
+        raise ValueError(f"{name} must have the shape (2, M), sources above targets, got {found}")
+    source, target = as_ids(edges[0], f"{name}[0]"), as_ids(edges[1], f"{name}[1]")
+    if len(source) != len(target):
+        raise ValueError(f"{name} has {len(source)} sources and {len(target)} targets")
+    return source, target
+
+
 def as_id(value: Any, name: str = "node") -> int:
     """Return one id as a Python int; floats and booleans are refused."""
     number = as_count(value, name)

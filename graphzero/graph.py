@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._ids import IdArray, as_fanouts, as_id, as_ids, as_threads
+from ._ids import IdArray, as_edges, as_fanouts, as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._sizes import format_size
 from .sampling import Subgraph, resolve_seed
@@ -182,6 +182,8 @@ class Graph(WalkMethods):
         temporal: str = "uniform",
         direction: str | None = None,
         method: str = "uniform",
+        exclude_edges: Any = None,
+        exclude_reverse: bool = False,
         seed: Any = None,
         num_threads: int | None = None,
     ) -> Subgraph:
@@ -197,6 +199,10 @@ class Graph(WalkMethods):
         - `method="labor"`: layer-neighbour sampling. For each node by itself it is the same draw as "uniform", but
           nodes of a hop prefer the same neighbours, so a batch has fewer nodes to fetch features for. It reads whole
           rows, so its time grows with the degree.
+        - `exclude_edges`: (2, M), sources above targets: edges that are never taken, on any hop and in any tree, with
+          all their copies where the graph has parallel edges; what is drawn is drawn from the others.
+          `exclude_reverse` excludes (v, u) with (u, v); in an undirected graph both are one edge and always go
+          together. Pairs that are no edges do no harm.
         - `seed`: an int, a `gz.Generator`, a NumPy or a torch generator; None is different every time. The same seed
           gives the same subgraph for any number of threads; what is drawn for a node does not depend on the other
           seeds of the batch unless it is disjoint, where a seed's index counts.
@@ -209,7 +215,9 @@ class Graph(WalkMethods):
         Subgraph(num_nodes=531, num_edges=744, num_hops=3)
         """
         return self._sample(
-            seeds, fanouts, replace, weighted, disjoint, time, temporal, direction, method, seed, num_threads, "auto"
+            *(seeds, fanouts, replace, weighted, disjoint, time, temporal, direction, method, seed, num_threads),
+            exclude=None if exclude_edges is None else as_edges(exclude_edges, "exclude_edges"),
+            reverse=bool(exclude_reverse),
         )
 
     def _sample(
@@ -225,7 +233,9 @@ class Graph(WalkMethods):
         method: str,
         seed: Any,
         num_threads: int | None,
-        io: str,
+        io: str = "auto",
+        exclude: tuple[IdArray, IdArray] | None = None,
+        reverse: bool = False,
     ) -> Subgraph:
         """Sample with `io="mmap"` to leave cold pages to plain faults: what the look-ahead is measured against."""
         ids = as_ids(seeds, "seeds")
@@ -246,6 +256,8 @@ class Graph(WalkMethods):
             resolve_seed(seed),
             as_threads(num_threads),
             io,
+            exclude,
+            reverse,
         )
         return Subgraph(node, edge_index[0], edge_index[1], edge, batch, num_nodes, num_edges, edge_index)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._hetero_subgraph import EdgeTypeName, HeteroSubgraph
-from ._ids import IdArray, as_count, as_fanouts, as_ids, as_threads
+from ._ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
 from .graph import Graph
 from .sampling import resolve_seed
 
@@ -111,6 +111,8 @@ class HeteroGraph:
         temporal: str = "uniform",
         window: int | None = None,
         method: str = "uniform",
+        exclude_edges: Mapping[EdgeTypeName, Any] | None = None,
+        exclude_reverse: bool = False,
         seed: Any = None,
         num_threads: int | None = None,
     ) -> HeteroSubgraph:
@@ -127,6 +129,9 @@ class HeteroGraph:
         - `window`: with times, only edges newer than the seed's time minus `window` (nodes, where edges have no times).
         - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'.
         - `method="labor"`: nodes of a hop prefer the same neighbours, over all edge types with one source type.
+        - `exclude_edges`: by edge type, (2, M): edges that are never taken, as in `Graph.sample`. `exclude_reverse`
+          excludes the reverse of each too: in (target, "rev_" + relation, source), the name that PyG's `ToUndirected`
+          gives, and in the edge type itself where it leads from a node type to itself.
 
         The rest is as in `Graph.sample`; a graph with one node type and one edge type gives the same subgraph as
         `Graph.sample(..., direction="in")`. In a disjoint sample trees are numbered on from one seed type to the next,
@@ -146,6 +151,8 @@ class HeteroGraph:
         for edge_type, graph in self._relations.items():
             source, target = numbers[edge_type[0]], numbers[edge_type[2]]
             call.add_edge_type(graph._open(), _side(edge_type, graph), source, target, hops[edge_type])
+        for number, source_ids, target_ids, reverse in self._excluded(exclude_edges, exclude_reverse):
+            call.exclude(number, source_ids, target_ids, reverse)
         ids = self._by_node_type(seeds, "seeds")
         times = self._seed_times(ids, time, node_times)
         for name, nodes in ids.items():
@@ -180,6 +187,32 @@ class HeteroGraph:
         if len(set(lengths.values())) > 1:
             raise ValueError(f"fanouts has different numbers of hops: {lengths}")
         return hops, next(iter(lengths.values()), 0)
+
+    def _excluded(
+        self, edges: Mapping[EdgeTypeName, Any] | None, reverse: bool
+    ) -> Iterator[tuple[int, IdArray, IdArray, bool]]:
+        """Give what is excluded of which edge type, by number: sources, targets, and whether their reverse too."""
+        if edges is not None and not isinstance(edges, Mapping):
+            raise TypeError(f"exclude_edges must be a dict by edge type, got {type(edges).__name__}")
+        numbers = {edge_type: i for i, edge_type in enumerate(self._relations)}
+        for name, pairs in (edges or {}).items():
+            edge_type = self._known_edge_type(name)
+            source, target = as_edges(pairs, f"exclude_edges[{edge_type!r}]")
+            yield numbers[edge_type], source, target, reverse and edge_type[0] == edge_type[2]
+            for other in self._reverse_types(edge_type) if reverse else ():
+                yield numbers[other], target, source, False
+
+    def _reverse_types(self, edge_type: EdgeTypeName) -> list[EdgeTypeName]:
+        """Return the edge types that hold the reverses of this one's edges; raises where there are none."""
+        source, relation, target = edge_type
+        names = [f"rev_{relation}", *([relation[4:]] if relation.startswith("rev_") else [])]
+        found = [(target, name, source) for name in names if (target, name, source) in self._relations]
+        if not found and source != target:
+            raise ValueError(
+                f"no edge type {(target, names[-1], source)!r} for the reverse of {edge_type!r}, the graph has "
+                f"{_listed(self._relations)}"
+            )
+        return found
 
     def _by_node_type(self, values: Any, name: str) -> dict[str, IdArray]:
         if values is None:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -38,7 +39,7 @@ struct ChooseScratch {
   RowWeights weights;
   WeightedScratch weighted;
   std::vector<double> sums;
-  std::vector<uint64_t> listed;
+  std::vector<uint64_t> listed, holes;
   std::vector<std::pair<uint64_t, uint64_t>> heap;
 };
 
@@ -66,7 +67,7 @@ class RowChooser {
     row.population -= std::min(row.first, row.population);
   }
 
-  // How many positions choose() gives; fewer where weights are zero or nodes too late.
+  // How many positions choose() gives; fewer where weights are zero, nodes too late or edges excluded.
   uint64_t most(const HopRow& row) const {
     if (all_ || row.population == 0) return row.population;
     return options_.replace ? fanout_ : std::min(fanout_, row.population);
@@ -80,7 +81,7 @@ class RowChooser {
   size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch,
                 int64_t time = 0) const {
     if (fanout_ == 0 && !all_) return 0;
-    const Candidates from = candidates(row, time, scratch);
+    const Candidates from = candidates(row, node, time, scratch);
     const uint64_t population = from.count;
     if (population == 0) return 0;
     const bool take_all = takes_all({row.begin, row.degree, population, 0});
@@ -97,7 +98,7 @@ class RowChooser {
     } else if (options_.replace) {
       for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(random.below(population));
     } else if (options_.choice == Choice::kLabor) {
-      choose_labor(row, count, out, scratch);
+      choose_labor(row, from, count, out, scratch);
     } else {
       choose_distinct(random, population, count, out, scratch);
     }
@@ -106,39 +107,51 @@ class RowChooser {
   }
 
  private:
-  // What is chosen from: ranks of the row (by time, where rows are timed), or positions that were listed one by one.
+  // What is chosen from: ranks of the row (by time, where rows are timed) past its holes, which are excluded edges; or
+  // positions that were listed one by one.
   struct Candidates {
     uint64_t skip, count;
     const uint64_t* listed;
+    std::span<const uint64_t> holes;  // ranks, ascending
+    bool plain() const { return listed == nullptr && holes.empty(); }
   };
 
-  Candidates candidates(const HopRow& row, int64_t time, ChooseScratch& scratch) const {
-    uint64_t skip = row.first, count = row.population;
-    const uint64_t* listed = nullptr;
-    if (!options_.node_times.empty()) {
-      list_by_node_time(row, time, scratch.listed);
-      listed = scratch.listed.data();
-      skip = 0;
-      count = scratch.listed.size();
+  Candidates candidates(const HopRow& row, uint64_t node, int64_t time, ChooseScratch& scratch) const {
+    Candidates from{row.first, row.population, nullptr, {}};
+    std::span<const uint64_t> refused;
+    if (options_.exclude != nullptr) [[unlikely]] {
+      refused = options_.exclude->of(node);
     }
-    const bool ordered = timed_ || listed != nullptr;
-    if (ordered && options_.temporal == Temporal::kLast && !all_ && count > fanout_) {
-      skip += count - fanout_;
-      count = fanout_;
+    if (!refused.empty() && row.degree > 0) {
+      find_places(csr_, row.begin, row.degree, refused, scratch.holes);
+      from.holes = scratch.holes;
     }
-    return {skip, count, listed};
+    if (!options_.node_times.empty() || (timed_ && !from.holes.empty())) {
+      list_by_time(row, time, from.holes, scratch.listed);
+      from = {0, scratch.listed.size(), scratch.listed.data(), {}};
+    }
+    from.count -= from.holes.size();
+    const bool ordered = timed_ || from.listed != nullptr;
+    if (ordered && options_.temporal == Temporal::kLast && !all_ && from.count > fanout_) {
+      from.skip += from.count - fanout_;
+      from.count = fanout_;
+    }
+    return from;
   }
 
-  // The row's positions whose neighbours are early enough. In the order of the edges' times, of the nodes' times for
-  // "last", or else of the row. Reads the whole row: it is not sorted by this.
-  void list_by_node_time(const HopRow& row, int64_t time, std::vector<uint64_t>& listed) const {
+  // The row's positions, holes apart, whose neighbours are early enough. In the order of the edges' times, of the
+  // nodes' times for "last", or else of the row. Reads the whole row: it is not sorted by this.
+  void list_by_time(const HopRow& row, int64_t time, std::span<const uint64_t> holes,
+                    std::vector<uint64_t>& listed) const {
+    const bool by_node = !options_.node_times.empty();
     const auto at = [&](uint64_t position) { return options_.node_times[csr_.neighbour(position)]; };
     const bool windowed = options_.window.has_value() && !timed_;
     const int64_t too_old = windowed ? window_start(time, *options_.window) : INT64_MIN;
     listed.clear();
     for (uint64_t i = row.first; i < row.first + row.population; ++i) {
       const uint64_t position = timed_ ? position_by_time(row, i) : row.begin + i;
-      const int64_t found = at(position);
+      if (!holes.empty() && std::binary_search(holes.begin(), holes.end(), position - row.begin)) continue;
+      const int64_t found = by_node ? at(position) : time;
       if (found <= time && (!windowed || found > too_old)) listed.push_back(position);
     }
     if (timed_ || options_.temporal != Temporal::kLast) return;
@@ -147,7 +160,22 @@ class RowChooser {
 
   uint64_t position_of(const HopRow& row, const Candidates& from, uint64_t i) const {
     if (from.listed != nullptr) return from.listed[from.skip + i];
+    if (!from.holes.empty()) return row.begin + past_holes(from.holes, i);
     return timed_ ? position_by_time(row, from.skip + i) : row.begin + i;
+  }
+
+  // The rank of the i-th edge that is no hole: before hole j there are holes[j] - j of them.
+  static uint64_t past_holes(std::span<const uint64_t> holes, uint64_t i) {
+    uint64_t low = 0, high = holes.size();
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (holes[middle] - middle <= i) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return i + low;
   }
 
   uint64_t position_by_time(const HopRow& row, uint64_t rank) const {
@@ -174,7 +202,7 @@ class RowChooser {
   }
 
   void to_positions(const HopRow& row, const Candidates& from, int64_t* out, size_t count) const {
-    if (timed_ || from.listed != nullptr) {
+    if (timed_ || !from.plain()) {
       for (size_t i = 0; i < count; ++i) {
         out[i] = static_cast<int64_t>(position_of(row, from, static_cast<uint64_t>(out[i])));
       }
@@ -201,9 +229,9 @@ class RowChooser {
       const auto population = static_cast<size_t>(from.count);
       return all_weighted(population, weight_of, population, out);
     }
-    const bool ordered = timed_ || from.listed != nullptr;
+    const bool partly = timed_ || !from.plain();
     const auto sums =
-        ordered ? sums_of(row, from, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
+        partly ? sums_of(row, from, scratch.sums) : scratch.weights.of(csr_, {row.begin, row.begin + row.degree});
     if (!(total_weight(sums, csr_.file->path()) > 0)) return 0;
     const auto count = static_cast<size_t>(fanout_);
     if (!options_.replace) return draw_weighted_distinct(random, sums, weight_of, count, out, scratch.weighted);
@@ -216,7 +244,7 @@ class RowChooser {
     sums.resize(static_cast<size_t>(from.count));
     double sum = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
-      const double weight = csr_.weights[position_of(row, from, i)];
+      const double weight = weight_at(csr_, row.begin, position_of(row, from, i));
       if (weight > 0) sum += weight;
       sums[i] = sum;
     }
@@ -226,11 +254,13 @@ class RowChooser {
   // LABOR-0 with a fixed size (sequential Poisson sampling): the `count` neighbours whose shared random numbers are
   // smallest. For one row that is a uniform draw without replacement; rows with common neighbours tend to agree. Reads
   // the whole row. Equal numbers (a neighbour twice in the row) go by position.
-  void choose_labor(const HopRow& row, size_t count, int64_t* out, ChooseScratch& scratch) const {
+  void choose_labor(const HopRow& row, const Candidates& from, size_t count, int64_t* out,
+                    ChooseScratch& scratch) const {
     auto& heap = scratch.heap;  // largest on top
     heap.clear();
-    for (uint64_t i = 0; i < row.population; ++i) {
-      const std::pair<uint64_t, uint64_t> candidate{absorb(key_, csr_.neighbour(row.begin + i)), i};
+    for (uint64_t i = 0; i < from.count; ++i) {
+      const uint64_t position = from.plain() ? row.begin + i : position_of(row, from, i);
+      const std::pair<uint64_t, uint64_t> candidate{absorb(key_, csr_.neighbour(position)), i};
       if (heap.size() < count) {
         heap.push_back(candidate);
         std::push_heap(heap.begin(), heap.end());

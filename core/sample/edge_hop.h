@@ -146,7 +146,10 @@ class CsrHop final : public EdgeHop<kNarrow> {
       }
       starts_[begin / kRows + 1] = sum;
     });
-    if (ahead_) ahead_->rows(*chooser_, {rows_, num_rows_});
+    if (ahead_) {
+      ahead_->rows(*chooser_, {rows_, num_rows_});
+      ahead_->excluded({nodes, num_rows_}, {rows_, num_rows_});
+    }
     if (!timed_) return;
     parallel_for(num_rows_, kRows, threads, [&](size_t begin, size_t end, int) {
       uint64_t sum = 0;
@@ -176,7 +179,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
       }
     }
     written_[chunk] = at - first;
-    // Rows with weights of zero gave fewer: what is left must be positions too, for the look-ahead.
+    // Rows with weights of zero or excluded edges gave fewer: what is left must be positions too, for the look-ahead.
     std::fill(edges.edge + at, edges.edge + first_ + starts_[chunk + 1], int64_t{0});
   }
 

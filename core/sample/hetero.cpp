@@ -44,6 +44,7 @@ HeteroSubgraph expand(std::span<const NodeType> node_types, std::span<const Edge
     own.fanouts = edge.fanouts;
     own.edge_type = e;
     own.source_type = edge.source;
+    own.exclude = edge.exclude != nullptr && !edge.exclude->empty() ? edge.exclude : nullptr;
     if (!times.empty()) own.node_times = node_types[edge.source].times;
     edge.topology->visit(edge.direction, [&](const auto& csr) { expansion.add(csr, edge, own); });
   }

@@ -28,6 +28,7 @@ struct EdgeType {
   Direction direction = Direction::kIn;  // rows by target; kOut where rows are to be followed the other way
   size_t source = 0, target = 0;         // node types; those in the rows, and those that have the rows
   std::vector<int64_t> fanouts;          // one a hop; -1 takes all, 0 none
+  const ExcludedEdges* exclude = nullptr;
 };
 
 // `seeds` of one type, with a time each where the call has times.

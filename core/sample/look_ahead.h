@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sample/choose.h"
 #include "sample/cold_rows.h"
@@ -50,6 +51,16 @@ class LookAhead {
       });
     }
     if (options_.choice == Choice::kLabor || !options_.node_times.empty()) whole(rows, csr_.indices);
+  }
+
+  // The rows of nodes with excluded edges: those are searched for.
+  void excluded(std::span<const int64_t> nodes, std::span<const HopRow> rows) {
+    if (options_.exclude == nullptr) return;
+    std::vector<size_t> found;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (!options_.exclude->of(static_cast<uint64_t>(nodes[i])).empty()) found.push_back(i);
+    }
+    prefetcher_.request(found.size(), [&](size_t i) { return whole_row(rows[found[i]], csr_.indices); });
   }
 
   // Whether edges of these rows are on disk, as far as a few probes tell.

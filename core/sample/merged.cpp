@@ -83,6 +83,7 @@ std::vector<SampledSubgraph> one_by_one(const Topology& topology, std::span<cons
   std::vector<SampledSubgraph> made;
   for (const MergedBatch& batch : batches) {
     options.seed = batch.seed;
+    options.exclude = batch.exclude;
     made.push_back(sample_neighbours(topology, batch.seeds, batch.times, options));
     if (progress != nullptr) progress->report("sample", made.size(), batches.size());
   }

@@ -21,8 +21,9 @@ namespace gz {
 
 struct MergedBatch {
   std::span<const int64_t> seeds;
-  std::span<const int64_t> times;  // as in sample_neighbours()
-  uint64_t seed = 0;               // in place of SampleOptions::seed
+  std::span<const int64_t> times;          // as in sample_neighbours()
+  uint64_t seed = 0;                       // in place of SampleOptions::seed
+  const ExcludedEdges* exclude = nullptr;  // in place of SampleOptions::exclude
 };
 
 struct MergedStats {

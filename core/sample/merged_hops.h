@@ -19,6 +19,7 @@
 #include "sample/labels.h"
 #include "sample/merged.h"
 #include "sample/ordered_reads.h"
+#include "storage/prefetch.h"
 
 namespace gz {
 
@@ -64,6 +65,7 @@ class MergedHops {
   struct Batch {
     Batch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
       options.seed = batch.seed;
+      options.exclude = batch.exclude != nullptr && !batch.exclude->empty() ? batch.exclude : nullptr;
     }
     SampleOptions options;
     GrowingSubgraph graph;
@@ -171,6 +173,7 @@ class MergedHops {
       graph.row[graph.edges + i] = 0;
       graph.col[graph.edges + i] = 0;
     }
+    if (batch.options.exclude != nullptr) ask_excluded(batch);
     size_t at = graph.edges;
     for (size_t i = 0; i < batch.rows.size(); ++i) {
       Row& row = batch.rows[i];
@@ -178,6 +181,19 @@ class MergedHops {
       const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
       at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, graph.edge + at, scratch);
     }
+    batch.edges = at - graph.edges;  // fewer where edges are excluded
+  }
+
+  // Rows that hold excluded edges are searched in the mapping: they are few, those of the batch's own edges.
+  void ask_excluded(const Batch& batch) const {
+    constexpr uint64_t kMost = uint64_t{1} << 16;  // ids; a search through more reads few of their pages
+    PagePrefetcher pages(*csr_.file, 1);
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      const Row& row = batch.rows[i];
+      if (row.degree == 0 || batch.options.exclude->of(node_of(batch, i)).empty()) continue;
+      pages.add(csr_.indices + row.begin, std::min(row.degree, kMost));
+    }
+    pages.request_added();
   }
 
   static size_t end_of(const Batch& batch, size_t row) {

@@ -81,7 +81,7 @@ SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int6
   options.disjoint = options.disjoint || !times.empty();
   options.threads = resolve_threads(options.threads);
   const NodeType node_type{.name = "", .num_nodes = topology.num_nodes(), .times = {}};
-  const EdgeType edge_type{&topology, topology.resolve(options.direction), 0, 0, options.fanouts};
+  const EdgeType edge_type{&topology, topology.resolve(options.direction), 0, 0, options.fanouts, options.exclude};
   const TypedSeeds typed{0, seeds, times};
   HeteroSubgraph typed_graph = expand_typed({&node_type, 1}, {&edge_type, 1}, {&typed, 1}, times, options);
   SampledSubgraph subgraph = one_type(std::move(typed_graph.nodes[0]), std::move(typed_graph.edges[0]));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "sample/exclude.h"
 #include "storage/topology.h"
 
 namespace gz {
@@ -39,6 +40,7 @@ struct SampleOptions {
   uint64_t edge_type = 0, source_type = 0;  // their numbers; draws of type 0 are those of an untyped graph
   std::optional<uint64_t> window;           // with times: only edges newer than the seed's time less this
   std::span<const int64_t> node_times;      // of the sources, with times: only nodes that are no later than the seed
+  const ExcludedEdges* exclude = nullptr;   // of the rows that are followed: never taken, on any hop, in any tree
 };
 
 // int64 values in pooled memory; copies share it.

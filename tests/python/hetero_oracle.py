@@ -12,9 +12,10 @@ class TypedRows:
         self.num_nodes, self.relations = num_nodes, relations
 
     def sample(self, seeds, fanouts, *, replace=False, weighted=False, disjoint=False, time=None, node_time=None,
-               temporal="uniform", window=None, method="uniform", seed=0):  # fmt: skip
+               temporal="uniform", window=None, method="uniform", seed=0, exclude=None):  # fmt: skip
         o = {"replace": replace, "weighted": weighted, "temporal": temporal, "method": method, "seed": seed}
-        node_time = node_time or {}
+        """`exclude` has, by edge type, (target, source) pairs."""
+        node_time, exclude = node_time or {}, exclude or {}
         if time is None and node_time:
             time = {t: [node_time[t][i] for i in ids] for t, ids in seeds.items()}
         when = None if time is None else [t for name in seeds for t in time[name]]  # by tree
@@ -41,7 +42,8 @@ class TypedRows:
                     hop_key = absorb(hop_key, ~key_type & MASK)
                 for i in range(begin[target], end[target]):
                     b = batch[target][i]
-                    edges = rows.rows[node[target][i]]
+                    gone = exclude.get(e, ())
+                    edges = [x for x in rows.rows[node[target][i]] if (node[target][i], x[0]) not in gone]
                     if time is not None:
                         times = node_time.get(source)
                         edges = eligible(edges, rows.timed, times, when[b], window, temporal, fanouts[e][hop])

@@ -143,7 +143,7 @@ class Rows:
 
     def choose(self, node, batch, hop, fanout, time, o):
         """The edges that a hop takes from `node`, in order."""
-        edges = list(self.rows[node])
+        edges = [e for e in self.rows[node] if (node, e[0]) not in o["exclude"]]
         if time is not None:
             edges = sorted((e for e in edges if e[2] <= time), key=lambda e: e[2])
             if o["temporal"] == "last" and 0 <= fanout < len(edges):
@@ -180,8 +180,10 @@ class Rows:
         return [edges[i] for i in floyd(random, n, fanout)]
 
     def sample(self, seeds, fanouts, *, replace=False, weighted=False, disjoint=False, time=None, temporal="uniform",
-               method="uniform", seed=0):  # fmt: skip
+               method="uniform", seed=0, exclude=()):  # fmt: skip
+        """`exclude` has (node whose row it is, neighbour) pairs."""
         o = {"replace": replace, "weighted": weighted, "temporal": temporal, "method": method, "seed": seed}
+        o["exclude"] = set(exclude)
         disjoint = disjoint or time is not None
         node, batch = list(seeds), list(range(len(seeds)))
         labels = {}
