@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,11 +15,26 @@ from ._dataset_folder import Stage
 from ._ids import IdArray, as_ids
 from .compile import compile_graph
 from .compile_rows import compile_features
+from .edge_data import as_edge_split
 from .features import FeatureStore
 from .graph import Graph
 from .idmap import IdMap, text_path
+from .row_sources import Rows, all_rows
+from .sources import load_npy
 
 _T = TypeVar("_T")
+_NODE = "node of the graph"
+_STEP = 1 << 22
+
+
+@dataclass(frozen=True)
+class MadeGraph:
+    """A topology in its place; `count` is how many edges its source had, None where that is not known."""
+
+    file: str
+    shape: tuple[int, int]
+    count: int | None
+    has_edge_ids: bool
 
 
 class DatasetWriter:
@@ -56,25 +72,31 @@ class DatasetWriter:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
-    def graph(self, source: Any, options: dict[str, Any]) -> int:
-        """Put the topology in its place and return its number of nodes."""
+    def graph(self, source: Any, options: dict[str, Any], file: str = "graph.gl") -> MadeGraph:
+        """Put a topology in its place."""
         path = _compiled(source, Graph, ".gl")
         given = [name for name in options if name not in ("memory", "num_threads", "progress")]
         if path is not None and given:
             raise TypeError(f"{', '.join(given)}: options of compile_graph, but the graph is compiled already")
         if path is None:
-            compile_graph(source, self.target("graph.gl"), **_announced(options, "graph.gl"))
-        else:
-            self.link(path, "graph.gl")
-        with Graph(self.path("graph.gl")) as graph:
-            return graph.num_nodes
+            report = compile_graph(source, self.target(file), **_announced(options, file))
+            return self.made(file, report.source_edges)
+        self.link(path, file)
+        return self.made(file, None)
 
-    def features(self, name: str, source: Any, count: int, options: dict[str, Any]) -> _manifest.ArrayRef:
+    def made(self, file: str, count: int | None) -> MadeGraph:
+        """Say what a topology that is in its place is; `count`: the edges of its source, where that is known."""
+        with Graph(self.path(file)) as graph:
+            return MadeGraph(file, graph.shape, count, graph.has_edge_ids)
+
+    def features(
+        self, name: str, source: Any, count: int, options: dict[str, Any], folder: str = "features"
+    ) -> _manifest.ArrayRef:
         """Put one matrix of features in its place."""
-        return self._array(f"features/{name}.gd", name, source, count, options)
+        return self._array(f"{folder}/{name}.gd", name, source, count, options)
 
     def _array(
-        self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any]
+        self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any], each: str = _NODE
     ) -> _manifest.ArrayRef:
         path = _compiled(source, FeatureStore, ".gd")
         if path is None:
@@ -84,39 +106,100 @@ class DatasetWriter:
             self.link(path, file)
         with FeatureStore(self.path(file), array) as store:
             if rows is not None and store.num_nodes != rows:
-                raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per node of the graph")
+                raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per {each}")
         return _manifest.ArrayRef(file, array)
 
-    def labels(self, source: Any, classes: int | None, count: int, options: dict[str, Any]) -> _manifest.Labels:
+    def labels(
+        self,
+        source: Any,
+        classes: int | None,
+        count: int,
+        options: dict[str, Any],
+        file: str = "labels.gd",
+        what: str = "labels",
+    ) -> _manifest.Labels:
         """Put the labels in their place."""
         if not isinstance(source, Iterator):
-            source = as_labels(source)
+            source = as_labels(source, what)
             largest = int(source.max(initial=-1))
             if classes is not None and largest >= classes:
                 at = int(np.argmax(source))
-                raise ValueError(f"labels[{at}] is {largest}, expected less than num_classes = {classes}")
+                raise ValueError(f"{what}[{at}] is {largest}, expected less than num_classes = {classes}")
             classes = classes if classes is not None else max(largest + 1, 1)
         if classes is None:
             raise ValueError("num_classes is None: labels that come in blocks need it")
-        ref = self._array("labels.gd", "y", source, count, options)
+        ref = self._array(file, "y", source, count, options)
         return _manifest.Labels(ref.file, ref.array, classes)
 
-    def split(self, name: str, ids: Any, count: int, options: dict[str, Any]) -> _manifest.ArrayRef:
+    def split(
+        self,
+        name: str,
+        ids: Any,
+        count: int,
+        options: dict[str, Any],
+        folder: str = "splits",
+        what: str = "splits",
+    ) -> _manifest.ArrayRef:
         """Put the ids of one split in their place."""
         if not isinstance(ids, Iterator):
-            ids = as_split(ids, name, count)
-        return self._array(f"splits/{name}.gd", "ids", ids, None, options)
+            ids = as_split(ids, name, count, what)
+        return self._array(f"{folder}/{name}.gd", "ids", ids, None, options)
 
-    def keys(self, path: str, count: int) -> _manifest.KeyFiles:
+    def keys(self, path: str, count: int, name: str = "node") -> _manifest.KeyFiles:
         """Put a map of original ids in its place."""
         known = IdMap(path)
         if len(known) != count:
             raise ValueError(f"{path}: maps {len(known)} ids, expected {count}, one per node of the graph")
-        self.link(path, "keys/node.gd")
+        self.link(path, f"keys/{name}.gd")
         if not known.is_text:
-            return _manifest.KeyFiles("keys/node.gd")
-        self.link(text_path(path), "keys/node.text.gd")
-        return _manifest.KeyFiles("keys/node.gd", "keys/node.text.gd")
+            return _manifest.KeyFiles(f"keys/{name}.gd")
+        self.link(text_path(path), f"keys/{name}.text.gd")
+        return _manifest.KeyFiles(f"keys/{name}.gd", f"keys/{name}.text.gd")
+
+    def edge_parts(
+        self,
+        made: MadeGraph,
+        features: Mapping[str, Any],
+        splits: Mapping[str, Any],
+        options: dict[str, Any],
+        where: str = "",
+    ) -> tuple[dict[str, _manifest.ArrayRef], dict[str, _manifest.ArrayRef], int | None]:
+        """Put the features and splits of a graph's edges in their place; also return how many edge ids there are.
+
+        `where` names the edge type, in messages and folders; it is empty where there is one.
+        """
+        what = f"[{where!r}]" if where else ""
+        if needs_edge_ids(features, splits) and not made.has_edge_ids:
+            given = f"edge_{'features' if features else 'splits'}{what}"
+            raise ValueError(
+                f"{given}: {self.path(made.file)} has no edge ids, so rows cannot be matched to its edges: "
+                "compile it with edge_ids=True"
+            )
+        folder, count = (f"/{where}" if where else ""), made.count if made.has_edge_ids else None
+        least = largest_edge_id(self.path(made.file)) + 1 if count is None and made.has_edge_ids else 0
+        rows: dict[str, _manifest.ArrayRef] = {}
+        for name, source in features.items():
+            file, found = f"edge_features{folder}/{name}.gd", rows_known(source)
+            if count is not None and found not in (None, count):
+                given = f"edge_features{what}[{name!r}] has {found} rows"
+                raise ValueError(f"{given}, expected {count}, one per edge of the source")
+            rows[name] = self._array(file, name, source, count, options, "edge of the source")
+            if count is None:
+                with FeatureStore(self.path(file), rows[name].array) as store:
+                    count = store.num_nodes
+                if count < least:
+                    raise ValueError(
+                        f"edge_features{what}[{name!r}] has {count} rows, the graph has edge ids up to {least - 1}"
+                    )
+        if count is None and made.has_edge_ids:
+            count = least
+        plain = {key: value for key, value in options.items() if key != "dtype"}
+        parts = {}
+        for name, values in splits.items():
+            if not isinstance(values, Iterator) and _compiled(values, FeatureStore, ".gd") is None:
+                values = as_edge_split(_loaded(values), f"edge_splits{what}[{name!r}]", count, made.shape)
+            parts[name] = self._array(f"edge_splits{folder}/{name}.gd", "edges", values, None, plain)
+        return rows, parts, count
 
     def link(self, path: str, file: str) -> None:
         """Give the file at `path` a second name in the folder, or copy it where that is not possible."""
@@ -134,7 +217,44 @@ class DatasetWriter:
                 os.fsync(f.fileno())
 
 
-def as_labels(labels: Any) -> IdArray:
+def needs_edge_ids(features: Mapping[str, Any], splits: Mapping[str, Any]) -> bool:
+    """Whether edges must have ids for these: rows of features do, and splits that are not pairs."""
+    return bool(features) or any(np.ndim(_loaded(s)) == 1 for s in splits.values() if not isinstance(s, Iterator))
+
+
+def largest_edge_id(path: str) -> int:
+    """Return the largest edge id of a graph file that has them; -1 without edges."""
+    with Graph(path) as graph:
+        topology = graph._open()
+        ids = topology.array(f"{'in' if graph.direction == 'in' else 'out'}.edge_ids")
+        largest = max((int(ids[at : at + _STEP].max()) for at in range(0, len(ids), _STEP)), default=-1)
+        topology.check()
+        return largest
+
+
+def _loaded(values: Any) -> Any:
+    if isinstance(values, FeatureStore):
+        return values.get_tensor()
+    if isinstance(values, (str, os.PathLike)):
+        path = os.fspath(values)
+        return FeatureStore(path).get_tensor() if path.endswith(".gd") else load_npy(path)
+    return values
+
+
+def rows_known(source: Any) -> int | None:
+    """Return how many rows a source has, where that is cheap to tell."""
+    if isinstance(source, FeatureStore):
+        return source.num_nodes
+    if isinstance(source, Rows):
+        return source.count
+    if isinstance(source, (str, os.PathLike)):
+        if not os.fspath(source).endswith((".npy", ".gd")):
+            return None
+        return all_rows(source, "x")[0].count
+    return len(source) if hasattr(source, "__len__") else None
+
+
+def as_labels(labels: Any, what: str = "labels") -> IdArray:
     """Return labels as int64, -1 for none: whole floats are taken and NaN means none, as OGB has them.
 
     >>> as_labels([1.0, float("nan"), 0.0]).tolist()
@@ -146,25 +266,25 @@ def as_labels(labels: Any) -> IdArray:
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), -1, array)
         if not (array == np.floor(array)).all():
-            raise ValueError(f"labels[{int(np.argmax(array != np.floor(array)))}] is no whole number")
+            raise ValueError(f"{what}[{int(np.argmax(array != np.floor(array)))}] is no whole number")
         array = array.astype(np.int64)
-    out = as_ids(array, "labels")
+    out = as_ids(array, what)
     if out.size and out.min() < -1:
-        raise ValueError(f"labels[{int(np.argmin(out))}] is {out.min()}, expected a class or -1 for none")
+        raise ValueError(f"{what}[{int(np.argmin(out))}] is {out.min()}, expected a class or -1 for none")
     return out
 
 
-def as_split(ids: Any, name: str, count: int) -> IdArray:
+def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:
     """Return the node ids of a split, ascending; a boolean mask over all nodes will do."""
     array = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
     if array.dtype == np.bool_:
         if array.shape != (count,):
-            raise ValueError(f"splits[{name!r}] is a mask of shape {array.shape}, expected ({count},)")
+            raise ValueError(f"{what}[{name!r}] is a mask of shape {array.shape}, expected ({count},)")
         return np.flatnonzero(array)
-    out = np.sort(as_ids(ids, f"splits[{name!r}]"))
+    out = np.sort(as_ids(ids, f"{what}[{name!r}]"))
     if out.size and not 0 <= out[0] <= out[-1] < count:
         bad = out[0] if out[0] < 0 else out[-1]
-        raise IndexError(f"splits[{name!r}] holds node id {bad}, out of range for {count} nodes")
+        raise IndexError(f"{what}[{name!r}] holds node id {bad}, out of range for {count} nodes")
     return out
 
 

@@ -14,7 +14,7 @@ from .errors import FormatError, StorageError
 
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
-VERSION = (1, 1)
+VERSION = (1, 2)
 MOST_BYTES = 1 << 20  # a manifest names files, it does not hold data
 
 _T = TypeVar("_T")
@@ -65,6 +65,18 @@ class EdgeType:
     target: str
     file: str
     features: dict[str, ArrayRef] = field(default_factory=dict)
+    splits: dict[str, ArrayRef] = field(default_factory=dict)
+    count: int | None = None  # how many edges the source had: edge ids are below it
+
+    @property
+    def type(self) -> tuple[str, str, str]:
+        """(source, relation, target)."""
+        return self.source, self.relation, self.target
+
+    @property
+    def key(self) -> str:
+        """The name in the manifest."""
+        return edge_key(self.type)
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,7 @@ class Manifest:
         """Return every file the manifest names, each once, in its order."""
         named: list[str] = [edge.file for edge in self.edges.values()]
         for edge in self.edges.values():
-            named += [ref.file for ref in edge.features.values()]
+            named += [ref.file for ref in (*edge.features.values(), *edge.splits.values())]
         for node in self.nodes.values():
             named += [ref.file for ref in node.features.values()]
             named += [node.labels.file] if node.labels else []
@@ -109,7 +121,7 @@ class Manifest:
             for key, node in self.nodes.items()
         }
         edges = {
-            key: replace(edge, file=names[edge.file], features=arrays(edge.features))
+            key: replace(edge, file=names[edge.file], features=arrays(edge.features), splits=arrays(edge.splits))
             for key, edge in self.edges.items()
         }
         return replace(self, nodes=nodes, edges=edges)
@@ -127,6 +139,11 @@ def check_name(name: object) -> None:
     """Raise ValueError unless `name` may name a feature, a split or a type."""
     if not isinstance(name, str) or not is_name(name):
         raise ValueError(f"{str(name)[:40]!r} cannot be a name, expected {NAME_RULE}")
+
+
+def edge_key(edge_type: Iterable[str]) -> str:
+    """Return the name of an edge type in the manifest: the three names joined by two underscores."""
+    return "__".join(edge_type)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -227,9 +244,9 @@ class _Reader:
         )
 
     def edge(self, value: Any, where: str) -> EdgeType:
-        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features",))
+        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features", "splits", "count"))
         source, relation, target = (self.text(entry[key], _join(where, key)) for key in _EDGE_NAMES)
-        key = f"{source}__{relation}__{target}"
+        key, count = edge_key((source, relation, target)), entry.get("count")
         if where != _join("edges", key):
             self.fail(where, f"{key!r} in its fields", "source__relation__target as its name")
         return EdgeType(
@@ -238,6 +255,8 @@ class _Reader:
             target,
             self.file(entry["file"], _join(where, "file"), ".gl"),
             self.table(entry.get("features", {}), _join(where, "features"), self.array),
+            self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
+            None if count is None else self.whole(count, _join(where, "count"), 0),
         )
 
     def manifest(self, value: Any) -> Manifest:

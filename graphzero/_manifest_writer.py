@@ -84,13 +84,16 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         return {**out, "splits": arrays(entry.splits)}
 
     def edge(entry: EdgeType) -> dict[str, Any]:
-        return {
+        out: dict[str, Any] = {
             "source": entry.source,
             "relation": entry.relation,
             "target": entry.target,
             "file": entry.file,
             "features": arrays(entry.features),
         }
+        if entry.splits:
+            out["splits"] = arrays(entry.splits)
+        return out if entry.count is None else {**out, "count": entry.count}
 
     return {
         "format": FORMAT,

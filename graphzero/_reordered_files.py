@@ -40,6 +40,7 @@ def remake_file(
     renamed: Renamed,
     *,
     splits: set[str],
+    pairs: set[str],
     kept: set[str],
     by_node: bool,
     budget: int,
@@ -47,13 +48,13 @@ def remake_file(
     scratch: str,
     progress: Callback | None,
 ) -> None:
-    """Write the file at `path` to `out`: arrays in `splits` under new ids, those in `kept` as they are.
+    """Write the file at `path` to `out`: arrays in `splits` and `pairs` under new ids, those in `kept` as they are.
 
     The others have a row for each node where `by_node` says so, and are permuted; factors of int8 columns are copied.
     """
     store = FeatureStore(path)
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
-    moved = {name for name in store.names if by_node and name not in splits and name not in kept}
+    moved = {name for name in store.names if by_node and name not in splits | pairs | kept}
     writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress)
     counter = _Counter(progress, sum(2 * store.num_nodes * row_bytes(store[name]) for name in moved))
     try:
@@ -69,6 +70,10 @@ def remake_file(
             elif name in splits:
                 for ids in renamed_split(store[name].get_tensor(), renamed.to_new, budget, f"{path}: {name!r}"):
                     writer.append(index, ids)
+            elif name in pairs:
+                flat = store[name].get_tensor().reshape(-1)
+                for ids in _looked_up(flat, renamed.to_new, f"{path}: {name!r}", _STEP):
+                    writer.append(index, ids.reshape(-1, 2))
             else:
                 writer.append_file(index, path, int(array["offset"]), int(array["bytes"]))
         store._open().check()

@@ -6,21 +6,27 @@ import errno
 import os
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from . import _manifest
 from ._dataset_writer import DatasetWriter
-from ._ids import IdArray, as_count
+from ._hetero_subgraph import EdgeTypeName
+from ._ids import IdArray
 from ._manifest_writer import check_about
 from ._node_ids import NodeIds
+from ._plain_writer import PlainParts
 from ._sizes import format_size
+from ._typed_writer import TypedParts, is_typed
 from .checks import verify
+from .edge_data import EdgeData, EdgeTypes
 from .errors import FormatError, StorageError
 from .features import FeatureStore
 from .graph import Graph
+from .hetero import HeteroGraph
 from .node_data import Lazy, NodeData
 
-__all__ = ["Dataset", "NodeData"]
+__all__ = ["Dataset", "EdgeData", "NodeData"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -33,8 +39,8 @@ class Dataset:
     >>> ds.graph.num_edges, ds.features["x"].shape, ds.labels[:3], len(ds.splits["train"])  # doctest: +SKIP
     (16156859, (1110600, 128), array([ 3, -1, 87]), 12072)
 
-    With several node or edge types, `ds.nodes["paper"]` and `ds.graphs["author__writes__paper"]` reach each of them;
-    `ds.graph`, `ds.features`, `ds.labels` and `ds.splits` mean the manifest's default type.
+    With several node or edge types, `ds.nodes["paper"]` and `ds.edges["author", "writes", "paper"]` reach each of them
+    and `ds.hetero` is the whole graph; `ds.graph`, `ds.features`, `ds.labels` and `ds.splits` mean the default type.
 
     An object keeps the files it was opened with, also after `create(overwrite=True)` has replaced the dataset.
     """
@@ -62,20 +68,29 @@ class Dataset:
         self.nodes: Mapping[str, NodeData] = {
             name: NodeData(self._path, name, entry) for name, entry in self._manifest.nodes.items()
         }
+        self.edges: Mapping[EdgeTypeName, EdgeData] = EdgeTypes(
+            {edge.type: EdgeData(path, edge, partial(graphs.__getitem__, key)) for key, edge in manifest.edges.items()}
+        )
+        self._hetero: HeteroGraph | None = None
         self._bytes = sum(os.path.getsize(path) for path in self.files)
 
     @classmethod
     def create(
         cls,
         folder: str | os.PathLike[str],
-        graph: Any,
+        graph: Any = None,
         *,
+        graphs: Mapping[EdgeTypeName, Any] | None = None,
         features: Any = None,
         labels: Any = None,
         splits: Mapping[str, Any] | None = None,
-        ids: str | os.PathLike[str] | None = None,
+        edge_features: Any = None,
+        edge_splits: Mapping[Any, Any] | None = None,
+        num_nodes: Any = None,
+        ids: Any = None,
+        reverse: bool = False,
         name: str | None = None,
-        num_classes: int | None = None,
+        num_classes: Any = None,
         dtype: Any = None,
         about: Mapping[str, Any] | None = None,
         memory: int | str = "1GB",
@@ -89,38 +104,44 @@ class Dataset:
         `graph` is a `.gl` file, a Graph, or anything `compile_graph` takes (`graph_options` go there:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
         anything `compile_features` takes; a single one is named "x". `labels` are whole numbers, -1 (or NaN) for none.
-        `splits` maps names to node ids or to boolean masks. `ids` is a map of original ids, as `compile_graph` makes
-        with `ids="map"`. Compiled files are linked into the folder, or copied from
-        another disk. Nothing that is in the folder is touched until all files are made; then one rename makes them the
-        dataset. Whatever fails before leaves the folder as it was. With `overwrite=True` the new files get names of
-        their own and the old ones are removed at the end. Of two writers at once the last to finish wins.
+        `splits` maps names to node ids or to boolean masks. `edge_features` has a row for each edge of the source, in
+        its order; edges then keep their ids. `edge_splits` maps names to edge ids, masks over the edges of the source,
+        or (source, target) pairs. `ids` is a map of original ids, as `compile_graph` makes with `ids="map"`.
+
+        Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
+        `edge_splits`, `num_nodes`, `ids` and `num_classes` are dicts by type; options of `compile_graph` hold for all,
+        or come in a dict by edge type. Rows are by target ("in") unless `direction` says otherwise. A type has as many
+        nodes as `num_nodes` says, else as its rows, else as the largest id needs. `reverse=True` adds each edge type
+        the other way round, ("paper", "rev_writes", "author").
+
+        Compiled files are linked into the folder, or copied from another disk. Nothing that is in the folder is touched
+        until all files are made; then one rename makes them the dataset. Whatever fails before leaves the folder as it
+        was. With `overwrite=True` the new files get names of their own and the old ones are removed at the end. Of two
+        writers at once the last to finish wins.
 
         >>> import numpy as np, graphzero as gz
         >>> ds = gz.Dataset.create("toy", np.array([[0, 1, 2], [1, 2, 0]]), features=np.eye(3, dtype="float32"),
         ...                        labels=[0, 1, 1], splits={"train": [0, 1], "test": [2]})  # doctest: +SKIP
+        >>> ds = gz.Dataset.create("typed", graphs={("author", "writes", "paper"): np.array([[0, 0, 1], [0, 1, 1]])},
+        ...                        features={"paper": np.eye(2)}, labels={"paper": [0, 1]})  # doctest: +SKIP
         """
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name must be text, got {type(name).__name__}")
-        classes = None if num_classes is None else as_count(num_classes, "num_classes", least=1)
         notes = dict(about or {})
         check_about(notes)
+        if graphs is None and is_typed(graph):
+            graph, graphs = None, graph
+        if (graph is None) == (graphs is None):
+            raise TypeError("give either graph, the edges of one type, or graphs, a dict by edge type")
+        target = os.path.abspath(os.fspath(folder))
+        by_type = {"features": features, "labels": labels, "splits": splits, "ids": ids, "num_classes": num_classes}
+        by_type |= {"edge_features": edge_features, "edge_splits": edge_splits, "reverse": reverse}
+        kind = PlainParts if graphs is None else TypedParts
+        parts = kind.of(graph if graphs is None else graphs, num_nodes, by_type, graph_options)
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
-        named = features if isinstance(features, Mapping) else {} if features is None else {"x": features}
-        for key in (*named, *(splits or {})):
-            _manifest.check_name(key)
-        with DatasetWriter(os.path.abspath(os.fspath(folder)), overwrite) as writer:
-            count = writer.graph(graph, {**common, **graph_options})
-            node = _manifest.NodeType(
-                count,
-                {key: writer.features(key, source, count, {**common, "dtype": dtype}) for key, source in named.items()},
-                None if labels is None else writer.labels(labels, classes, count, common),
-                {key: writer.split(key, nodes, count, common) for key, nodes in (splits or {}).items()},
-                keys=None if ids is None else writer.keys(os.fspath(ids), count),
-            )
-            title = name or os.path.basename(writer.folder) or "dataset"
-            edge = _manifest.EdgeType("node", "to", "node", "graph.gl")
-            made = _manifest.Manifest(title, {"node": node}, {"node__to__node": edge}, "node", "node__to__node", notes)
-            return writer.publish(made, lambda: cls(writer.folder))
+        with DatasetWriter(target, overwrite) as writer:
+            title = name or os.path.basename(target) or "dataset"
+            return writer.publish(parts.write(writer, common, dtype, title, notes), lambda: cls(target))
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -138,6 +159,25 @@ class Dataset:
     def num_nodes(self) -> int:
         """How many nodes of the default type there are."""
         return self._node.num_nodes
+
+    @property
+    def node_types(self) -> list[str]:
+        """The node types, in the manifest's order; one, "node", where there is one kind of node."""
+        return list(self._manifest.nodes)
+
+    @property
+    def edge_types(self) -> list[EdgeTypeName]:
+        """The edge types (source, relation, target), in the manifest's order."""
+        return list(self.edges)
+
+    def metadata(self) -> tuple[list[str], list[EdgeTypeName]]:
+        """(node_types, edge_types), as PyG's `to_hetero` takes them."""
+        return self.node_types, self.edge_types
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether there are several node types or several edge types."""
+        return len(self.nodes) > 1 or len(self.edges) > 1
 
     @property
     def num_classes(self) -> int:
@@ -172,6 +212,10 @@ class Dataset:
                 for name, data in self.nodes.items()
             },
             "edges": list(self.graphs),
+            "edge_types": {
+                key: {"edges": data.num_edges, "features": list(data.features), "splits": list(data.splits)}
+                for key, data in zip(self.graphs, self.edges.values(), strict=True)
+            },
             "about": dict(self._manifest.about),
         }
 
@@ -181,6 +225,24 @@ class Dataset:
     def graph(self) -> Graph:
         """The topology."""
         return self.graphs[self._manifest.default_edge]
+
+    @property
+    def hetero(self) -> HeteroGraph:
+        """The topologies of all edge types as one graph, which samples them together: `ds.hetero.sample(...)`."""
+        if self._hetero is None:
+            counts = {name: data.num_nodes for name, data in self.nodes.items()}
+            self._hetero = HeteroGraph({key: data.graph for key, data in self.edges.items()}, counts)
+        return self._hetero
+
+    @property
+    def edge_features(self) -> Mapping[str, FeatureStore]:
+        """The features of edges by name, a row for each edge id."""
+        return self._edge.features
+
+    @property
+    def edge_splits(self) -> Mapping[str, IdArray]:
+        """The edge splits by name: edge ids, or pairs of shape (n, 2); read when first asked for."""
+        return self._edge.splits
 
     @property
     def features(self) -> Mapping[str, FeatureStore]:
@@ -239,6 +301,8 @@ class Dataset:
             self.graphs[edge_type]
         for data in self.nodes.values():
             data.verify()
+        for edge in self.edges.values():
+            edge.verify()
         return report
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -249,26 +313,43 @@ class Dataset:
 
     def __repr__(self) -> str:
         """Say what it is: `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
-        types = f", {len(self.nodes)} node types, {len(self.graphs)} edge types" if len(self.nodes) > 1 else ""
+        if self.is_typed:
+            return self._typed_repr()
         classes = f", num_classes={self.num_classes}" if self.num_classes else ""
         splits = f", splits={list(self.splits)}" if self.splits else ""
         return (
             f"Dataset({self.name!r}, num_nodes={self.num_nodes:,}, features={list(self.features)}{classes}{splits}"
-            f"{types}, {format_size(self.nbytes)})"
+            f", {format_size(self.nbytes)})"
         )
+
+    def _typed_repr(self) -> str:
+        nodes = ", ".join(
+            f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
+            for name, data in self.nodes.items()
+        )
+        edges = ", ".join(f"{key[0]}-{key[1]}-{key[2]}: {data.num_edges:,}" for key, data in self.edges.items())
+        labels = f", labels={self._manifest.default_node!r}, num_classes={self.num_classes}" if self.num_classes else ""
+        return f"Dataset({self.name!r}, nodes {nodes}; edges {edges}{labels}, {format_size(self.nbytes)})"
 
     @property
     def _node(self) -> NodeData:
         return self.nodes[self._manifest.default_node]
 
+    @property
+    def _edge(self) -> EdgeData:
+        return self.edges[self._manifest.edges[self._manifest.default_edge].type]
+
 
 def _mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
     edge = manifest.edges[name]
     graph = Graph(os.path.join(path, *edge.file.split("/")))
-    count = manifest.nodes[edge.source].count
-    if edge.source == edge.target and graph.num_nodes != count:
+    expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
+    if graph.shape != expected:
         where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
-        raise FormatError(f"{where}: {edge.file} has {graph.num_nodes} nodes, expected {count}")
+        (sources, targets), (s, t) = graph.shape, expected
+        found = f"{sources} nodes" if sources == targets else f"{sources} source and {targets} target nodes"
+        wanted = str(s) if edge.source == edge.target else f"{s} of {edge.source!r} and {t} of {edge.target!r}"
+        raise FormatError(f"{where}: {edge.file} has {found}, expected {wanted}")
     return graph
 
 

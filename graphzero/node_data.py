@@ -15,7 +15,7 @@ from ._node_ids import NodeIds
 from .errors import FormatError
 from .features import FeatureStore
 
-__all__ = ["Lazy", "NodeData"]
+__all__ = ["Lazy", "Mounter", "NodeData"]
 
 _T = TypeVar("_T")
 _CHUNK = 1 << 20  # numbers looked at together by verify
@@ -31,8 +31,10 @@ class Lazy(Mapping[str, _T], Generic[_T]):
         self._mount = mount
         self._mounted: dict[str, _T] = {}
 
-    def __getitem__(self, name: str) -> _T:
-        """Return the thing of that name."""
+    def __getitem__(self, name: str | tuple[str, ...]) -> _T:
+        """Return the thing of that name; three names are those of an edge type."""
+        if isinstance(name, tuple):
+            name = _manifest.edge_key(map(str, name))
         if name not in self._mounted:
             if name not in self._names:
                 has = ", ".join(map(repr, self._names)) or "none"
@@ -78,9 +80,9 @@ class NodeData:
         for stores in (features, splits, labels):
             stores.pin()
         self.features: Mapping[str, FeatureStore] = features
-        self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: _read(splits[name]))
+        self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: read_whole(splits[name]))
         self._label_stores = labels
-        self._labels = Lazy("labels", list(labels), lambda name: _read(labels[name]))
+        self._labels = Lazy("labels", list(labels), lambda name: read_whole(labels[name]))
         keys = None if entry.keys is None else (entry.keys.file, entry.keys.text or "none")
         self._ids = NodeIds(
             entry.count,
@@ -120,9 +122,9 @@ class NodeData:
         for name in self.features:
             self.features[name]
         if self._entry.labels is not None:
-            _check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
+            check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
         for name, ids in self.splits.items():
-            _check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
+            check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
         self.ids.verify()
 
     def _need_labels(self) -> None:
@@ -130,51 +132,61 @@ class NodeData:
             raise ValueError(f"{self._where} has no labels")
 
 
-class _Files:
-    """Mounts the files of a node type, and checks that they fit it."""
+class Mounter:
+    """Mounts arrays that the manifest names, and checks that they fit."""
 
-    def __init__(self, folder: str, where: str, entry: _manifest.NodeType) -> None:
-        self._folder = folder
-        self._where = where
-        self._entry = entry
+    def __init__(self, folder: str, where: str, each: str) -> None:
+        """Take the folder, the field of the manifest for messages, and what a row belongs to."""
+        self._folder, self._where, self._each = folder, where, each
 
-    def feature(self, name: str) -> FeatureStore:
-        return self._store(self._entry.features[name], f"features.{name}", self._entry.count)
-
-    def split(self, name: str) -> FeatureStore:
-        return self._vector(self._entry.splits[name], f"splits.{name}", None)
-
-    def labels(self, name: str) -> FeatureStore:
-        assert self._entry.labels is not None
-        return self._vector(self._entry.labels, name, self._entry.count)
-
-    def _store(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+    def store(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        """Mount one array; FormatError unless it has `rows` rows."""
         try:
             store = FeatureStore(os.path.join(self._folder, *ref.file.split("/")), ref.array)
         except KeyError as e:
             raise FormatError(f"{self._where}.{field}.array: {e.args[0]}") from None
         if rows is not None and store.num_nodes != rows:
             raise FormatError(
-                f"{self._where}.{field}: {ref.file} has {store.num_nodes} rows, expected {rows}, one per node"
+                f"{self._where}.{field}: {ref.file} has {store.num_nodes} rows, expected {rows}, one per {self._each}"
             )
         return store
 
-    def _vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
-        store = self._store(ref, field, rows)
+    def vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        """Mount a vector of int64."""
+        store = self.store(ref, field, rows)
         if len(store.shape) != 1 or store.dtype != np.int64:
             found = f"{store.dtype} of shape {store.shape}"
             raise FormatError(f"{self._where}.{field}: found {found}, expected a vector of int64")
         return store
 
 
-def _read(store: FeatureStore) -> IdArray:
-    """Return all of a vector, as a copy: in a view, pages that cannot be read would be zeros without an error."""
+class _Files(Mounter):
+    """Mounts the files of a node type."""
+
+    def __init__(self, folder: str, where: str, entry: _manifest.NodeType) -> None:
+        super().__init__(folder, where, "node")
+        self._entry = entry
+
+    def feature(self, name: str) -> FeatureStore:
+        return self.store(self._entry.features[name], f"features.{name}", self._entry.count)
+
+    def split(self, name: str) -> FeatureStore:
+        return self.vector(self._entry.splits[name], f"splits.{name}", None)
+
+    def labels(self, name: str) -> FeatureStore:
+        assert self._entry.labels is not None
+        return self.vector(self._entry.labels, name, self._entry.count)
+
+
+def read_whole(store: FeatureStore) -> IdArray:
+    """Return all of an array, as a copy: in a view, pages that cannot be read would be zeros without an error."""
     values: IdArray = np.array(store.get_tensor())
     store.get_tensor()  # raises when a page could not be read, or the file has become shorter
     return values
 
 
-def _check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
+def check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
+    """Raise FormatError at the first of `values` that is out of range."""
     for begin in range(0, len(values), _CHUNK):
         part = values[begin : begin + _CHUNK]
         bad = np.flatnonzero((part < least) | (part >= past))

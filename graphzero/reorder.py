@@ -162,11 +162,12 @@ class _Reordering:
         moved = {ref.file for ref in (*node.features.values(), *labels)}
         splits = {(ref.file, ref.array) for ref in node.splits.values()}
         kept = {(ref.file, ref.array) for edge in edges for ref in edge.features.values()}
+        pairs = {(ref.file, ref.array) for edge in edges for ref in edge.splits.values() if self._is_pairs(ref)}
         for file in self._manifest.files():
             path = self._path(file)
             if file.endswith(".gl") or file == node.ids:
                 continue
-            if file not in moved and not any(file == name for name, _ in splits):
+            if file not in moved and not any(file == name for name, _ in splits | pairs):
                 self._writer.link(path, file)
                 continue
             with Reporting(_named(self._progress, file)) as callback:
@@ -175,6 +176,7 @@ class _Reordering:
                     self._writer.target(file),
                     self._renamed,
                     splits={array for name, array in splits if name == file},
+                    pairs={array for name, array in pairs if name == file},
                     kept={array for name, array in kept if name == file},
                     by_node=file in moved,
                     budget=self._budget,
@@ -191,6 +193,10 @@ class _Reordering:
             nodes={self._manifest.default_node: node},
             about={**self._manifest.about, "reordered": about},
         )
+
+    def _is_pairs(self, ref: _manifest.ArrayRef) -> bool:
+        """Whether an edge split holds pairs of nodes, rather than edge ids, which stay."""
+        return len(FeatureStore(self._path(ref.file), ref.array).shape) == 2
 
     def _path(self, file: str) -> str:
         return os.path.join(self._source.path, *self._origin[file].split("/"))

@@ -35,12 +35,14 @@ GOOD: dict[str, Any] = {
             "target": "paper",
             "file": "writes.gl",
             "features": {"year": {"file": "year.gd", "array": "year"}},
+            "splits": {"train": {"file": "edges.gd", "array": "edges"}},
+            "count": 9,
         },
     },
     "default": {"node": "paper", "edge": "paper__cites__paper"},
     "about": {"made_by": "hand", "numbers": [1, 2.5, None]},
 }
-FILES = ("features/x.gd", "labels.gd", "splits/train.gd", "cites.gl", "writes.gl", "year.gd")
+FILES = ("features/x.gd", "labels.gd", "splits/train.gd", "cites.gl", "writes.gl", "year.gd", "edges.gd")
 
 
 @pytest.fixture
@@ -122,7 +124,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("version", ..., "version: found nothing"),
         ("version", 1, "version: found 1, expected text such as '1.0'"),
         ("version", "1", "version: found"),
-        ("version", "2.0", "version: found '2.0', expected '1.x': this GraphZero reads 1.1"),
+        ("version", "2.0", "version: found '2.0', expected '1.x': this GraphZero reads 1.2"),
         ("version", "1.0.0", "version: found"),
         ("version", "1.²", "version: found"),
         ("name", ..., "name: found nothing"),
@@ -166,6 +168,12 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         (f"{CITES}.file", "labels.gd", f"{CITES}.file: found"),
         (f"{CITES}.relation", "knows", f"{CITES}: found 'paper__knows__paper' in its fields"),
         (f"{CITES}.source", ..., f"{CITES}.source: found nothing"),
+        ("edges.author__writes__paper.count", -1, "edges.author__writes__paper.count: found -1"),
+        (
+            "edges.author__writes__paper.splits.train.file",
+            "t.gd",
+            "edges.author__writes__paper.splits.train.file: found",
+        ),
         ("default.node", "venue", "default.node: found"),
         ("default.edge", "paper", "default.edge: found"),
         ("default.nodes", "paper", "default.nodes: found a field that is not known"),

@@ -1,0 +1,170 @@
+"""What a dataset holds for one type of edge: its topology, rows of features by edge id, and splits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _manifest
+from ._hetero_subgraph import EdgeTypeName
+from ._ids import IdArray
+from .errors import FormatError
+from .features import FeatureStore
+from .graph import Graph
+from .node_data import Lazy, Mounter, check_range, read_whole
+
+__all__ = ["EdgeData", "EdgeTypes"]
+
+_STEP = 1 << 22  # edge ids looked at together by verify
+
+
+class EdgeData:
+    """What a dataset holds for one type of edge: `ds.edges["author", "writes", "paper"].features["year"]`.
+
+    Rows of features belong to edge ids, the places of edges in what the dataset was made from; the topology keeps them.
+    A split is a vector of edge ids, or a matrix of (source, target) pairs, which need not be edges of the graph, such
+    as those that are held out.
+    """
+
+    def __init__(self, folder: str, entry: _manifest.EdgeType, graph: Callable[[], Graph]) -> None:
+        """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
+        self._entry, self._graph = entry, graph
+        self._where = f"{os.path.join(folder, _manifest.MANIFEST)}: edges.{entry.key}"
+        files = _Files(folder, self._where, entry)  # nothing here refers to this object, as in NodeData
+        features = Lazy("edge feature", list(entry.features), files.feature)
+        splits = Lazy("edge split", list(entry.splits), files.split)
+        for stores in (features, splits):
+            stores.pin()
+        self.features: Mapping[str, FeatureStore] = features
+        self.split_stores: Mapping[str, FeatureStore] = splits
+        self.splits: Mapping[str, IdArray] = Lazy("edge split", list(splits), lambda name: read_whole(splits[name]))
+
+    @property
+    def edge_type(self) -> EdgeTypeName:
+        """(source type, relation, target type)."""
+        return self._entry.type
+
+    @property
+    def graph(self) -> Graph:
+        """The topology."""
+        return self._graph()
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges the topology stores."""
+        return self.graph.num_edges
+
+    @property
+    def num_ids(self) -> int | None:
+        """Edge ids are below this: how many edges the source had; None where they were not counted."""
+        return self._entry.count
+
+    def verify(self) -> None:
+        """Raise FormatError at the first edge id or pair that is out of range."""
+        graph, count = self.graph, self._entry.count
+        for name in self.features:
+            self.features[name]
+        if count is not None and graph.has_edge_ids:
+            side = "in" if graph.direction == "in" else "out"
+            ids = graph._open().array(f"{side}.edge_ids")
+            for at in range(0, len(ids), _STEP):
+                check_range(ids[at : at + _STEP], 0, count, f"{graph.path}: {side}.edge_ids (from {at} on)", "edge id")
+        for name in self.splits:
+            where, values = f"{self._where}.splits.{name}", self.splits[name]
+            if values.ndim == 1:
+                check_range(values, 0, _most(count, graph), where, "edge id")
+                continue
+            for column, (side, most) in enumerate(zip(("source", "target"), graph.shape, strict=True)):
+                check_range(values[:, column], 0, most, f"{where}, {side}", "node id")
+
+    def __repr__(self) -> str:
+        """Say what it is: `EdgeData(('author', 'writes', 'paper'), num_edges=9, features=['year'], splits=[])`."""
+        return (
+            f"EdgeData({self.edge_type}, num_edges={self.num_edges:,}, features={list(self.features)}, "
+            f"splits={list(self.splits)})"
+        )
+
+
+class EdgeTypes(Mapping[EdgeTypeName, EdgeData]):
+    """Edge data by type: (source, relation, target), or the three joined by two underscores."""
+
+    def __init__(self, types: Mapping[EdgeTypeName, EdgeData]) -> None:
+        """Take the data of each type."""
+        self._types = dict(types)
+
+    def __getitem__(self, edge_type: Any) -> EdgeData:
+        """Return the data of a type."""
+        for known, data in self._types.items():
+            if edge_type in (known, _manifest.edge_key(known)):
+                return data
+        raise KeyError(f"no edge type {edge_type!r}, the dataset has {', '.join(map(repr, self._types)) or 'none'}")
+
+    def __iter__(self) -> Iterator[EdgeTypeName]:
+        """Go over the types."""
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        """Return how many types there are."""
+        return len(self._types)
+
+    def __repr__(self) -> str:
+        """List the types."""
+        return f"<edge types: {', '.join(map(str, self._types))}>"
+
+
+class _Files(Mounter):
+    """Mounts the files of an edge type."""
+
+    def __init__(self, folder: str, where: str, entry: _manifest.EdgeType) -> None:
+        super().__init__(folder, where, "edge of the source")
+        self._entry = entry
+
+    def feature(self, name: str) -> FeatureStore:
+        return self.store(self._entry.features[name], f"features.{name}", self._entry.count)
+
+    def split(self, name: str) -> FeatureStore:
+        store = self.store(self._entry.splits[name], f"splits.{name}", None)
+        if store.dtype != np.int64 or (len(store.shape) == 2 and store.shape[1] != 2):
+            found = f"{store.dtype} of shape {store.shape}"
+            raise FormatError(
+                f"{self._where}.splits.{name}: found {found}, expected int64: a vector of edge ids, or pairs"
+            )
+        return store
+
+
+def _most(count: int | None, graph: Graph) -> int:
+    return graph.num_edges if count is None else count
+
+
+def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Return an edge split: ascending edge ids of a vector or a mask, or pairs of shape (n, 2) as they stand."""
+    array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    if array.dtype == np.bool_:
+        if count is None or array.shape != (count,):
+            raise ValueError(
+                f"{what} is a mask of shape {array.shape}, expected ({count},), one per edge of the source"
+            )
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0 if array.ndim == 1 else (0, 2), np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{what} must be integers, got dtype {array.dtype}")
+    if array.ndim == 1:
+        ids = np.sort(array.astype(np.int64))
+        if count is not None and not 0 <= ids[0] <= ids[-1] < count:
+            bad = ids[0] if ids[0] < 0 else ids[-1]
+            raise IndexError(f"{what} holds edge id {bad}, out of range for {count} edges of the source")
+        return ids
+    if array.ndim != 2 or 2 not in array.shape:
+        raise ValueError(f"{what} has shape {array.shape}, expected edge ids, or pairs of shape (2, n) or (n, 2)")
+    pairs = np.ascontiguousarray(array.T if array.shape[0] == 2 else array, dtype=np.int64)
+    for column, (side, most) in enumerate(zip(("source", "target"), shape, strict=True)):
+        bad_rows = np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= most))
+        if bad_rows.size:
+            found = f"{what}, pair {bad_rows[0]}: {side} {pairs[bad_rows[0], column]}"
+            raise IndexError(f"{found} is out of range for {most} nodes")
+    return pairs
