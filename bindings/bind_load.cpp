@@ -15,8 +15,10 @@ namespace {
 
 constexpr int kPatienceMs = 50;  // how often a waiting next() looks for Ctrl-C
 
+// Of a type of which nothing was sampled there may be no memory.
 Array int64_array(const Int64Array& array, std::initializer_list<size_t> shape) {
-  return array_over(array.data(), shape, nb::dtype<int64_t>(), array.buffer);
+  const auto buffer = array.buffer ? array.buffer : take_buffer(1);
+  return array_over(buffer->data(), shape, nb::dtype<int64_t>(), buffer);
 }
 
 // A CUDA context, and the addresses of the driver's cuCtxPushCurrent, cuCtxPopCurrent, cuMemHostRegister and
@@ -44,28 +46,41 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
           [=](void* data) { within([&] { return unregister_host(data); }); }};
 }
 
-nb::dict to_python(const LoadPlan& plan, LoadedBatch& batch) {
-  const SampledSubgraph& graph = batch.graph;
+// The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan's.
+nb::dict to_python(const LoadedBatch& batch) {
   nb::dict d;
   d["number"] = batch.number;
   d["input_id"] = int64_array(batch.input, {batch.input.size});
-  d["n_id"] = int64_array(graph.node, {graph.node.size});
-  d["e_id"] = int64_array(graph.edge, {graph.edge.size});
-  d["edge_index"] = int64_array(graph.edge_index, {2, graph.edge_index.size / 2});
-  if (graph.batch.buffer) d["batch"] = int64_array(graph.batch, {graph.batch.size});
-  d["num_sampled_nodes"] = nb::cast(graph.num_sampled_nodes);
-  d["num_sampled_edges"] = nb::cast(graph.num_sampled_edges);
-  nb::dict parts;
-  for (size_t i = 0; i < batch.parts.size(); ++i) {
-    const GatheredPart& part = batch.parts[i];
+  nb::list nodes, edges, parts;
+  for (const SampledNodes& type : batch.graph.nodes) {
+    nb::dict of_type;
+    of_type["n_id"] = int64_array(type.node, {type.node.size});
+    if (type.batch.buffer) of_type["batch"] = int64_array(type.batch, {type.batch.size});
+    of_type["num_sampled_nodes"] = nb::cast(type.num_sampled_nodes);
+    nodes.append(of_type);
+  }
+  for (const SampledEdges& type : batch.graph.edges) {
+    nb::dict of_type;
+    of_type["e_id"] = int64_array(type.edge, {type.edge.size});
+    of_type["edge_index"] = int64_array(type.edge_index, {2, type.edge_index.size / 2});
+    of_type["num_sampled_edges"] = nb::cast(type.num_sampled_edges);
+    edges.append(of_type);
+  }
+  for (const GatheredPart& part : batch.parts) {
     const auto rows = static_cast<size_t>(part.rows), columns = static_cast<size_t>(part.columns);
     const auto dtype = dlpack_dtype(part.dtype);
-    parts[plan.parts[i].name.c_str()] =
-        nb::make_tuple(part.is_vector ? array_over(part.buffer->data(), {rows}, dtype, part.buffer)
-                                      : array_over(part.buffer->data(), {rows, columns}, dtype, part.buffer),
-                       dtype_name(part.dtype));
+    parts.append(nb::make_tuple(part.is_vector ? array_over(part.buffer->data(), {rows}, dtype, part.buffer)
+                                               : array_over(part.buffer->data(), {rows, columns}, dtype, part.buffer),
+                                dtype_name(part.dtype)));
   }
+  nb::dict arrays;
+  for (const BatchArray& array : batch.arrays) {
+    arrays[array.name.c_str()] = array_over(array.buffer->data(), array.shape, dlpack_dtype(array.dtype), array.buffer);
+  }
+  d["nodes"] = nodes;
+  d["edges"] = edges;
   d["parts"] = parts;
+  d["arrays"] = arrays;
   return d;
 }
 
@@ -163,12 +178,12 @@ EdgeOrder edge_order_from_name(const std::string& name) {
   fail<ArgumentError>("edge_order is '", name, "', expected 'ids' or 'file'");
 }
 
-// An epoch keeps its plan for the parts' names. In a forked child it is nobody's: the pipeline's threads are not there,
+// In a forked child it is nobody's: the pipeline's threads are not there,
 // and its locks may be held by them, so it is neither asked nor destroyed.
 class Epoch {
  public:
   Epoch(std::shared_ptr<LoadPlan> plan_, uint64_t number, const Share& share, Progress* progress)
-      : plan(plan_), pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, progress)) {}
+      : pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, progress)) {}
   ~Epoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
@@ -178,7 +193,6 @@ class Epoch {
     pipeline_->stop();
   }
 
-  const std::shared_ptr<LoadPlan> plan;
   bool is_ours() const { return process_ == process_id(); }
   Pipeline& pipeline() const {
     if (!is_ours()) fail<ArgumentError>("the epoch runs in the process that was forked: start one here, iter(loader)");
@@ -190,6 +204,39 @@ class Epoch {
   const int64_t process_ = process_id();
 };
 
+// What is sampled, and around what.
+void bind_graph(nb::module_& m) {
+  nb::class_<LoadGraph>(m, "LoadGraph")
+      .def(nb::init<>())
+      .def(
+          "__init__",
+          [](LoadGraph* self, std::shared_ptr<Topology> topology) { new (self) LoadGraph(std::move(topology)); },
+          nb::arg("topology"))
+      .def(
+          "add_node_type",
+          [](LoadGraph& self, std::string name, uint64_t num_nodes, const std::optional<Ids>& times) {
+            const auto owner = times ? std::make_shared<Ids>(*times) : nullptr;
+            self.add_node_type(std::move(name), num_nodes, owner ? span_of(*owner) : std::span<const int64_t>(), owner);
+          },
+          nb::arg("name"), nb::arg("num_nodes"), nb::arg("times").none())
+      .def(
+          "add_edge_type",
+          [](LoadGraph& self, std::string name, std::shared_ptr<Topology> topology, const std::string& direction,
+             size_t source, size_t target, std::vector<int64_t> fanouts) {
+            self.add_edge_type(std::move(name), std::move(topology), parse_direction(direction), source, target,
+                               std::move(fanouts));
+          },
+          nb::arg("name"), nb::arg("topology"), nb::arg("direction"), nb::arg("source"), nb::arg("target"),
+          nb::arg("fanouts"));
+  nb::class_<SeedSource>(m, "SeedSource").def("__len__", &SeedSource::count);
+  m.def(
+      "node_seeds",
+      [](const Numbers& nodes, const std::optional<Numbers>& times, size_t type) {
+        return std::const_pointer_cast<SeedSource>(node_seeds(nodes, times.value_or(Numbers{}), type));
+      },
+      nb::arg("nodes"), nb::arg("times").none(), nb::arg("type") = 0);
+}
+
 }  // namespace
 
 void bind_load(nb::module_& m) {
@@ -197,13 +244,14 @@ void bind_load(nb::module_& m) {
       .def(
           "__init__",
           [](Part* self, const std::string& name, std::shared_ptr<FeatureFile> file, const std::string& matrix,
-             bool by_edge, const std::optional<std::string>& dtype) {
-            new (self) Part{name, std::move(file), matrix, by_edge, std::nullopt};
+             bool by_edge, const std::optional<std::string>& dtype, size_t type) {
+            new (self) Part{name, std::move(file), matrix, by_edge, std::nullopt, type};
             if (!dtype) return;
             self->out_dtype = dtype_from_name(*dtype);
             if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', which is none of ours");
           },
-          nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none());
+          nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none(),
+          nb::arg("type") = 0);
 
   nb::class_<LoadOptions>(m, "LoadOptions")
       .def(
@@ -211,7 +259,8 @@ void bind_load(nb::module_& m) {
           [](LoadOptions* self, uint64_t batch_size, bool shuffle, bool drop_last, uint64_t seed, uint64_t memory,
              int prefetch, int threads, int held, const std::string& io, const std::string& cache,
              std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
-             const std::string& method, const std::optional<std::string>& direction, const std::string& edge_order) {
+             const std::string& method, const std::optional<std::string>& direction, const std::string& edge_order,
+             const std::optional<uint64_t>& window) {
             new (self) LoadOptions{
                 .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
                 .batch_size = batch_size,
@@ -225,17 +274,19 @@ void bind_load(nb::module_& m) {
                 .io = io_from_name(io),
                 .cache = cache_mode(cache),
                 .edge_order = edge_order_from_name(edge_order)};
+            self->sample.window = window;
           },
           nb::kw_only(), nb::arg("batch_size"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"),
           nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("held"), nb::arg("io"), nb::arg("cache"),
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
-          nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"));
+          nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"), nb::arg("window") = nb::none());
 
   nb::class_<Numbers>(m, "Numbers")
       .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
       .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
       .def_static("range", &Numbers::range, nb::arg("count"))
       .def("__len__", &Numbers::size);
+  bind_graph(m);
   nb::class_<Share>(m, "Share")
       .def(
           "__init__",
@@ -247,14 +298,14 @@ void bind_load(nb::module_& m) {
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
-          [](std::shared_ptr<Topology> topology, std::vector<Part> parts, const Numbers& seeds,
-             const std::optional<Numbers>& times, const LoadOptions& options, const PageLockAddresses& page_lock) {
+          [](const LoadGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds,
+             const LoadOptions& options, const PageLockAddresses& page_lock) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;
-            return make_plan(std::move(topology), std::move(parts), seeds, times.value_or(Numbers{}), options,
-                             page_lock_of(page_lock), &interruptible);
+            return make_plan(graph, std::move(parts), std::move(seeds), options, page_lock_of(page_lock),
+                             &interruptible);
           },
-          nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"),
+          nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"),
           nb::arg("page_lock") = PageLockAddresses{})
       .def("release",
            [](LoadPlan& plan) {
@@ -264,12 +315,11 @@ void bind_load(nb::module_& m) {
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
   m.def(
       "check_load",
-      [](const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds,
-         const std::optional<Numbers>& times, const LoadOptions& options) {
+      [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {
         nb::gil_scoped_release release;
-        check_load(topology, parts, seeds, times ? times->size() : 0, options);
+        check_load(graph, parts, seeds, options);
       },
-      nb::arg("topology"), nb::arg("parts"), nb::arg("seeds"), nb::arg("times").none(), nb::arg("options"));
+      nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"));
 
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
@@ -291,7 +341,7 @@ void bind_load(nb::module_& m) {
                  state = pipeline.next(batch, kPatienceMs);
                }
                if (state == Pipeline::State::kEnd) return std::nullopt;
-               if (state == Pipeline::State::kReady) return to_python(*self.plan, batch);
+               if (state == Pipeline::State::kReady) return to_python(batch);
                if (PyErr_CheckSignals() != 0) throw nb::python_error();
              }
            })

@@ -63,11 +63,15 @@ nb::dlpack::dtype dlpack_dtype(DType dtype);
 
 // A NumPy array over `data`, kept alive by `owner`: no copy, and nothing dangles.
 template <class Owner>
-Array array_over(void* data, std::initializer_list<size_t> shape, nb::dlpack::dtype dtype,
-                 std::shared_ptr<Owner> owner) {
+Array array_over(void* data, std::span<const size_t> shape, nb::dlpack::dtype dtype, std::shared_ptr<Owner> owner) {
   nb::capsule keeper(new std::shared_ptr<Owner>(std::move(owner)),
                      [](void* p) noexcept { delete static_cast<std::shared_ptr<Owner>*>(p); });
-  return Array(data, shape.size(), shape.begin(), keeper, nullptr, dtype);
+  return Array(data, shape.size(), shape.data(), keeper, nullptr, dtype);
+}
+template <class Owner>
+Array array_over(void* data, std::initializer_list<size_t> shape, nb::dlpack::dtype dtype,
+                 std::shared_ptr<Owner> owner) {
+  return array_over(data, std::span<const size_t>(shape.begin(), shape.size()), dtype, std::move(owner));
 }
 
 // A result array on pooled memory; fill `data` while the GIL is released, then call array().

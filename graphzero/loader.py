@@ -113,7 +113,8 @@ class NeighborLoader:
         self._seeds = _core.Numbers.range(graph.num_nodes) if self._seed_ids is None else _core.Numbers(self._seed_ids)
         self._labels = None if labels is None else Labels(labels, graph.num_nodes)
         self._time = resolve_time(time)
-        self._times = None if self._time is None else _core.Numbers(self._time)
+        times = None if self._time is None else _core.Numbers(self._time)
+        self._source = _core.node_seeds(self._seeds, times)
         self._seed = resolve_seed(seed)
         self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
@@ -146,7 +147,7 @@ class NeighborLoader:
             edge_order=edge_order,
         )
         self._check_views()
-        _core.check_load(graph._open(), self._open_parts(), self._seeds, self._times, self._options)
+        _core.check_load(_core.LoadGraph(graph._open()), self._open_parts(), self._source, self._options)
         self._share()  # checks `uneven`
         self._epoch = 0
         self._plan: _core.LoadPlan | None = None
@@ -226,8 +227,8 @@ class NeighborLoader:
     def _ready_plan(self) -> _core.LoadPlan:
         self._leave_the_parents()
         if self._plan is None:
-            graph, parts, lock = self._graph._open(), self._open_parts(), page_lock(self._device)
-            self._plan = _core.LoadPlan.make(graph, parts, self._seeds, self._times, self._options, lock)
+            graph, parts, lock = _core.LoadGraph(self._graph._open()), self._open_parts(), page_lock(self._device)
+            self._plan = _core.LoadPlan.make(graph, parts, self._source, self._options, lock)
         return self._plan
 
     def _leave_the_parents(self) -> None:
@@ -252,7 +253,9 @@ class NeighborLoader:
         import torch
 
         while (raw := epoch.next()) is not None:
-            parts = {name: _as_tensor(array, dtype) for name, (array, dtype) in raw.pop("parts").items()}
+            rows = zip(self._parts, raw["parts"], strict=True)
+            parts = {name: _as_tensor(array, dtype) for name, (array, dtype) in rows}
+            raw |= raw["nodes"][0] | raw["edges"][0]
             input_id = raw["input_id"]
             self._check_views()
             attributes: dict[str, Any] = dict(parts)
@@ -266,7 +269,7 @@ class NeighborLoader:
             attributes["batch_size"] = len(input_id)
             attributes["num_sampled_nodes"] = raw["num_sampled_nodes"]
             attributes["num_sampled_edges"] = raw["num_sampled_edges"]
-            del raw, parts
+            del raw, parts, rows
             batch = Batch(**attributes)
             del attributes
             yield batch

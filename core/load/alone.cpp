@@ -71,11 +71,10 @@ void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
     if (attempt == 1) give_up_rows();
     bool sampled = false;
     try {
-      Draft draft;
-      draft.number = number;
-      draft.input = batches_.input(number);
+      BatchSeeds seeds;
+      Draft draft = draft_of(number, seeds);
       draft.claims.resize(plan_->parts.size());
-      draft.graph = sample_batch(*plan_, batch_seeds(*plan_, epoch_, batches_.number(number), draft.input));
+      draft.graph = sample_batch(*plan_, seeds);
       sampled = true;
       batch = finish(draft, cancel, gathered);
       made = over = true;

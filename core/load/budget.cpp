@@ -42,11 +42,11 @@ double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
 }
 
 struct Facts {
-  uint64_t available = 0;  // to this process, with what the loader holds already
-  uint64_t topology = 0;   // bytes of its file
-  double topology_cached = 0;
-  std::vector<double> cached;  // share of each part
-  uint64_t batches = 0;        // of an epoch
+  uint64_t available = 0;               // to this process, with what the loader holds already
+  uint64_t topology = 0;                // bytes of its files
+  std::vector<double> topology_cached;  // share of each edge type's file
+  std::vector<double> cached;           // share of each part
+  uint64_t batches = 0;                 // of an epoch
 };
 
 Facts look(const LoadPlan& plan) {
@@ -57,9 +57,12 @@ Facts look(const LoadPlan& plan) {
   for (size_t i = 0; i < plan.parts.size(); ++i)
     held += plan.wholes[i] ? WholeRows::bytes_for(matrix_of(plan.parts[i])) : 0;
   facts.available = free == 0 ? UINT64_MAX / 4 : free + held;
-  const MountedFile& topology = plan.topology->file();
-  facts.topology = topology.container().file_bytes;
-  facts.topology_cached = resident_share(*plan.topology, plan.options.sample).value_or(0);
+  facts.topology = plan.graph.file_bytes();
+  for (size_t e = 0; e < plan.graph.edge_types().size(); ++e) {
+    SampleOptions options = plan.options.sample;
+    options.direction = direction_of(plan.graph, e, options);
+    facts.topology_cached.push_back(resident_share(plan.graph.topology(e), options).value_or(0));
+  }
   for (const Part& part : plan.parts) {
     const Matrix& matrix = matrix_of(part);
     facts.cached.push_back(cached_share(part.file->file(), matrix.offset, matrix_bytes(matrix)));
@@ -85,10 +88,12 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
     // From all over the epoch, its end included: seeds may be in order of time. The last one may be a short one.
     const uint64_t number = count < 2 ? 0 : i * (batches.count() - (batches.count() > count ? 2 : 1)) / (count - 1);
     plan.pool->reset_peak();
-    const auto graph = sample_batch(plan, batch_seeds(plan, 0, number, batches.input(number)));
+    const BatchSeeds seeds = batch_seeds(plan, 0, number, batches.input(number));
+    const auto graph = sample_batch(plan, seeds);
     sizes.sampling = std::max(sizes.sampling, plan.pool->peak_bytes());
     uint64_t bytes = subgraph_bytes(graph);
-    uint64_t packed = bytes / 2;
+    uint64_t packed = bytes / 2 + array_bytes(seeds.arrays);
+    bytes += array_bytes(seeds.arrays);
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       const uint64_t rows = ids_of(plan.parts[p], graph).size();
       sizes.rows[p] = std::max(sizes.rows[p], rows);
@@ -115,8 +120,8 @@ class Divider {
 
   Division best() const {
     Division mapped = with(true);
-    if (!merged_supported(plan_.options.sample, !plan_.times.empty()) || plan_.options.sample.io != TopologyIo::kAuto ||
-        topology_fits_beside_all(mapped)) {
+    if (plan_.graph.typed() || !merged_supported(plan_.options.sample, plan_.seeds->timed()) ||
+        plan_.options.sample.io != TopologyIo::kAuto || topology_fits_beside_all(mapped)) {
       return mapped;
     }
     Division merged = with(false);
@@ -257,7 +262,7 @@ class Divider {
   }
 
   uint64_t merged_batch_bytes() const {
-    return merged_bytes_per_batch(*plan_.topology, plan_.options.sample, plan_.options.batch_size);
+    return merged_bytes_per_batch(plan_.graph.topology(0), plan_.options.sample, plan_.options.batch_size);
   }
   uint64_t group_of(uint64_t room, uint64_t wanted) const {
     const uint64_t fits = room / 4 / std::max<uint64_t>(merged_batch_bytes(), 1);
@@ -289,8 +294,8 @@ class Divider {
         seconds += rows / kReadsPerSecond;
       }
     }
-    const auto reads = expected_reads(plan_.options.sample.fanouts, plan_.options.batch_size,
-                                      plan_.topology->num_nodes(), plan_.topology->num_edges());
+    const auto reads =
+        expected_reads(plan_.graph, plan_.options.sample, plan_.seeds->types(), plan_.options.batch_size).at(0);
     const auto topology = static_cast<double>(facts_.topology);
     if (d.merges) {
       const double hops = static_cast<double>(plan_.options.sample.fanouts.size());
@@ -313,13 +318,14 @@ class Divider {
 
 // Reads files that fit and will be needed.
 void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, const Division& d, Progress* progress) {
-  const auto edges = expected_reads(plan.options.sample.fanouts, plan.seeds.size(), plan.topology->num_nodes(),
-                                    plan.topology->num_edges());
-  const MountedFile& topology = plan.topology->file();
-  if (!d.merges && plan.options.sample.io == TopologyIo::kAuto && facts.topology_cached < kResident &&
-      facts.topology <= minus(facts.available, d.memory) &&
-      std::min(edges.edges, 1e18) > static_cast<double>(facts.topology / kPageBytes)) {
-    preload(topology, plan.threads, progress);
+  const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
+  for (const size_t e : plan.graph.files()) {
+    const MountedFile& topology = plan.graph.topology(e).file();
+    if (!d.merges && plan.options.sample.io == TopologyIo::kAuto && facts.topology_cached[e] < kResident &&
+        facts.topology <= minus(facts.available, d.memory) &&
+        std::min(reads[e].edges, 1e18) > static_cast<double>(topology.container().file_bytes / kPageBytes)) {
+      preload(topology, plan.threads, progress);
+    }
   }
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     if (d.ways[i] != Way::kMapped || plan.options.io == Io::kMmap || facts.cached[i] >= kResident) continue;
@@ -409,13 +415,14 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
 
 void first_division(LoadPlan& plan, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
-  const auto reads = expected_reads(plan.options.sample.fanouts, plan.seeds.size(), plan.topology->num_nodes(),
-                                    plan.topology->num_edges());
+  const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
   // Before the probe, which would otherwise read the same pages one by one.
-  if (plan.options.sample.io == TopologyIo::kAuto &&
-      worth_preloading(plan.topology->file(), static_cast<uint64_t>(std::min(reads.edges, 1e18)),
-                       plan.options.memory)) {
-    preload(plan.topology->file(), plan.threads, progress);
+  for (const size_t e : plan.graph.files()) {
+    const MountedFile& topology = plan.graph.topology(e).file();
+    if (plan.options.sample.io == TopologyIo::kAuto &&
+        worth_preloading(topology, static_cast<uint64_t>(std::min(reads[e].edges, 1e18)), plan.options.memory)) {
+      preload(topology, plan.threads, progress);
+    }
   }
   apply(plan, probe(plan, progress), progress);
 }

@@ -2,10 +2,10 @@
 #include "load/packed.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "base/checked.h"
+#include "load/graph.h"
 
 namespace gz {
 namespace {
@@ -16,37 +16,32 @@ bool fits_narrow(std::span<const int64_t> values) {
   return bits <= UINT32_MAX;
 }
 
-std::array<Int64Array*, 4> arrays_of(SampledSubgraph& graph) {
-  return {&graph.node, &graph.edge_index, &graph.edge, &graph.batch};
-}
-
 }  // namespace
 
-PackedSubgraph::PackedSubgraph(SampledSubgraph&& graph) {
-  const auto sources = arrays_of(graph);
+PackedSubgraph::PackedSubgraph(HeteroSubgraph&& graph) {
   size_t bytes = 0;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    Array& array = arrays_[i];
-    array.present = sources[i]->buffer != nullptr;
-    array.size = sources[i]->size;
-    array.wide = !fits_narrow(sources[i]->span());
+  for_each_array(graph, [&](const Int64Array& source) {
+    Array& array = arrays_.emplace_back();
+    array.present = source.buffer != nullptr;
+    array.size = source.size;
+    array.wide = !fits_narrow(source.span());
     array.offset = bytes;
     bytes = static_cast<size_t>(round_up(bytes + array.size * (array.wide ? 8 : 4), 8));
-  }
+  });
   memory_ = take_buffer(bytes, Purpose::kTables);
-  for (size_t i = 0; i < sources.size(); ++i) {
-    std::byte* to = memory_->data() + arrays_[i].offset;
-    if (arrays_[i].wide) {
-      std::memcpy(to, sources[i]->data(), arrays_[i].size * 8);
+  auto array = arrays_.begin();
+  for_each_array(graph, [&](Int64Array& source) {
+    std::byte* to = memory_->data() + array->offset;
+    if (array->wide) {
+      std::memcpy(to, source.data(), array->size * 8);
     } else {
-      std::transform(sources[i]->data(), sources[i]->data() + arrays_[i].size, reinterpret_cast<uint32_t*>(to),
+      std::transform(source.data(), source.data() + array->size, reinterpret_cast<uint32_t*>(to),
                      [](int64_t value) { return static_cast<uint32_t>(value); });
     }
-    *sources[i] = {};
-  }
-  num_sampled_nodes_ = std::move(graph.num_sampled_nodes);
-  num_sampled_edges_ = std::move(graph.num_sampled_edges);
-  scratch_bytes_ = graph.scratch_bytes;
+    source = {};
+    ++array;
+  });
+  rest_ = std::move(graph);
 }
 
 uint64_t PackedSubgraph::unpacked_bytes() const {
@@ -55,25 +50,22 @@ uint64_t PackedSubgraph::unpacked_bytes() const {
   return values * sizeof(int64_t);
 }
 
-SampledSubgraph PackedSubgraph::unpack() const {
-  SampledSubgraph graph;
-  const auto targets = arrays_of(graph);
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const Array& array = arrays_[i];
-    if (!array.present) continue;
-    targets[i]->buffer = take_buffer(array.size * sizeof(int64_t));
-    targets[i]->size = array.size;
-    const std::byte* from = memory_->data() + array.offset;
-    if (array.wide) {
-      std::memcpy(targets[i]->data(), from, array.size * 8);
+HeteroSubgraph PackedSubgraph::unpack() const {
+  HeteroSubgraph graph = rest_;
+  auto array = arrays_.begin();
+  for_each_array(graph, [&](Int64Array& target) {
+    const Array& from = *array++;
+    if (!from.present) return;
+    target.buffer = take_buffer(from.size * sizeof(int64_t));
+    target.size = from.size;
+    const std::byte* data = memory_->data() + from.offset;
+    if (from.wide) {
+      std::memcpy(target.data(), data, from.size * 8);
     } else {
-      const auto* narrow = reinterpret_cast<const uint32_t*>(from);
-      std::copy(narrow, narrow + array.size, targets[i]->data());
+      const auto* narrow = reinterpret_cast<const uint32_t*>(data);
+      std::copy(narrow, narrow + from.size, target.data());
     }
-  }
-  graph.num_sampled_nodes = num_sampled_nodes_;
-  graph.num_sampled_edges = num_sampled_edges_;
-  graph.scratch_bytes = scratch_bytes_;
+  });
   return graph;
 }
 

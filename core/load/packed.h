@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "sample/neighbours.h"
+#include "sample/hetero.h"
 
 namespace gz {
 
 class PackedSubgraph {
  public:
   PackedSubgraph() = default;
-  explicit PackedSubgraph(SampledSubgraph&& graph);  // its memory goes back to the pool
+  explicit PackedSubgraph(HeteroSubgraph&& graph);  // its memory goes back to the pool
 
-  SampledSubgraph unpack() const;  // equal to what was packed
+  HeteroSubgraph unpack() const;  // equal to what was packed
   uint64_t bytes() const { return memory_ ? memory_->size() : 0; }
   uint64_t unpacked_bytes() const;
 
@@ -25,10 +25,9 @@ class PackedSubgraph {
     bool wide = false, present = false;
     size_t offset = 0;  // in memory_
   };
-  Array arrays_[4];  // node, edge_index, edge, batch
+  std::vector<Array> arrays_;  // in the order of for_each_array()
   std::shared_ptr<Buffer> memory_;
-  std::vector<int64_t> num_sampled_nodes_, num_sampled_edges_;
-  uint64_t scratch_bytes_ = 0;
+  HeteroSubgraph rest_;  // all but the arrays
 };
 
 }  // namespace gz

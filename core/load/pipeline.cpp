@@ -12,11 +12,10 @@ namespace {
 
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
   std::vector<std::weak_ptr<Buffer>> buffers;
-  const SampledSubgraph& graph = batch.graph;
-  for (const auto& array : {&batch.input, &graph.node, &graph.edge_index, &graph.edge, &graph.batch}) {
-    buffers.emplace_back(array->buffer);
-  }
+  buffers.emplace_back(batch.input.buffer);
+  for_each_array(batch.graph, [&](const Int64Array& array) { buffers.emplace_back(array.buffer); });
   for (const GatheredPart& part : batch.parts) buffers.emplace_back(part.buffer);
+  for (const BatchArray& array : batch.arrays) buffers.emplace_back(array.buffer);
   return buffers;
 }
 
@@ -155,8 +154,8 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   out = std::move(node.mapped());
   plan_->handed_out.add(buffers_of(out), plan_->options.held);
   ++stats_.batches;
-  stats_.nodes += out.graph.node.size;
-  stats_.edges += out.graph.edge.size;
+  stats_.nodes += num_nodes(out.graph);
+  stats_.edges += num_edges(out.graph);
   returned_ = Clock::now();
   work_ready_.notify_all();
   return State::kReady;

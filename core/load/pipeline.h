@@ -32,10 +32,11 @@ struct GatheredPart {
 };
 
 struct LoadedBatch {
-  uint64_t number = 0;  // among those that this pipeline delivers
-  Int64Array input;     // positions of the batch's seeds among the loader's seeds
-  SampledSubgraph graph;
+  uint64_t number = 0;   // among those that this pipeline delivers
+  Int64Array input;      // positions of the batch's seeds among the loader's seeds
+  HeteroSubgraph graph;  // of one node type and one edge type where the graph is homogeneous
   std::vector<GatheredPart> parts;
+  std::vector<BatchArray> arrays;  // of the seed source
 };
 
 struct LoadStats {
@@ -80,8 +81,9 @@ class Pipeline {
   struct Draft {
     uint64_t number = 0;
     std::vector<int64_t> input;
-    SampledSubgraph graph;  // or packed, where it waits in a window
+    HeteroSubgraph graph;  // or packed, where it waits in a window
     PackedSubgraph packed;
+    std::vector<BatchArray> arrays;
     bool is_packed = false;
     std::vector<std::shared_ptr<RowWindow::Claim>> claims;  // one a part, null where it has none
     size_t open_claims = 0;                                 // not complete; guarded by mutex_
@@ -105,9 +107,11 @@ class Pipeline {
   uint64_t finished_bytes(const Draft& draft) const;
 
   std::vector<Draft> sample(uint64_t first, uint64_t count, Progress& cancel);
+  void sample_together(std::vector<Draft>& drafts, const std::vector<BatchSeeds>& seeds, Progress& cancel);
+  Draft draft_of(uint64_t number, BatchSeeds& seeds) const;
   void claim_rows(Draft& draft);
   LoadedBatch finish(Draft& draft, Progress& cancel, GatherStats& stats);
-  void take_parts(const SampledSubgraph& graph, LoadedBatch& batch) const;
+  void take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const;
   void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
   void hand_on(std::vector<Draft>&& drafts, uint64_t generation);
   bool is_known(uint64_t number) const;  // sampled, or further

@@ -17,12 +17,13 @@ namespace {
 // Edge rows follow their edge only where it is known which edge a row belongs to. Ids may leave out some or number both
 // ways of an edge alike, so only the largest one says how many rows there must be; it is looked for where that is
 // cheap, and a gather checks each id in any case.
-void check_edge_part(const Topology& topology, const Part& part, const LoadOptions& options) {
+void check_edge_part(const LoadGraph& graph, const Part& part, const LoadOptions& options) {
+  const Topology& topology = graph.topology(part.type);
   constexpr uint64_t kCheap = uint64_t{1} << 20;
   const uint64_t rows = part.file->matrix(part.matrix).rows, edges = topology.num_edges();
   const std::string& path = topology.file().path();
   const auto what = text(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, ");
-  topology.visit(options.sample.direction, [&](const auto& csr) {
+  topology.visit(direction_of(graph, part.type, options.sample), [&](const auto& csr) {
     if (options.edge_order == EdgeOrder::kFile) {
       if (csr.has_edge_ids()) fail<ArgumentError>("edge_order is 'file', but ", path, " has edge ids: leave it out");
       if (rows != edges) fail<ArgumentError>(what, path, " has ", edges, " edges");
@@ -44,29 +45,29 @@ void check_edge_part(const Topology& topology, const Part& part, const LoadOptio
 
 }  // namespace
 
-void check_load(const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds, uint64_t times,
+void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
                 const LoadOptions& options) {
-  check_options(topology, options.sample, times > 0);
+  if (graph.typed()) {
+    check_hetero(graph.node_types(), graph.edge_types(), seeds.timed(), options.sample);
+  } else {
+    check_options(graph.topology(0), options.sample, seeds.timed());
+  }
   resolve_threads(options.threads);
   if (options.batch_size == 0) fail<ArgumentError>("batch_size is 0, expected at least 1");
   if (options.prefetch < 1) fail<ArgumentError>("prefetch is ", options.prefetch, ", expected at least 1");
-  if (times > 0 && times != seeds.size()) {
-    fail<ArgumentError>("time has ", times, " entries, seeds has ", seeds.size());
-  }
-  const uint64_t nodes = topology.num_nodes();
-  for (uint64_t i = seeds.is_range() ? std::min(nodes, seeds.size()) : 0; i < seeds.size(); ++i) {
-    const int64_t seed = seeds.at(i);
-    if (seed < 0 || static_cast<uint64_t>(seed) >= nodes) {
-      fail<IndexError>("seeds[", i, "] = ", seed, " is out of range for ", topology.file().path(), " with ", nodes,
-                       " nodes");
-    }
-  }
+  seeds.check(graph);
   for (const Part& part : parts) {
+    if (part.type >= (part.by_edge ? graph.edge_types().size() : graph.node_types().size())) {
+      fail<ArgumentError>("part '", part.name, "' is of type ", part.type, ", there is none");
+    }
     if (part.by_edge) {
-      check_edge_part(topology, part, options);
-    } else if (part.file->matrix(part.matrix).rows < nodes) {
-      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", part.file->matrix(part.matrix).rows,
-                          " rows, the graph has ", nodes, " nodes");
+      check_edge_part(graph, part, options);
+      continue;
+    }
+    const uint64_t nodes = graph.node_types()[part.type].num_nodes, rows = part.file->matrix(part.matrix).rows;
+    if (rows < nodes) {
+      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, ",
+                          graph.typed() ? graph.where(part.type) : "the graph", " has ", nodes, " nodes");
     }
   }
 }
@@ -77,36 +78,46 @@ GatherOptions gather_options(const Part& part) {
   return options;
 }
 
-std::span<const int64_t> ids_of(const Part& part, const SampledSubgraph& graph) {
-  return part.by_edge ? graph.edge.span() : graph.node.span();
+std::span<const int64_t> ids_of(const Part& part, const HeteroSubgraph& graph) {
+  return part.by_edge ? graph.edges[part.type].edge.span() : graph.nodes[part.type].node.span();
 }
 
-uint64_t subgraph_bytes(const SampledSubgraph& graph) {
-  return 8 * (graph.node.size + graph.edge_index.size + graph.edge.size + graph.batch.size);
+uint64_t array_bytes(const std::vector<BatchArray>& arrays) {
+  uint64_t bytes = 0;
+  for (const BatchArray& array : arrays) bytes += array.buffer->size();
+  return bytes;
 }
 
 BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input) {
   BatchSeeds batch;
-  batch.seeds.resize(input.size());
-  for (size_t i = 0; i < input.size(); ++i) batch.seeds[i] = plan.seeds.at(static_cast<uint64_t>(input[i]));
-  if (!plan.times.empty()) {
-    batch.times.resize(input.size());
-    for (size_t i = 0; i < input.size(); ++i) batch.times[i] = plan.times.at(static_cast<uint64_t>(input[i]));
-  }
   batch.key = batch_seed(plan.options.seed, epoch, number);
+  plan.seeds->fill(input, batch);
   return batch;
 }
 
-SampledSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch) {
+HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch) {
   SampleOptions options = plan.options.sample;
   options.seed = batch.key;
   options.threads = 1;  // the pipeline samples several batches at once instead
-  return sample_neighbours(*plan.topology, batch.seeds, batch.times, options);
+  if (!plan.graph.typed()) {
+    const SeedsOfType& seeds = batch.seeds.at(0);
+    options.exclude = batch.exclude_of(0);
+    return as_typed(sample_neighbours(plan.graph.topology(0), seeds.nodes, seeds.times, options));
+  }
+  std::vector<TypedSeeds> seeds;
+  for (const SeedsOfType& part : batch.seeds) seeds.push_back({part.type, part.nodes, part.times});
+  const bool timed = plan.seeds->timed();
+  if (batch.exclude.empty()) {
+    return sample_hetero(plan.graph.node_types(), plan.graph.edge_types(), seeds, timed, options);
+  }
+  std::vector<EdgeType> edge_types = plan.graph.edge_types();
+  for (size_t e = 0; e < edge_types.size(); ++e) edge_types[e].exclude = batch.exclude_of(e);
+  return sample_hetero(plan.graph.node_types(), edge_types, seeds, timed, options);
 }
 
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share) {
   const LoadOptions& options = plan.options;
-  const EpochOrder order(plan.seeds.size(), options.shuffle, options.seed, epoch);
+  const EpochOrder order(plan.seeds->count(), options.shuffle, options.seed, epoch);
   return {order, options.batch_size, options.drop_last, share};
 }
 
@@ -120,18 +131,17 @@ void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch, int held) {
   batches_.pop_front();
 }
 
-std::shared_ptr<LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts, Numbers seeds,
-                                    Numbers times, const LoadOptions& options, PageLock page_lock, Progress* progress) {
+std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress) {
   auto plan = std::make_shared<LoadPlan>();
-  plan->topology = std::move(topology);
+  plan->graph = std::move(graph);
   plan->parts = std::move(parts);
   plan->seeds = std::move(seeds);
-  plan->times = std::move(times);
   plan->options = options;
   plan->threads = resolve_threads(options.threads);
   plan->windows.resize(plan->parts.size());
   plan->wholes.resize(plan->parts.size());
-  check_load(*plan->topology, plan->parts, plan->seeds, plan->times.size(), options);
+  check_load(plan->graph, plan->parts, *plan->seeds, options);
   BufferPool::of_process().clear();  // what lies idle is room for the loader
   plan->pool = std::make_shared<BufferPool>(BufferPool::kNoLimit - 1, BufferPool::kNoLimit, std::move(page_lock));
   first_division(*plan, progress);

@@ -20,23 +20,23 @@
 #include "gather/gather.h"
 #include "gather/row_window.h"
 #include "gather/whole_rows.h"
-#include "load/numbers.h"
+#include "load/graph.h"
 #include "load/order.h"
-#include "sample/neighbours.h"
+#include "load/seeds.h"
 #include "storage/features.h"
-#include "storage/topology.h"
 
 namespace gz {
 
 class Pipeline;
 
-// One tensor of a batch: rows of `matrix`, by node id or by edge id.
+// One tensor of a batch: rows of `matrix`, by the node ids or by the edge ids of a type.
 struct Part {
-  std::string name;
+  std::string name;  // unlike those of the other parts; in a typed graph it says the type too
   std::shared_ptr<const FeatureFile> file;
   std::string matrix;
   bool by_edge = false;
   std::optional<DType> out_dtype;
+  size_t type = 0;  // node type, or edge type
 };
 
 // What the rows of edge features stand for: edge ids that the graph keeps, or the edges as the file stores them.
@@ -44,7 +44,7 @@ enum class EdgeOrder { kIds, kFile };
 enum class CacheMode { kAuto, kOff, kOn };
 
 struct LoadOptions {
-  SampleOptions sample;  // its seed and threads are set for each batch
+  SampleOptions sample;  // its seed and threads are set for each batch; of fanouts, a typed graph takes their number
   uint64_t batch_size = 1024;
   bool shuffle = false;
   bool drop_last = false;
@@ -98,10 +98,9 @@ class HandedOut {
 
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.
 struct LoadPlan {
-  std::shared_ptr<const Topology> topology;
+  LoadGraph graph;
   std::vector<Part> parts;
-  Numbers seeds;
-  Numbers times;  // one a seed for temporal sampling, else empty
+  std::shared_ptr<const SeedSource> seeds;
   LoadOptions options;
   int threads = 1;
 
@@ -117,31 +116,27 @@ struct LoadPlan {
   HandedOut handed_out;
 };
 
-// Throws what make_plan() would throw at once: ArgumentError, IndexError. `times` is how many there are.
-void check_load(const Topology& topology, const std::vector<Part>& parts, const Numbers& seeds, uint64_t times,
+// Throws what make_plan() would throw at once: ArgumentError, IndexError.
+void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
                 const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
 // epoch 0 to learn their size, and divides the budget. `page_lock` makes batches known to a device. Throws
 // ArgumentError, IndexError, BudgetError.
-std::shared_ptr<LoadPlan> make_plan(std::shared_ptr<const Topology> topology, std::vector<Part> parts, Numbers seeds,
-                                    Numbers times, const LoadOptions& options, PageLock page_lock, Progress* progress);
+std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);
 
 // Batch `number` of `epoch`, around the seeds at these positions.
-struct BatchSeeds {
-  std::vector<int64_t> seeds, times;
-  uint64_t key = 0;  // of the random draws
-};
 BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input);
-SampledSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch);
-uint64_t subgraph_bytes(const SampledSubgraph& graph);
+HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch);
+uint64_t array_bytes(const std::vector<BatchArray>& arrays);
 
 GatherOptions gather_options(const Part& part);  // its dtype
 
 // The ids whose rows `part` needs.
-std::span<const int64_t> ids_of(const Part& part, const SampledSubgraph& graph);
+std::span<const int64_t> ids_of(const Part& part, const HeteroSubgraph& graph);
 
 }  // namespace gz

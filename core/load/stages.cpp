@@ -59,7 +59,7 @@ bool Pipeline::may_sample() const {
 }
 
 uint64_t Pipeline::finished_bytes(const Draft& draft) const {
-  const uint64_t there = draft.is_packed ? 0 : subgraph_bytes(draft.graph);
+  const uint64_t there = (draft.is_packed ? 0 : subgraph_bytes(draft.graph)) + array_bytes(draft.arrays);
   return division_.batch_bytes - std::min(division_.batch_bytes, there);
 }
 
@@ -144,32 +144,45 @@ void Pipeline::rewind(uint64_t number) {
   skip_known();
 }
 
+// What is drawn around is left in `seeds`.
+Pipeline::Draft Pipeline::draft_of(uint64_t number, BatchSeeds& seeds) const {
+  Draft draft;
+  draft.number = number;
+  draft.input = batches_.input(number);
+  seeds = batch_seeds(*plan_, epoch_, batches_.number(number), draft.input);
+  draft.arrays = std::move(seeds.arrays);
+  return draft;
+}
+
 std::vector<Pipeline::Draft> Pipeline::sample(uint64_t first, uint64_t count, Progress& cancel) {
-  std::vector<Draft> drafts(count);
+  std::vector<Draft> drafts;
   std::vector<BatchSeeds> seeds(count);
-  for (uint64_t i = 0; i < count; ++i) {
-    drafts[i].number = first + i;
-    drafts[i].input = batches_.input(first + i);
-    seeds[i] = batch_seeds(*plan_, epoch_, batches_.number(first + i), drafts[i].input);
-  }
-  if (!division_.merges) {
-    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = sample_batch(*plan_, seeds[i]);
+  for (uint64_t i = 0; i < count; ++i) drafts.push_back(draft_of(first + i, seeds[i]));
+  if (division_.merges) {
+    sample_together(drafts, seeds, cancel);
   } else {
-    std::vector<MergedBatch> group;
-    for (const BatchSeeds& batch : seeds) group.push_back({batch.seeds, batch.times, batch.key});
-    SampleOptions options = plan_->options.sample;
-    options.threads = 1;
-    MergedStats read;
-    MergedOptions merged;
-    merged.progress = &cancel;
-    merged.stats = &read;
-    auto graphs = sample_merged(*plan_->topology, group, options, merged);
-    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = std::move(graphs[i]);
-    std::lock_guard lock(mutex_);
-    stats_.topology_bytes_read += read.bytes_read;
+    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = sample_batch(*plan_, seeds[i]);
   }
   for (Draft& draft : drafts) claim_rows(draft);
   return drafts;
+}
+
+// From a topology that is not in RAM: of homogeneous graphs only.
+void Pipeline::sample_together(std::vector<Draft>& drafts, const std::vector<BatchSeeds>& seeds, Progress& cancel) {
+  std::vector<MergedBatch> group;
+  for (const BatchSeeds& batch : seeds) {
+    group.push_back({batch.seeds.at(0).nodes, batch.seeds.at(0).times, batch.key, batch.exclude_of(0)});
+  }
+  SampleOptions options = plan_->options.sample;
+  options.threads = 1;
+  MergedStats read;
+  MergedOptions merged;
+  merged.progress = &cancel;
+  merged.stats = &read;
+  auto graphs = sample_merged(plan_->graph.topology(0), group, options, merged);
+  for (size_t i = 0; i < drafts.size(); ++i) drafts[i].graph = as_typed(std::move(graphs[i]));
+  std::lock_guard lock(mutex_);
+  stats_.topology_bytes_read += read.bytes_read;
 }
 
 void Pipeline::claim_rows(Draft& draft) {
@@ -248,7 +261,7 @@ void Pipeline::finish_one(std::unique_lock<std::mutex>& lock) {
 }
 
 // Memory for the rows. PoolFull then says what all of them need.
-void Pipeline::take_parts(const SampledSubgraph& graph, LoadedBatch& batch) const {
+void Pipeline::take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const {
   uint64_t missing = 0;
   for (const Part& part : plan_->parts) {
     const Matrix& matrix = part.file->matrix(part.matrix);
@@ -284,6 +297,7 @@ LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats)
   std::copy(draft.input.begin(), draft.input.end(), batch.input.data());
   if (!draft.is_packed) batch.graph = std::move(draft.graph);
   draft.packed = {};
+  batch.arrays = std::move(draft.arrays);
   for (size_t part = 0; part < plan_->parts.size(); ++part) gather_part(part, draft, batch, cancel, stats);
   return batch;
 }
@@ -309,7 +323,7 @@ void Pipeline::gather_part(size_t at, const Draft& draft, LoadedBatch& batch, Pr
 
 // Batches that are larger than those before make the plan follow.
 void Pipeline::learn(const LoadedBatch& batch) {
-  uint64_t bytes = subgraph_bytes(batch.graph) + batch.input.buffer->size();
+  uint64_t bytes = subgraph_bytes(batch.graph) + batch.input.buffer->size() + array_bytes(batch.arrays);
   for (const GatheredPart& part : batch.parts) bytes += part.buffer->size();
   if (bytes <= division_.batch_bytes) return;
   division_.batch_bytes = bytes;

@@ -10,8 +10,27 @@
 namespace gz {
 namespace {
 
-void check_types(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types, bool timed,
-                 const SampleOptions& options) {
+template <bool kNarrow>
+HeteroSubgraph expand(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
+                      std::span<const TypedSeeds> seeds, std::span<const int64_t> times, const SampleOptions& options) {
+  Expansion<kNarrow> expansion(node_types, seeds, times, options);
+  for (size_t e = 0; e < edge_types.size(); ++e) {
+    const EdgeType& edge = edge_types[e];
+    SampleOptions own = options;
+    own.fanouts = edge.fanouts;
+    own.edge_type = e;
+    own.source_type = edge.source;
+    own.exclude = edge.exclude != nullptr && !edge.exclude->empty() ? edge.exclude : nullptr;
+    if (!times.empty()) own.node_times = node_types[edge.source].times;
+    edge.topology->visit(edge.direction, [&](const auto& csr) { expansion.add(csr, edge, own); });
+  }
+  return expansion.run(options.fanouts.size());
+}
+
+}  // namespace
+
+void check_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types, bool timed,
+                  const SampleOptions& options) {
   bool any_times = false;
   for (const NodeType& type : node_types) {
     any_times = any_times || !type.times.empty();
@@ -34,25 +53,6 @@ void check_types(std::span<const NodeType> node_types, std::span<const EdgeType>
   }
 }
 
-template <bool kNarrow>
-HeteroSubgraph expand(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
-                      std::span<const TypedSeeds> seeds, std::span<const int64_t> times, const SampleOptions& options) {
-  Expansion<kNarrow> expansion(node_types, seeds, times, options);
-  for (size_t e = 0; e < edge_types.size(); ++e) {
-    const EdgeType& edge = edge_types[e];
-    SampleOptions own = options;
-    own.fanouts = edge.fanouts;
-    own.edge_type = e;
-    own.source_type = edge.source;
-    own.exclude = edge.exclude != nullptr && !edge.exclude->empty() ? edge.exclude : nullptr;
-    if (!times.empty()) own.node_times = node_types[edge.source].times;
-    edge.topology->visit(edge.direction, [&](const auto& csr) { expansion.add(csr, edge, own); });
-  }
-  return expansion.run(options.fanouts.size());
-}
-
-}  // namespace
-
 HeteroSubgraph expand_typed(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
                             std::span<const TypedSeeds> seeds, std::span<const int64_t> times,
                             const SampleOptions& options) {
@@ -68,7 +68,7 @@ HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<con
   SampleOptions options = asked;
   options.disjoint = options.disjoint || timed;
   options.threads = resolve_threads(options.threads);
-  check_types(node_types, edge_types, timed, options);
+  check_hetero(node_types, edge_types, timed, options);
   std::vector<int64_t> times;
   size_t count = 0;
   for (const TypedSeeds& part : seeds) {

@@ -50,6 +50,10 @@ struct HeteroSubgraph {
 HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
                              std::span<const TypedSeeds> seeds, bool timed, const SampleOptions& options);
 
+// Throws ArgumentError for types and options that do not go together: what sample_hetero() checks before the seeds.
+void check_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types, bool timed,
+                  const SampleOptions& options);
+
 // The same, of arguments that are known to be good: one entry of seeds a type at most, `times` of all trees one after
 // the other, or empty.
 HeteroSubgraph expand_typed(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,

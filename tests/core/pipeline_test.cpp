@@ -75,7 +75,7 @@ std::shared_ptr<LoadPlan> hub_plan(const std::string& name, const Setting& setti
   const auto topology = Topology::open(hub_graph(name + ".gl", setting.degree));
   const auto file = FeatureFile::open(numbered_rows(name + ".gd"));
   const Part part{.name = "x", .file = file, .matrix = "x", .by_edge = false, .out_dtype = {}};
-  return make_plan(topology, {part}, Numbers::range(400), {}, options, {}, nullptr);
+  return make_plan(topology, {part}, node_seeds(Numbers::range(400)), options, {}, nullptr);
 }
 
 void check_batch(const LoadPlan& plan, uint64_t epoch, const LoadedBatch& batch) {
@@ -83,10 +83,10 @@ void check_batch(const LoadPlan& plan, uint64_t epoch, const LoadedBatch& batch)
   const auto input = batches.input(batch.number);
   CHECK(std::ranges::equal(batch.input.span(), input));
   const auto expected = sample_batch(plan, batch_seeds(plan, epoch, batches.number(batch.number), input));
-  CHECK(std::ranges::equal(batch.graph.node.span(), expected.node.span()));
-  CHECK(std::ranges::equal(batch.graph.edge_index.span(), expected.edge_index.span()));
+  CHECK(std::ranges::equal(batch.graph.nodes[0].node.span(), expected.nodes[0].node.span()));
+  CHECK(std::ranges::equal(batch.graph.edges[0].edge_index.span(), expected.edges[0].edge_index.span()));
   const auto* rows = reinterpret_cast<const float*>(batch.parts.at(0).buffer->data());
-  const auto ids = batch.graph.node.span();
+  const auto ids = batch.graph.nodes[0].node.span();
   for (size_t i = 0; i < ids.size(); ++i) {
     CHECK(rows[i * kColumns] == static_cast<float>(ids[i]) && rows[i * kColumns + 95] == static_cast<float>(ids[i]));
   }

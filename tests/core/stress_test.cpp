@@ -230,7 +230,7 @@ TEST(pipelines_are_run_stopped_and_dropped_at_once) {
   options.threads = 2;
   options.shuffle = true;
   const Part part{.name = "x", .file = file, .matrix = "x", .by_edge = false, .out_dtype = {}};
-  const auto plan = make_plan(topology, {part}, Numbers::range(seeds.size()), {}, options, {}, nullptr);
+  const auto plan = make_plan(topology, {part}, node_seeds(Numbers::range(seeds.size())), options, {}, nullptr);
   together(3, [&](int caller) {
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
       Pipeline pipeline(plan, epoch, Share{});
@@ -243,7 +243,7 @@ TEST(pipelines_are_run_stopped_and_dropped_at_once) {
         if (state == Pipeline::State::kNotYet) continue;
         CHECK_EQ(batch.number, seen);
         const auto* rows = reinterpret_cast<const float*>(batch.parts.at(0).buffer->data());
-        const auto ids = batch.graph.node.span();
+        const auto ids = batch.graph.nodes[0].node.span();
         for (size_t i = 0; i < ids.size(); ++i) CHECK(rows[i * 96] == static_cast<float>(ids[i]));
         ++seen;
         pipeline.stats();

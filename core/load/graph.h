@@ -1,0 +1,78 @@
+// graph: what a loader samples: node types and the edge types between them. A homogeneous graph has one of each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sample/hetero.h"
+#include "storage/topology.h"
+
+namespace gz {
+
+// Immutable once it is part of a plan.
+class LoadGraph {
+ public:
+  LoadGraph() = default;
+  // One node type and one edge type, sampled as sample_neighbours() does, by the direction and the fanouts of the
+  // options of the call. Only such a graph is sampled many batches at once where its topology is not in RAM (merged.h);
+  // a typed graph is sampled batch by batch.
+  LoadGraph(std::shared_ptr<const Topology> topology);  // NOLINT: a topology is such a graph
+
+  // Types are known by their places, in the order they were added. `times`: as in NodeType, kept alive by `owner`.
+  void add_node_type(std::string name, uint64_t num_nodes, std::span<const int64_t> times, std::shared_ptr<void> owner);
+  // Throws ArgumentError where a node type is not there, or has another number of nodes than the topology.
+  void add_edge_type(std::string name, std::shared_ptr<const Topology> topology, Direction direction, size_t source,
+                     size_t target, std::vector<int64_t> fanouts);
+
+  bool typed() const { return typed_; }
+  const std::vector<NodeType>& node_types() const { return node_types_; }
+  const std::vector<EdgeType>& edge_types() const { return edge_types_; }
+  const std::string& edge_name(size_t type) const { return edge_names_[type]; }  // for messages
+  const Topology& topology(size_t edge_type) const { return *edge_types_[edge_type].topology; }
+  // Where nodes of a type are counted, for messages: the file, or the type's name.
+  std::string where(size_t node_type) const;
+
+  // The edge types whose files are not those of an earlier one: each file once.
+  std::vector<size_t> files() const;
+  uint64_t file_bytes() const;
+
+ private:
+  bool typed_ = true;
+  std::vector<NodeType> node_types_;
+  std::vector<EdgeType> edge_types_;
+  std::vector<std::string> edge_names_;
+  std::vector<std::shared_ptr<const Topology>> topologies_;  // what edge types point to
+  std::vector<std::shared_ptr<void>> owners_;                // of times
+};
+
+// The direction and fanouts by which an edge type is sampled; `options` has those of a homogeneous graph.
+Direction direction_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options);
+const std::vector<int64_t>& fanouts_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options);
+
+// About what a sample around so many seeds of each of these node types reads of each edge type, if all rows were alike.
+std::vector<ExpectedReads> expected_reads(const LoadGraph& graph, const SampleOptions& options,
+                                          const std::vector<size_t>& seed_types, uint64_t seeds);
+
+// A sampled homogeneous graph as a typed one; nothing is copied.
+HeteroSubgraph as_typed(SampledSubgraph graph);
+
+uint64_t subgraph_bytes(const HeteroSubgraph& graph);
+uint64_t num_nodes(const HeteroSubgraph& graph);
+uint64_t num_edges(const HeteroSubgraph& graph);
+
+// Every array of a subgraph, in one order: nodes, batch of each node type; edge_index, edge of each edge type.
+template <class Subgraph, class Visit>
+void for_each_array(Subgraph& graph, const Visit& visit) {
+  for (auto& part : graph.nodes) {
+    visit(part.node);
+    visit(part.batch);
+  }
+  for (auto& part : graph.edges) {
+    visit(part.edge_index);
+    visit(part.edge);
+  }
+}
+
+}  // namespace gz

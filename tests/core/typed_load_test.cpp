@@ -1,0 +1,231 @@
+// typed_load_test: epochs over graphs of several types, and seed sources that bring arrays of their own.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "check.h"
+#include "compile/container_writer.h"
+#include "load/packed.h"
+#include "load/pipeline.h"
+
+using namespace gz;
+
+namespace {
+
+constexpr uint64_t kUsers = 700, kItems = 400, kTags = 3;
+
+// Rows by target: target t has edges from t + 1, t + 3, ...
+std::shared_ptr<const Topology> relation(const std::string& name, uint64_t sources, uint64_t targets, uint64_t degree) {
+  std::vector<uint64_t> indptr{0};
+  std::vector<uint32_t> indices;
+  for (uint64_t t = 0; t < targets; ++t) {
+    for (uint64_t k = 0; k < degree; ++k) indices.push_back(static_cast<uint32_t>((t + 2 * k + 1) % sources));
+    indptr.push_back(indices.size());
+  }
+  Container c;
+  c.kind = Kind::kTopology;
+  c.num_nodes = sources;
+  if (sources != targets) {
+    c.num_targets = targets;
+    c.minor = kRectangularMinor;
+    c.incompatible = kRectangular;
+  }
+  c.num_edges = indices.size();
+  c.direction = Direction::kIn;
+  c.arrays = {{"in.indptr", DType::kUInt64, {targets + 1}, 0, 0, 0},
+              {"in.indices", DType::kUInt32, {c.num_edges}, 0, 0, 0}};
+  const std::string path = test::scratch(name);
+  ContainerWriter writer(path, c);
+  writer.append<uint64_t>(0, indptr);
+  writer.append<uint32_t>(1, indices);
+  writer.finish();
+  return Topology::open(path);
+}
+
+std::shared_ptr<const FeatureFile> rows_of(const std::string& name, uint64_t count, uint64_t columns) {
+  Container c;
+  c.kind = Kind::kFeatures;
+  c.num_nodes = count;
+  c.arrays = {{"x", DType::kFloat32, {count, columns}, 0, 0, 0}};
+  const std::string path = test::scratch(name);
+  ContainerWriter writer(path, c);
+  for (uint64_t i = 0; i < count; ++i) writer.append<float>(0, std::vector<float>(columns, static_cast<float>(i)));
+  writer.finish();
+  return FeatureFile::open(path);
+}
+
+LoadGraph shop() {
+  LoadGraph graph;
+  graph.add_node_type("user", kUsers, {}, nullptr);
+  graph.add_node_type("item", kItems, {}, nullptr);
+  graph.add_node_type("tag", kTags, {}, nullptr);
+  graph.add_edge_type("user buys item", relation("buys.gl", kUsers, kItems, 6), Direction::kIn, 0, 1, {3, 2});
+  graph.add_edge_type("item bought_by user", relation("by.gl", kItems, kUsers, 4), Direction::kIn, 1, 0, {-1, 2});
+  graph.add_edge_type("user knows user", relation("knows.gl", kUsers, kUsers, 5), Direction::kIn, 0, 0, {2, 0});
+  return graph;
+}
+
+std::vector<Part> shop_parts() {
+  return {{.name = "user.x", .file = rows_of("user.gd", kUsers, 64), .matrix = "x"},
+          {.name = "item.x", .file = rows_of("item.gd", kItems, 96), .matrix = "x", .type = 1},
+          {.name = "tag.x", .file = rows_of("tag.gd", kTags, 4), .matrix = "x", .type = 2},
+          {.name = "buys.w", .file = rows_of("w.gd", kItems * 6, 8), .matrix = "x", .by_edge = true}};
+}
+
+// Pairs of a user and an item, which are seeds, with an array of the items; the edge between them is excluded.
+class Pairs final : public SeedSource {
+ public:
+  uint64_t count() const override { return kUsers; }
+  bool timed() const override { return false; }
+  std::vector<size_t> types() const override { return {0, 1}; }
+  void check(const LoadGraph&) const override {}
+  void fill(std::span<const int64_t> input, BatchSeeds& out) const override {
+    SeedsOfType users{.type = 0}, items{.type = 1};
+    BatchArray label{.name = "edge_label", .dtype = DType::kFloat32, .shape = {input.size()}};
+    label.buffer = take_buffer(input.size() * sizeof(float));
+    for (size_t i = 0; i < input.size(); ++i) {
+      items.nodes.push_back(input[i] % static_cast<int64_t>(kItems));
+      users.nodes.push_back((items.nodes.back() + 1) % static_cast<int64_t>(kUsers));
+      label.buffer->as<float>()[i] = static_cast<float>(items.nodes.back());
+    }
+    const auto topology = Topology::open(test::scratch("buys.gl"));
+    out.exclude.resize(3);
+    out.exclude[0].add(*topology, Direction::kIn, users.nodes, items.nodes, false);
+    out.exclude[0].build();
+    out.seeds = {std::move(users), std::move(items)};
+    out.arrays.push_back(std::move(label));
+  }
+};
+
+bool get(Pipeline& pipeline, LoadedBatch& batch) {
+  for (int i = 0; i < 600; ++i) {
+    const auto state = pipeline.next(batch, 50);
+    if (state == Pipeline::State::kEnd) return false;
+    if (state == Pipeline::State::kReady) return true;
+  }
+  throw std::runtime_error("no batch for 30 s: the epoch hangs");
+}
+
+void check_same(const HeteroSubgraph& a, const HeteroSubgraph& b) {
+  std::vector<std::vector<int64_t>> left, right;
+  for_each_array(a, [&](const Int64Array& array) { left.emplace_back(array.span().begin(), array.span().end()); });
+  for_each_array(b, [&](const Int64Array& array) { right.emplace_back(array.span().begin(), array.span().end()); });
+  CHECK(left == right);
+  for (size_t i = 0; i < a.nodes.size(); ++i) CHECK(a.nodes[i].num_sampled_nodes == b.nodes[i].num_sampled_nodes);
+  for (size_t i = 0; i < a.edges.size(); ++i) CHECK(a.edges[i].num_sampled_edges == b.edges[i].num_sampled_edges);
+}
+
+void check_batch(const LoadPlan& plan, uint64_t epoch, const LoadedBatch& batch) {
+  const EpochBatches batches = epoch_batches(plan, epoch, Share{});
+  const auto seeds = batch_seeds(plan, epoch, batches.number(batch.number), batches.input(batch.number));
+  check_same(batch.graph, sample_batch(plan, seeds));
+  CHECK_EQ(batch.arrays.size(), seeds.arrays.size());
+  for (size_t i = 0; i < seeds.arrays.size(); ++i) {
+    const BatchArray &found = batch.arrays[i], &made = seeds.arrays[i];
+    CHECK(found.name == made.name && found.shape == made.shape);
+    CHECK(std::memcmp(found.buffer->data(), made.buffer->data(), made.shape[0] * sizeof(float)) == 0);
+  }
+  if (!seeds.exclude.empty()) {  // each pair is an edge of the graph, and of no batch
+    const SampledEdges& buys = batch.graph.edges[0];
+    for (size_t i = 0; i < buys.edge.size; ++i) {
+      const auto user = batch.graph.nodes[0].node.span()[static_cast<size_t>(buys.edge_index.span()[i])];
+      const auto item = static_cast<size_t>(buys.edge_index.span()[buys.edge.size + i]);
+      CHECK(item >= batch.input.size || user != seeds.seeds[0].nodes[item]);
+    }
+  }
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    const auto ids = ids_of(plan.parts[p], batch.graph);
+    const auto columns = plan.parts[p].file->matrix("x").columns;
+    const auto* rows = reinterpret_cast<const float*>(batch.parts[p].buffer->data());
+    CHECK_EQ(batch.parts[p].rows, ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) CHECK(rows[i * columns] == static_cast<float>(ids[i]));
+  }
+}
+
+LoadOptions options_of(CacheMode cache, Io io) {
+  LoadOptions options;
+  options.sample.fanouts = {0, 0};  // two hops
+  options.sample.edge_ids = true;
+  options.batch_size = 16;
+  options.shuffle = true;
+  options.seed = 5;
+  options.memory = uint64_t{96} << 20;
+  options.threads = 2;
+  options.cache = cache;
+  options.io = io;
+  options.edge_order = EdgeOrder::kFile;
+  return options;
+}
+
+}  // namespace
+
+TEST(typed_batches_are_sampled_and_gathered_by_type) {
+  for (const auto& seeds : {node_seeds(Numbers::range(kItems), {}, 1), node_seeds(Numbers::range(kTags), {}, 2),
+                            std::shared_ptr<const SeedSource>(std::make_shared<Pairs>())}) {
+    for (const CacheMode cache : {CacheMode::kAuto, CacheMode::kOff, CacheMode::kOn}) {
+      const auto plan = make_plan(shop(), shop_parts(), seeds, options_of(cache, Io::kAuto), {}, nullptr);
+      for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+        Pipeline pipeline(plan, epoch, Share{});
+        uint64_t seen = 0;
+        for (LoadedBatch batch; get(pipeline, batch); ++seen) check_batch(*plan, epoch, batch);
+        CHECK_EQ(seen, pipeline.num_batches());
+      }
+    }
+  }
+}
+
+// Of a type that is seldom met, batches claim no rows at all: their claims must be complete too.
+TEST(typed_windows_are_complete_where_a_batch_needs_no_rows) {
+  for (const Io io : {Io::kAuto, Io::kPread}) {
+    const auto plan =
+        make_plan(shop(), shop_parts(), std::make_shared<Pairs>(), options_of(CacheMode::kOn, io), {}, nullptr);
+    plan->division.window = 8;
+    for (size_t p = 0; p < plan->parts.size(); ++p) {
+      const Part& part = plan->parts[p];
+      plan->wholes[p] = nullptr;
+      plan->windows[p] = std::make_shared<RowWindow>(part.file, part.file->matrix("x"), uint64_t{1} << 20);
+      plan->division.ways[p] = Way::kWindow;
+    }
+    Pipeline pipeline(plan, 0, Share{});
+    uint64_t seen = 0;
+    for (LoadedBatch batch; get(pipeline, batch); ++seen) check_batch(*plan, 0, batch);
+    CHECK_EQ(seen, pipeline.num_batches());
+  }
+}
+
+TEST(packed_typed_subgraphs_come_back_as_they_were) {
+  const auto plan =
+      make_plan(shop(), {}, std::make_shared<Pairs>(), options_of(CacheMode::kAuto, Io::kAuto), {}, nullptr);
+  const std::vector<int64_t> input{4, 2, 4};
+  const auto seeds = batch_seeds(*plan, 0, 0, input);
+  HeteroSubgraph wide = sample_batch(*plan, seeds);
+  wide.nodes[1].node.span()[0] = int64_t{1} << 40;  // one array that does not fit 32 bits
+  HeteroSubgraph copy = wide;
+  for_each_array(copy, [](Int64Array& array) {
+    if (!array.buffer) return;
+    const auto memory = take_buffer(array.size * sizeof(int64_t));
+    std::memcpy(memory->data(), array.data(), array.size * sizeof(int64_t));
+    array.buffer = memory;
+  });
+  const PackedSubgraph packed(std::move(wide));
+  CHECK_EQ(packed.unpacked_bytes(), subgraph_bytes(copy));
+  check_same(packed.unpack(), copy);
+}
+
+TEST(typed_plans_check_types_and_rows) {
+  LoadGraph graph = shop();
+  const auto squares = relation("squares.gl", kItems, kItems, 1);
+  CHECK_THROWS(ArgumentError, "edge type item near user",
+               graph.add_edge_type("item near user", squares, Direction::kIn, 1, 0, {1, 1}));
+  CHECK_THROWS(ArgumentError, "node types 1 and 9 of 3",
+               graph.add_edge_type("item near none", squares, Direction::kIn, 1, 9, {1, 1}));
+  const auto options = options_of(CacheMode::kAuto, Io::kAuto);
+  const std::vector<Part> wrong{{.name = "user.x", .file = rows_of("few.gd", 10, 4), .matrix = "x"}};
+  CHECK_THROWS(ArgumentError, "'x' has 10 rows, node type 'user' has 700 nodes",
+               check_load(graph, wrong, Pairs(), options));
+  CHECK_THROWS(IndexError, "seeds[3] = 3 is out of range for node type 'tag' with 3 nodes",
+               check_load(graph, {}, *node_seeds(Numbers::range(kTags + 1), {}, 2), options));
+  CHECK_THROWS(ArgumentError, "there is none", check_load(graph, {}, *node_seeds(Numbers::range(1), {}, 3), options));
+}
