@@ -6,8 +6,8 @@ export PATH := $(PATH):$(CURDIR)/$(BIN)
 STAMP  := .venv/.ready
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs package-check windows-core format \
-  clean
+.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs package-check pyg-conformance windows-core \
+  format clean
 
 demo: build
 	$(BIN)/graphzero demo
@@ -83,6 +83,11 @@ package-check: $(STAMP)
 	$(PYTHON) -m venv build/package-venv
 	build/package-venv/bin/python -m pip install --quiet --disable-pip-version-check build/dist/*.whl
 	cd build && package-venv/bin/python ../tests/wheel_smoke.py
+
+# PyG's own tests of samplers, loaders and stores on this package: make pyg-conformance PYG=<checkout of pytorch_geometric>.
+pyg-conformance: build
+	@test -n "$(PYG)" || { echo "pyg-conformance: say where the checkout is: PYG=path/to/pytorch_geometric" >&2; exit 1; }
+	$(BIN)/python tests/pyg_conformance/run.py $(PYG)
 
 # The core and its tests for Windows, where mingw is installed; run where Wine is.
 MINGW ?= x86_64-w64-mingw32-g++-posix

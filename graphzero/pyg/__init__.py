@@ -1,0 +1,19 @@
+"""GraphZero for PyG users: samplers, stores and loaders with PyG's names and signatures, over mounted files.
+
+Needs PyG (`pip install 'graphzero[pyg]'`), and neither pyg-lib nor torch-sparse.
+
+>>> from graphzero.pyg import NeighborSampler  # doctest: +SKIP
+>>> from torch_geometric.loader import NodeLoader  # doctest: +SKIP
+>>> loader = NodeLoader(data, NeighborSampler(data, [15, 10]), batch_size=1024)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+try:
+    import torch_geometric  # noqa: F401
+except ImportError as error:
+    raise ImportError("graphzero.pyg needs PyG: pip install 'graphzero[pyg]'") from error
+
+from .sampler import NeighborSampler
+
+__all__ = ["NeighborSampler"]

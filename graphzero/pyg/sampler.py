@@ -1,0 +1,274 @@
+"""A PyG sampler over mounted graphs: what PyG's loaders call for the neighbourhoods of nodes and edges."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, HeteroSamplerOutput, NodeSamplerInput, SamplerOutput
+from torch_geometric.sampler.base import NumNeighbors, SubgraphType
+from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
+
+from ..hetero import HeteroGraph, HeteroSubgraph
+from ._edges import HOMOGENEOUS, EdgeType
+from ._mount import MountedGraph, mount
+
+__all__ = ["NeighborSampler"]
+
+
+class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
+    """PyG's `NeighborSampler`, with the same arguments and the same output, over files instead of tensors.
+
+    `data` is a `Data`, a `HeteroData`, a pair (FeatureStore, GraphStore), a `gz.Dataset`, a `gz.Graph` or a
+    `gz.HeteroGraph`. Files are mounted. Objects in memory are compiled once, into a temporary folder that is removed
+    with the last sampler that uses it, or into `cache_dir`, where the next run finds them; samplers of the same tensors
+    share their files. Workers, forked or spawned, map the same files and copy nothing.
+
+    `edge` in the output holds original edge ids, so `edge_permutation` is None. Random numbers come from torch's
+    generator: `torch.manual_seed` repeats a run. An edge of weight zero is never sampled.
+
+    >>> sampler = NeighborSampler(data, num_neighbors=[15, 10])  # doctest: +SKIP
+    >>> loader = torch_geometric.loader.NodeLoader(data, sampler, input_nodes=data.train_mask)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        num_neighbors: Any,
+        subgraph_type: Any = "directional",
+        replace: bool = False,
+        disjoint: bool = False,
+        temporal_strategy: str = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        is_sorted: bool = False,
+        share_memory: bool = False,
+        directed: bool = True,
+        sample_direction: str = "forward",
+        *,
+        cache_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Mount `data`. `is_sorted` and `share_memory` change nothing here; `directed=False` means "induced"."""
+        if not directed:
+            subgraph_type = SubgraphType.induced
+            warnings.warn("'directed' is deprecated in PyG: use subgraph_type='induced'", stacklevel=2)
+        if sample_direction not in ("forward", "backward"):
+            raise ValueError(f"sample_direction is {sample_direction!r}, expected 'forward' or 'backward'")
+        if temporal_strategy not in ("uniform", "last"):
+            raise ValueError(f"temporal_strategy is {temporal_strategy!r}, expected 'uniform' or 'last'")
+        self.sample_direction = sample_direction
+        if self._backward and time_attr is not None:
+            raise NotImplementedError("Temporal Sampling not yet supported for backward sampling")
+        mounted = mount(data, time_attr, weight_attr, backward=self._backward, cache_dir=cache_dir)
+        if time_attr is not None and weight_attr is not None:
+            raise ValueError("time_attr and weight_attr cannot be combined: temporal sampling does not use weights")
+        self._mounted: MountedGraph = mounted
+        self._typed: HeteroGraph | None = None if self._plain else mounted.typed()
+        self.num_nodes: int | dict[str, int] = mounted.num_nodes["node"] if self._homogeneous else mounted.num_nodes
+        self.node_types: list[Any] = [None] if self._homogeneous else list(mounted.num_nodes)
+        self.edge_types: list[Any] = [None] if self._homogeneous else list(mounted.relations)
+        self.num_neighbors = num_neighbors
+        self.replace = replace
+        self.subgraph_type = SubgraphType(subgraph_type)
+        self.disjoint = disjoint
+        self.temporal_strategy = temporal_strategy
+        self.keep_orig_edges = False
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def num_neighbors(self) -> Any:
+        """How many neighbours each hop takes, by edge type in a typed graph: PyG's `NumNeighbors`."""
+        return self._num_neighbors
+
+    @num_neighbors.setter
+    def num_neighbors(self, values: Any) -> None:
+        self._num_neighbors = values if isinstance(values, NumNeighbors) else NumNeighbors(values)
+
+    @property
+    def is_hetero(self) -> bool:
+        """Whether the graph has types."""
+        return not self._homogeneous
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether nodes or edges have times."""
+        return bool(self._mounted.node_time) or self._mounted.edge_timed
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether each seed gets a tree of its own; temporal sampling always does that."""
+        return self._disjoint or self.is_temporal
+
+    @disjoint.setter
+    def disjoint(self, value: bool) -> None:
+        self._disjoint = bool(value)
+
+    @property
+    def node_time(self) -> Any:
+        """The times of nodes, by type in a typed graph; None where edges have them, or nobody."""
+        times = self._mounted.node_time
+        return None if not times else times["node"] if self._homogeneous else times
+
+    @property
+    def edge_permutation(self) -> None:
+        """None: `edge` holds original ids."""
+        return
+
+    @property
+    def _homogeneous(self) -> bool:
+        return self._mounted.homogeneous
+
+    @property
+    def _backward(self) -> bool:
+        return self.sample_direction == "backward"
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the topology of one type answers by itself: times of nodes are beside it."""
+        return self._mounted.homogeneous and not self._mounted.node_time
+
+    # -- sampling -----------------------------------------------------------------------------------------------------
+
+    def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
+        """Sample around nodes, as PyG's NodeLoader asks for it."""
+        return self._finished(node_sample(inputs, self._sample))
+
+    def sample_from_edges(
+        self, inputs: EdgeSamplerInput, neg_sampling: Any = None
+    ) -> SamplerOutput | HeteroSamplerOutput:
+        """Sample around the endpoints of edges and of negative ones, as PyG's LinkLoader asks for it."""
+        out = edge_sample(inputs, self._sample, self.num_nodes, self.disjoint, self.node_time, neg_sampling)
+        return self._finished(out)
+
+    def _finished(self, out: Any) -> Any:
+        if self.subgraph_type != SubgraphType.bidirectional:
+            return out
+        return out.to_bidirectional(keep_orig_edges=self.keep_orig_edges)
+
+    def _sample(self, seed: Any, seed_time: Any = None, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
+        """Sample around ids (by type in a typed graph), each with its time where that counts."""
+        induced = self.subgraph_type == SubgraphType.induced
+        if induced and self.disjoint:
+            raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
+        if self._mounted.edge_timed and seed_time is None:
+            raise ValueError("edges have times, and seeds have none: give input_time, or edge_label_time")
+        options: dict[str, Any] = {
+            "replace": self.replace,
+            "weighted": self._mounted.weighted,
+            "disjoint": self.disjoint,
+            "temporal": self.temporal_strategy,
+            "time": seed_time,
+            "seed": torch.default_generator,
+            "num_threads": 1 if torch.utils.data.get_worker_info() is not None else None,
+        }
+        if isinstance(seed, dict):
+            return self._typed_sample({t: _as_ids(ids) for t, ids in seed.items()}, options, induced)
+        seed = _as_ids(seed)
+        return self._plain_sample(seed, options, induced) if self._plain else self._one_typed_sample(seed, options)
+
+    def _plain_sample(self, seed: torch.Tensor, options: dict[str, Any], induced: bool) -> SamplerOutput:
+        graph, side, fanouts = self._mounted.graph, self._mounted.side, self.num_neighbors.get_values()
+        hops = len(fanouts)
+        found = graph.sample(seed, fanouts if hops else [0], direction=side, **options)  # no hop: the seeds alone
+        row, col, edge = found.row, found.col, found.edge
+        counts: tuple[Any, Any] = (found.num_sampled_nodes[: hops + 1], found.num_sampled_edges[:hops])
+        if induced:
+            row, col, edge = _between(graph.sample(found.node, [-1], direction=side, seed=0), len(found.node))
+            counts = (None, None)
+        return self._output(found.node, row, col, edge, found.batch, *counts)
+
+    def _one_typed_sample(self, seed: torch.Tensor, options: dict[str, Any]) -> SamplerOutput:
+        """Sample a homogeneous graph whose nodes have times."""
+        fanouts = {HOMOGENEOUS: self.num_neighbors.get_values()}
+        found = self._sample_types({"node": seed}, fanouts, _by_type(options, "node"))
+        edge_type = HOMOGENEOUS
+        return self._output(
+            found.node["node"],
+            found.row[edge_type],
+            found.col[edge_type],
+            found.edge[edge_type],
+            None if found.batch is None else found.batch["node"],
+            found.num_sampled_nodes["node"],
+            found.num_sampled_edges[edge_type],
+        )
+
+    def _output(self, node: Any, row: Any, col: Any, edge: Any, batch: Any, nodes: Any, edges: Any) -> SamplerOutput:
+        row, col = (col, row) if self._backward else (row, col)
+        node, row, col, edge = map(torch.from_numpy, (node, row, col, edge))
+        batch = None if batch is None else torch.from_numpy(batch)
+        return SamplerOutput(
+            node=node, row=row, col=col, edge=edge, batch=batch, num_sampled_nodes=nodes, num_sampled_edges=edges
+        )
+
+    def _typed_sample(self, seed: dict[str, Any], options: dict[str, Any], induced: bool) -> HeteroSamplerOutput:
+        fanouts = self.num_neighbors.get_values(self._asked_types())
+        if self._backward:
+            fanouts = {t[::-1]: values for t, values in fanouts.items()}
+        found = self._sample_types(seed, fanouts, options)
+        row, col, edge = found.row, found.col, found.edge
+        counts: tuple[Any, Any] = (found.num_sampled_nodes, found.num_sampled_edges)
+        if induced:
+            assert self._typed is not None
+            whole = self._typed.sample(found.node, [-1], seed=0)
+            row, col, edge = _between_types(whole, found)
+            counts = (None, None)
+        if self._backward:  # stored reversed, told as they are
+            row, col, edge = ({t[::-1]: v for t, v in values.items()} for values in (col, row, edge))
+            if counts[1] is not None:
+                counts = (counts[0], {t[::-1]: v for t, v in counts[1].items()})
+        return HeteroSamplerOutput(
+            node=_tensors(found.node),
+            row=_tensors(row),
+            col=_tensors(col),
+            edge=_tensors(edge),
+            batch=None if found.batch is None else _tensors(found.batch),
+            num_sampled_nodes=counts[0],
+            num_sampled_edges=counts[1],
+        )
+
+    def _sample_types(self, seed: dict[str, Any], fanouts: Any, options: dict[str, Any]) -> HeteroSubgraph:
+        assert self._typed is not None
+        node_time = {t: times.numpy() for t, times in self._mounted.node_time.items()} or None
+        if any(fanouts.values()):
+            return self._typed.sample(seed, fanouts, node_time=node_time, **options)
+        found = self._typed.sample(seed, {key: [0] for key in fanouts}, node_time=node_time, **options)  # no hop
+        nodes = {t: counts[:1] for t, counts in found.num_sampled_nodes.items()}
+        return replace(found, num_sampled_nodes=nodes, num_sampled_edges={t: [] for t in found.num_sampled_edges})
+
+    def _asked_types(self) -> list[EdgeType]:
+        types: list[EdgeType] = list(self._mounted.relations)
+        return [t[::-1] for t in types] if self._backward else types
+
+
+def _by_type(options: dict[str, Any], node_type: str) -> dict[str, Any]:
+    time = options["time"]
+    return {**options, "time": None if time is None else {node_type: time}}
+
+
+def _as_ids(ids: torch.Tensor) -> torch.Tensor:
+    """Return ids as int64; an empty list of them may have any dtype."""
+    return ids.to(torch.int64) if not ids.numel() else ids
+
+
+def _tensors(arrays: dict[Any, Any]) -> dict[Any, torch.Tensor]:
+    return {key: torch.from_numpy(array) for key, array in arrays.items()}
+
+
+def _between(found: Any, count: int) -> tuple[Any, Any, Any]:
+    """Of all edges into `count` nodes, return those that come from one of them."""
+    inside = np.flatnonzero(found.row < count)
+    return found.row[inside], found.col[inside], found.edge[inside]
+
+
+def _between_types(
+    whole: HeteroSubgraph, found: HeteroSubgraph
+) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+    inside = {t: np.flatnonzero(row < len(found.node[t[0]])) for t, row in whole.row.items()}
+    row = {t: whole.row[t][kept] for t, kept in inside.items()}
+    col = {t: whole.col[t][kept] for t, kept in inside.items()}
+    return row, col, {t: whole.edge[t][kept] for t, kept in inside.items()}
