@@ -95,7 +95,7 @@ class Pipeline {
   void sweep(size_t part);
   // These are called with the lock held, do their work without it, and return with it held.
   void sample_some(std::unique_lock<std::mutex>& lock);
-  void finish_one(std::unique_lock<std::mutex>& lock);
+  void finish_one(std::map<uint64_t, Draft>::const_iterator which, std::unique_lock<std::mutex>& lock);
   void make_alone(std::unique_lock<std::mutex>& lock);
 
   bool must_rest() const;

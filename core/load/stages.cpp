@@ -14,8 +14,8 @@ void Pipeline::work() {
   while (!stopping_) {
     if (must_be_alone()) {
       make_alone(lock);
-    } else if (may_finish() != drafts_.end()) {
-      finish_one(lock);
+    } else if (const auto draft = may_finish(); draft != drafts_.end()) {
+      finish_one(draft, lock);
     } else if (may_sample()) {
       sample_some(lock);
     } else {
@@ -63,7 +63,8 @@ uint64_t Pipeline::finished_bytes(const Draft& draft) const {
   return division_.batch_bytes - std::min(division_.batch_bytes, there);
 }
 
-// The earliest batch whose rows are there. The next one in line may always be finished; later ones wait for room.
+// The earliest batch whose rows are there. The next one in line may always be finished; later ones wait for room. Asked
+// twice it may answer twice: the pool's room changes without our lock, as batches are dropped.
 std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const {
   if (too_large_ || must_rest()) return drafts_.end();
   const uint64_t end = next_to_deliver_ + static_cast<uint64_t>(division_.depth);
@@ -216,8 +217,8 @@ void Pipeline::hand_on(std::vector<Draft>&& drafts, uint64_t generation) {
   }
 }
 
-void Pipeline::finish_one(std::unique_lock<std::mutex>& lock) {
-  auto node = drafts_.extract(may_finish());
+void Pipeline::finish_one(std::map<uint64_t, Draft>::const_iterator which, std::unique_lock<std::mutex>& lock) {
+  auto node = drafts_.extract(which);
   Draft draft = std::move(node.mapped());
   ++finishing_;
   in_hand_.insert(draft.number);

@@ -160,6 +160,22 @@ TEST(batches_that_find_no_room_are_made_again) {
   CHECK(whole > 2);
 }
 
+// Batches are dropped, and room comes and goes, while a thread decides what to do next.
+TEST(room_that_changes_at_any_moment_changes_no_batch) {
+  const auto plan = hub_plan("coming", {.threads = 4, .cache = CacheMode::kOff});
+  plan->division.depth = 16;
+  const uint64_t room = least_room(*plan);
+  std::atomic<bool> over{false};
+  std::thread changes([&] {
+    for (uint64_t i = 0; !over; ++i) plan->pool->set_limit(i % 2 == 0 ? room : room + 16 * plan->division.batch_bytes);
+  });
+  bool refused = false;
+  for (int i = 0; i < 20 && !refused; ++i) refused = run_epoch(plan, 0).refused;
+  over = true;
+  changes.join();
+  CHECK(!refused);
+}
+
 TEST(windows_forget_what_finds_no_room) {
   uint64_t remade = 0, whole = 0, gave_up = 0;
   for (const Io io : {Io::kAuto, Io::kPread}) {
