@@ -44,8 +44,13 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
             for key, store in data.features.items()
         ]
         facts += [(f"split {key}", f"{len(ids):,}") for key, ids in data.splits.items()]
-    for name, graph in dataset.graphs.items():
+    for (name, graph), edge in zip(dataset.graphs.items(), dataset.edges.values(), strict=True):
         facts.append((f"edges {name}" if len(dataset.graphs) > 1 else "edges", _edges(graph.info)))
+        facts += [
+            (f"edge feature {key}", f"{' x '.join(f'{n:,}' for n in store.shape)} {store.dtype_name}")
+            for key, store in edge.features.items()
+        ]
+        facts += [(f"edge split {key}", f"{store.shape[0]:,}") for key, store in edge.split_stores.items()]
     facts.append(("on disk", terminal.size(dataset.nbytes)))
     made_by = dataset.info["about"].get("made_by")
     facts += [("made by", made_by)] if made_by else []

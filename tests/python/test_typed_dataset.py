@@ -298,3 +298,18 @@ def test_verify_finds_parts_that_disagree(tmp_path: Path, change: Any, message: 
     edit(tmp_path / "ds", change)
     with pytest.raises(gz.FormatError, match=message):
         gz.Dataset(tmp_path / "ds").verify()
+
+
+def test_the_command_says_what_is_in_it(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from graphzero.cli.app import app
+
+    create(tmp_path / "ds")
+    shown = CliRunner().invoke(app, ["info", str(tmp_path / "ds")])
+    assert shown.exit_code == 0, shown.output
+    for words in ("nodes author", "edges author__writes__paper", "edge feature year", "25 int32", "edge split held"):
+        assert words in shown.output
+    checked = CliRunner().invoke(app, ["verify", str(tmp_path / "ds")])
+    assert "ok (12 files" in checked.output
