@@ -92,7 +92,9 @@ class DatasetWriter:
     def features(
         self, name: str, source: Any, count: int, options: dict[str, Any], folder: str = "features"
     ) -> _manifest.ArrayRef:
-        """Put one matrix of features in its place."""
+        """Put one matrix of features in its place; a dict of dtypes goes by name."""
+        if isinstance(options.get("dtype"), Mapping):
+            options = {**options, "dtype": options["dtype"].get(name)}
         return self._array(f"{folder}/{name}.gd", name, source, count, options)
 
     def _array(
@@ -183,7 +185,8 @@ class DatasetWriter:
             if count is not None and found not in (None, count):
                 given = f"edge_features{what}[{name!r}] has {found} rows"
                 raise ValueError(f"{given}, expected {count}, one per edge of the source")
-            rows[name] = self._array(file, name, source, count, options, "edge of the source")
+            dtype = options["dtype"].get(name) if isinstance(options.get("dtype"), Mapping) else options.get("dtype")
+            rows[name] = self._array(file, name, source, count, {**options, "dtype": dtype}, "edge of the source")
             if count is None:
                 with FeatureStore(self.path(file), rows[name].array) as store:
                     count = store.num_nodes

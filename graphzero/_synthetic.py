@@ -230,15 +230,16 @@ class SyntheticGraph:
         places = start + (turns - start + size // 2) % size
         place = np.repeat(places, counts)
         src = np.repeat(self._shuffle.forward(places), counts)
-        target = self._targets(number, np.repeat(community, counts), place)
+        bits = self._bits("edges", number).random_raw(place.size)
+        target = self._targets(bits, np.repeat(community, counts), place)
         dst = self._shuffle.forward(target)
         if not self.weights:
             return src, dst
         weight = 1 - self._random("weights", number).random(src.size, dtype=np.float32)  # (0, 1]
         return src, dst, weight
 
-    def _targets(self, number: int, community: IdArray, place: IdArray) -> IdArray:
-        bits = self._bits("edges", number).random_raw(place.size)
+    def _targets(self, bits: npt.NDArray[np.uint64], community: IdArray, place: IdArray | None) -> IdArray:
+        """Return places drawn by 64 `bits` each, within `community` or astray; never `place`, the source's own."""
         stray = ((bits & 0xFFFF) >= round(self.homophily * 65536)).nonzero()[0]
         community[stray] = self._any_community[((bits[stray] >> np.uint64(16)) & np.uint64(0xFFFF)).view(np.int64)]
         start, size = self._starts[community], self._sizes[community]
@@ -250,7 +251,7 @@ class SyntheticGraph:
         share *= size
         target = share.astype(np.int64)
         target += start
-        loop = (target == place).nonzero()[0]
+        loop = (target == place).nonzero()[0] if place is not None else np.empty(0, np.int64)
         if loop.size:  # the next place of the community, or of the graph where the community is one node
             s, n = start[loop], size[loop]
             target[loop] = np.where(n > 1, s + (target[loop] - s + 1) % n, (target[loop] + 1) % self.nodes)

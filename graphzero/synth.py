@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ._synthetic import SyntheticGraph
+from ._synthetic_types import TYPED_PRESETS, SyntheticTypes
 from .dataset import Dataset, Progress
 
-__all__ = ["PRESETS", "SyntheticGraph", "synthesize"]
+__all__ = ["PRESETS", "TYPED_PRESETS", "SyntheticGraph", "SyntheticTypes", "synthesize"]
 
 # Published shapes: nodes, edges, columns, classes, and how many nodes each split has.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -62,14 +63,24 @@ def synthesize(
 ) -> Dataset:
     """Make a synthetic dataset in the folder `out`, in bounded memory whatever its size, and open it.
 
-    A `preset` ("papers100M", "products", "arxiv") has the shape of a public dataset; `scale` multiplies its nodes,
-    edges and splits. Whatever is given beside it wins. `options` are the fields of SyntheticGraph: classes,
+    A `preset` ("papers100M", "products", "arxiv", "mag") has the shape of a public dataset; `scale` multiplies its
+    nodes, edges and splits. Whatever is given beside it wins. `options` are the fields of SyntheticGraph: classes,
     communities, homophily, power, signal, splits, weights, seed. The same options give the same dataset, byte for byte,
     for any `memory`. An undirected graph stores each of its `edges` both ways.
+
+    The preset "mag" has four node types (paper, author, institution, field_of_study), their relations and the reverse
+    of each, features and labels of papers, and the years of papers as feature "year", by which the splits go. Its
+    options are those of SyntheticTypes: classes, homophily, power, signal, feature_types, times, seed; and `reverse`.
 
     >>> import graphzero as gz
     >>> ds = gz.synthesize("papers", preset="papers100M", scale=0.01, dtype="float16")  # doctest: +SKIP
     """
+    if preset in TYPED_PRESETS:
+        for name, value in (("nodes", nodes), ("edges", edges), ("undirected", undirected)):
+            if value is not None:
+                raise ValueError(f"{name} is given, the preset {preset!r} has several types: scale changes its size")
+        common = {"memory": memory, "num_threads": num_threads, "progress": progress, "overwrite": overwrite}
+        return _typed(out, {"preset": preset, "scale": scale, "dim": dim, **options}, dtype, dedup, common)
     graph, both_ways = plan(nodes, edges, dim, preset, scale, undirected, options)
     about = {
         "made_by": "graphzero synth",
@@ -99,6 +110,37 @@ def synthesize(
     )
 
 
+def _typed(
+    out: str | os.PathLike[str], options: dict[str, Any], dtype: str, dedup: bool, common: dict[str, Any]
+) -> Dataset:
+    """Make a dataset of several types."""
+    reverse = options.pop("reverse", None) is not False
+    known = {f.name for f in dataclasses.fields(SyntheticTypes)}
+    for name in options:
+        if name not in known:
+            raise TypeError(f"a preset of several types has no option {name!r}, expected some of {sorted(known)}")
+    if options.get("feature_types") is not None:
+        options["feature_types"] = tuple(options["feature_types"])
+    types = SyntheticTypes(**{name: value for name, value in options.items() if value is not None})
+    papers = types.papers
+    about = {**dataclasses.asdict(types), "feature_types": list(types.feature_types), "classes": types.num_classes}
+    return Dataset.create(
+        out,
+        graphs=types.graphs(),
+        num_nodes=types.nodes,
+        features=types.features(),
+        labels={"paper": papers.label_blocks()},
+        splits={"paper": {n: papers.split_blocks(n) for n, size in papers.split_sizes.items() if size}},
+        num_classes={"paper": types.num_classes},
+        reverse=reverse,
+        name=types.preset if types.scale == 1 else None,
+        about={"made_by": "graphzero synth", **about, "reverse": reverse, "dedup": dedup},
+        dtype={"x": dtype},  # years stay whole numbers
+        dedup=dedup,
+        **common,
+    )
+
+
 def plan(
     nodes: int | None,
     edges: int | None,
@@ -112,7 +154,7 @@ def plan(
     shape: dict[str, Any] = {}
     if preset is not None:
         if preset not in PRESETS:
-            raise ValueError(f"preset is {preset!r}, expected one of {', '.join(PRESETS)}")
+            raise ValueError(f"preset is {preset!r}, expected one of {', '.join([*PRESETS, *TYPED_PRESETS])}")
         if not 0 < scale <= 1000:
             raise ValueError(f"scale is {scale}, expected more than 0 and at most 1000")
         shape.update(PRESETS[preset])

@@ -222,7 +222,7 @@ def test_what_cannot_be_made_is_refused_by_name(options: dict[str, object], mess
 
 
 def test_unknown_presets_and_options_are_refused() -> None:
-    with pytest.raises(ValueError, match=f"preset is 'cora', expected one of {', '.join(PRESETS)}"):
+    with pytest.raises(ValueError, match=f"preset is 'cora', expected one of {', '.join(PRESETS)}, mag"):
         plan(None, None, None, "cora", 1, None, {})
     with pytest.raises(TypeError, match="no option 'colour'"):
         plan(10, 10, None, None, 1, None, {"colour": 1})
