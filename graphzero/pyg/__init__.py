@@ -15,5 +15,6 @@ except ImportError as error:
     raise ImportError("graphzero.pyg needs PyG: pip install 'graphzero[pyg]'") from error
 
 from .sampler import NeighborSampler
+from .stores import FeatureStore, GraphStore
 
-__all__ = ["NeighborSampler"]
+__all__ = ["FeatureStore", "GraphStore", "NeighborSampler"]

@@ -156,13 +156,16 @@ def _heterogeneous(data: HeteroData, time_attr: str | None, weight_attr: str | N
 
 # -- (FeatureStore, GraphStore) ---------------------------------------------------------------------------------------
 
+_PREFERRED = [EdgeLayout.CSC, EdgeLayout.COO, EdgeLayout.CSR]  # PyG's choice: its edge ids count in the first it finds
+
 
 def _remote(features: Any, graph: Any, time_attr: str | None) -> GraphContents:
     """Read the edges in the order in which the store holds them: that is what edge ids count."""
     attrs = graph.get_all_edge_attrs()
     if time_attr is not None and any(attr.layout == EdgeLayout.CSR for attr in attrs):
         raise ValueError("Temporal sampling requires that edges are stored in either COO or CSC layout")
-    homogeneous = [attr.edge_type for attr in attrs] == [None]
+    homogeneous = all(attr.edge_type is None for attr in attrs)
+    attrs = attrs[:1] if homogeneous else sorted(attrs, key=lambda attr: _PREFERRED.index(attr.layout))
     contents = GraphContents(homogeneous, {}, {})
     if homogeneous:
         contents.num_nodes["node"] = max(attrs[0].size)
@@ -173,7 +176,7 @@ def _remote(features: Any, graph: Any, time_attr: str | None) -> GraphContents:
     times = {} if time_attr is None else _remote_times(features, time_attr, contents)
     seen = set()
     for attr in attrs:
-        if attr.edge_type in seen:  # one type may be offered in several layouts
+        if attr.edge_type in seen:  # one type may be offered in several layouts, each with its own order of edges
             continue
         seen.add(attr.edge_type)
         row, col = graph.get_edge_index(attr) if attr.layout == EdgeLayout.COO else _as_coo(graph, attr)

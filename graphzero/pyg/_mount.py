@@ -16,7 +16,8 @@ from ..compile import compile_graph
 from ..dataset import Dataset
 from ..graph import Graph
 from ..hetero import HeteroGraph
-from ._edges import HOMOGENEOUS, EdgeList, EdgeType, GraphContents, as_times, describe
+from ._edges import HOMOGENEOUS, EdgeList, EdgeType, GraphContents, as_times, describe, is_remote
+from .stores import FeatureStore, GraphStore
 
 __all__ = ["MountedGraph", "mount"]
 
@@ -76,6 +77,8 @@ def mount(
     if isinstance(data, HeteroGraph):
         relations = {edge_type: data[edge_type] for edge_type in data.edge_types}
         return _of_files(relations, data.num_nodes, False, time_attr, weight_attr, backward)
+    if is_remote(data) and isinstance(data[1], GraphStore):
+        return _of_stores(data[0], data[1], time_attr, weight_attr, backward)
     contents = describe(data, time_attr, weight_attr)
     if backward:
         contents.edges = {t[::-1]: edges.reversed() for t, edges in contents.edges.items()}
@@ -215,24 +218,26 @@ def side_of(graph: Graph, backward: bool) -> str:
 
 
 def _of_dataset(ds: Dataset, time_attr: str | None, weight_attr: str | None, backward: bool) -> MountedGraph:
-    homogeneous = is_homogeneous(ds)
-    edges = ds._manifest.edges
-    names = {t: "node" if homogeneous else t for t in ds.nodes}
-    relations = {
-        HOMOGENEOUS if homogeneous else (edge.source, edge.relation, edge.target): ds.graphs[name]
-        for name, edge in edges.items()
-    }
+    mounted = _of_stores(FeatureStore(ds), GraphStore(ds), time_attr, weight_attr, backward)
+    for node_type, node in ds.nodes.items():  # those without features or edges too
+        mounted.num_nodes.setdefault(node_type if ds.is_typed else "node", node.num_nodes)
+    return mounted
+
+
+def _of_stores(
+    features: Any, graph: GraphStore, time_attr: str | None, weight_attr: str | None, backward: bool
+) -> MountedGraph:
+    """Mount the files of our own stores: nothing is compiled."""
+    homogeneous = None in graph.graphs
+    relations = {t or HOMOGENEOUS: g for t, g in graph.graphs.items()}
+    num_nodes = {"node": relations[HOMOGENEOUS].num_nodes} if homogeneous else HeteroGraph(relations).num_nodes
     node_time = {}
-    if time_attr is not None:
-        node_time = {
-            names[t]: as_times(torch.from_numpy(node.features[time_attr].get_tensor()), time_attr)
-            for t, node in ds.nodes.items()
-            if time_attr in node.features
-        }
-    counts = {names[t]: node.num_nodes for t, node in ds.nodes.items()}
-    return _of_files(relations, counts, homogeneous, time_attr, weight_attr, backward, node_time)
-
-
-def is_homogeneous(ds: Dataset) -> bool:
-    """Whether a dataset has one node type and one edge type, as a `Data` has."""
-    return len(ds.nodes) == 1 and len(ds.graphs) == 1
+    for attr in features.get_all_tensor_attrs():
+        name = "node" if homogeneous else attr.group_name
+        if attr.attr_name == time_attr and isinstance(name, str):
+            attr.index = None
+            node_time[name] = as_times(features.get_tensor(attr), attr.attr_name)
+        elif isinstance(name, str) and name not in num_nodes:
+            attr.index = None
+            num_nodes[name] = int(features.get_tensor_size(attr)[0])
+    return _of_files(relations, num_nodes, homogeneous, time_attr, weight_attr, backward, node_time)
