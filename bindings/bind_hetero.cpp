@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "sample/hetero.h"
+#include "sample/link.h"
 
 namespace gz::bindings {
 namespace {
@@ -33,6 +34,27 @@ nb::list edges_of(const HeteroSubgraph& s) {
   return list;
 }
 
+Array array_of(const std::vector<int64_t>& values, std::initializer_list<size_t> shape) {
+  const Result<int64_t> out(values.size());
+  std::copy(values.begin(), values.end(), out.data);
+  return out.array(shape);
+}
+
+// PyG's fields, by name.
+nb::dict fields_of(const LinkSeeds& seeds, bool triplets) {
+  nb::dict fields;
+  if (triplets) {
+    fields["src_index"] = array_of(seeds.src_index, {seeds.num_positive});
+    fields["dst_pos_index"] = array_of(seeds.dst_pos_index, {seeds.num_positive});
+    fields["dst_neg_index"] = seeds.num_each == 1 ? array_of(seeds.dst_neg_index, {seeds.num_positive})
+                                                  : array_of(seeds.dst_neg_index, {seeds.num_positive, seeds.num_each});
+  } else {
+    fields["edge_label_index"] = array_of(seeds.edge_label_index, {size_t{2}, seeds.edge_label_index.size() / 2});
+  }
+  fields["time"] = array_of(seeds.times, {seeds.times.size()});
+  return fields;
+}
+
 // A graph of several types, and what one call says about each. Arrays are borrowed: they live as long as the call.
 struct TypedCall {
   std::vector<NodeType> node_types;
@@ -40,6 +62,8 @@ struct TypedCall {
   std::vector<TypedSeeds> seeds;
   std::vector<Ids> arrays;                   // what the spans above point into
   std::map<size_t, ExcludedEdges> excluded;  // by edge type; built when all are there
+  std::optional<Links> links;                // in place of seeds
+  LinkOptions link_options;
 
   void add_node_type(std::string name, uint64_t num_nodes, const std::optional<Ids>& times) {
     node_types.push_back({std::move(name), num_nodes, {}});
@@ -69,9 +93,56 @@ struct TypedCall {
     arrays.push_back(*times);
     seeds.back().times = span_of(*times);
   }
+
+  void set_links(size_t edge_type, const Ids& source, const Ids& target, const std::optional<Ids>& times,
+                 const std::optional<std::string>& negatives, double ratio, bool strict, bool by_degree,
+                 double exponent, const std::string& exclude_, const std::vector<size_t>& reverse_types) {
+    if (edge_type >= edge_types.size()) fail<ArgumentError>("no such edge type");
+    links = Links{edge_type, span_of(source), span_of(target), {}};
+    arrays.insert(arrays.end(), {source, target});
+    if (times) links->times = span_of(arrays.emplace_back(*times));
+    link_options = {.negatives = parse_negatives(negatives),
+                    .ratio = ratio,
+                    .strict = strict,
+                    .by_degree = by_degree,
+                    .exponent = exponent,
+                    .exclude = parse_link_exclude(exclude_),
+                    .reverse_types = reverse_types};
+    check_link_options(link_options);
+  }
+
+  nb::tuple sample(const SampleOptions& options, bool timed) {
+    LinkSubgraph made;
+    {
+      WithoutGil work;
+      for (auto& [number, edges] : excluded) edges.build();
+      if (links) {
+        made = sample_links(node_types, edge_types, *links, link_options, options);
+      } else {
+        made.graph = sample_hetero(node_types, edge_types, seeds, timed, options);
+      }
+    }
+    if (!links) return nb::make_tuple(nodes_of(made.graph), edges_of(made.graph));
+    return nb::make_tuple(nodes_of(made.graph), edges_of(made.graph),
+                          fields_of(made.seeds, link_options.negatives == LinkNegatives::kTriplet));
+  }
 };
 
 }  // namespace
+
+LinkNegatives parse_negatives(const std::optional<std::string>& name) {
+  if (!name) return LinkNegatives::kNone;
+  if (*name == "binary") return LinkNegatives::kBinary;
+  if (*name == "triplet") return LinkNegatives::kTriplet;
+  fail<ArgumentError>("neg_sampling is '", *name, "', expected 'binary', 'triplet' or None");
+}
+
+LinkExclude parse_link_exclude(const std::string& name) {
+  if (name == "none") return LinkExclude::kNone;
+  if (name == "self") return LinkExclude::kSelf;
+  if (name == "reverse") return LinkExclude::kReverse;
+  fail<ArgumentError>("exclude is '", name, "', expected 'none', 'self' or 'reverse'");
+}
 
 void bind_hetero(nb::module_& m) {
   nb::class_<TypedCall>(m, "TypedCall")
@@ -82,6 +153,9 @@ void bind_hetero(nb::module_& m) {
       .def("add_seeds", &TypedCall::add_seeds, nb::arg("type"), nb::arg("nodes"), nb::arg("times").none())
       .def("exclude", &TypedCall::exclude, nb::arg("edge_type"), nb::arg("source"), nb::arg("target"),
            nb::arg("reverse"))
+      .def("set_links", &TypedCall::set_links, nb::kw_only(), nb::arg("edge_type"), nb::arg("source"),
+           nb::arg("target"), nb::arg("times").none(), nb::arg("negatives").none(), nb::arg("ratio"), nb::arg("strict"),
+           nb::arg("by_degree"), nb::arg("exponent"), nb::arg("exclude"), nb::arg("reverse_types"))
       .def(
           "sample",
           [](TypedCall& call, size_t hops, bool timed, bool replace, bool weighted, bool disjoint,
@@ -93,13 +167,7 @@ void bind_hetero(nb::module_& m) {
             options.seed = seed;
             options.threads = threads;
             options.io = parse_topology_io(io);
-            HeteroSubgraph subgraph;
-            {
-              WithoutGil work;
-              for (auto& [number, edges] : call.excluded) edges.build();
-              subgraph = sample_hetero(call.node_types, call.edge_types, call.seeds, timed, options);
-            }
-            return nb::make_tuple(nodes_of(subgraph), edges_of(subgraph));
+            return call.sample(options, timed);
           },
           nb::kw_only(), nb::arg("hops"), nb::arg("timed"), nb::arg("replace"), nb::arg("weighted"),
           nb::arg("disjoint"), nb::arg("temporal"), nb::arg("method"), nb::arg("window").none(), nb::arg("seed"),

@@ -20,6 +20,7 @@
 #include "base/progress.h"
 #include "format/container.h"
 #include "format/dtype.h"
+#include "sample/link.h"
 #include "sample/neighbours.h"
 
 namespace nb = nanobind;
@@ -57,6 +58,10 @@ SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool we
 // Edges that a call must not take, as two arrays of ends; None for none.
 using EdgeEnds = std::optional<std::pair<Ids, Ids>>;
 ExcludedEdges excluded_edges(const Topology& topology, Direction direction, const EdgeEnds& ends, bool reverse);
+
+// What Python says about the negatives of a batch of edges, and about its edges in the sample.
+LinkNegatives parse_negatives(const std::optional<std::string>& name);
+LinkExclude parse_link_exclude(const std::string& name);
 
 // nanobind's tag of one of our dtypes. bfloat16 has no NumPy type: it crosses as uint16 and Python knows better.
 nb::dlpack::dtype dlpack_dtype(DType dtype);

@@ -20,6 +20,7 @@ from .hetero import HeteroGraph, HeteroSubgraph
 from .idmap import IdMap
 from .importing import ImportReport, export_dataset, import_dataset
 from .inference import InferenceReport, inference
+from .links import HeteroLinkSubgraph, LinkSubgraph
 from .loader import LoaderStats, NeighborLoader
 from .memory import MemoryReport, memory_report
 from .reorder import reorder
@@ -42,11 +43,13 @@ __all__ = [
     "GraphReport",
     "GraphZeroError",
     "HeteroGraph",
+    "HeteroLinkSubgraph",
     "HeteroSubgraph",
     "IdMap",
     "ImportReport",
     "InferenceReport",
     "InputError",
+    "LinkSubgraph",
     "LoaderStats",
     "MemoryReport",
     "MissingFileError",

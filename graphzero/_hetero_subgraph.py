@@ -70,4 +70,5 @@ class HeteroSubgraph:
         """Say what it is: `HeteroSubgraph(author: 24 nodes, paper: 3 nodes, 26 edges, num_hops=2)`."""
         nodes = ", ".join(f"{t}: {n:,} nodes" for t, n in self.num_nodes.items())
         disjoint = ", disjoint" if self.batch is not None else ""
-        return f"HeteroSubgraph({nodes}, {sum(self.num_edges.values()):,} edges, num_hops={self.num_hops}{disjoint})"
+        edges = f"{sum(self.num_edges.values()):,} edges"
+        return f"{type(self).__name__}({nodes}, {edges}, num_hops={self.num_hops}{disjoint})"

@@ -13,13 +13,14 @@ from . import _core
 from ._ids import IdArray, as_edges, as_fanouts, as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._sizes import format_size
+from .links import LinkMethods
 from .sampling import Subgraph, resolve_seed
 from .walks import WalkMethods
 
 __all__ = ["Graph"]
 
 
-class Graph(WalkMethods):
+class Graph(WalkMethods, LinkMethods):
     """A graph in a `.gl` file, mounted in no time whatever its size.
 
     Nothing is loaded: rows are read where they lie, the operating system keeps the busy ones in RAM. The object is

@@ -12,6 +12,7 @@ from . import _core
 from ._hetero_subgraph import EdgeTypeName, HeteroSubgraph
 from ._ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
 from .graph import Graph
+from .links import HeteroLinkSubgraph, LinkCall
 from .sampling import resolve_seed
 
 __all__ = ["HeteroGraph", "HeteroSubgraph"]
@@ -142,19 +143,13 @@ class HeteroGraph:
         >>> g.sample({"paper": [0, 1, 2]}, [15, 10], seed=7)  # doctest: +SKIP
         HeteroSubgraph(author: 24 nodes, paper: 3 nodes, 26 edges, num_hops=2)
         """
-        call = _core.TypedCall()
         node_times = self._by_node_type(node_time, "node_time")
-        for name, count in self._num_nodes.items():
-            call.add_node_type(name, count, node_times.get(name))
-        hops, num_hops = self._hops(fanouts)
-        numbers = {name: i for i, name in enumerate(self._num_nodes)}
-        for edge_type, graph in self._relations.items():
-            source, target = numbers[edge_type[0]], numbers[edge_type[2]]
-            call.add_edge_type(graph._open(), _side(edge_type, graph), source, target, hops[edge_type])
+        call, num_hops = self._call(fanouts, node_times)
         for number, source_ids, target_ids, reverse in self._excluded(exclude_edges, exclude_reverse):
             call.exclude(number, source_ids, target_ids, reverse)
         ids = self._by_node_type(seeds, "seeds")
         times = self._seed_times(ids, time, node_times)
+        numbers = {name: i for i, name in enumerate(self._num_nodes)}
         for name, nodes in ids.items():
             call.add_seeds(numbers[name], nodes, None if times is None else times[name])
         if window is not None and times is None:
@@ -173,6 +168,75 @@ class HeteroGraph:
             io="auto",
         )
         return HeteroSubgraph._of(self.node_types, self.edge_types, nodes_out, edges_out)
+
+    def sample_links(
+        self,
+        edge_type: EdgeTypeName,
+        edges: Any,
+        fanouts: Fanouts,
+        *,
+        labels: Any = None,
+        time: Any = None,
+        neg_sampling: str | None = None,
+        neg_ratio: float = 1.0,
+        neg_method: str = "uniform",
+        neg_exponent: float = 0.75,
+        strict: bool = False,
+        exclude: str = "none",
+        replace: bool = False,
+        weighted: bool = False,
+        disjoint: bool = False,
+        node_time: Mapping[str, Any] | None = None,
+        temporal: str = "uniform",
+        window: int | None = None,
+        method: str = "uniform",
+        seed: Any = None,
+        num_threads: int | None = None,
+    ) -> HeteroLinkSubgraph:
+        """Sample around the ends of `edges` (2, P) of one edge type: `Graph.sample_links` for typed graphs.
+
+        Sources and targets are seeds of their own node types, together where those are one. `exclude="reverse"` also
+        keeps the reverses out of (target, "rev_" + relation, source), as `exclude_reverse` of `sample` does. With
+        `node_time`, which needs `time`, negatives are nodes that exist at the time of their edge.
+
+        >>> g.sample_links(("user", "buys", "item"), edges, [15, 10], neg_sampling="triplet")  # doctest: +SKIP
+        """
+        own = self._known_edge_type(edge_type)
+        links = LinkCall(edges, labels, time, neg_sampling, neg_ratio, neg_method, neg_exponent, strict, exclude)
+        node_times = self._by_node_type(node_time, "node_time")
+        if links.times is None and (node_times or window is not None):
+            raise ValueError(f"{'node_time' if node_times else 'window'} needs time=: a number for each edge")
+        call, num_hops = self._call(fanouts, node_times)
+        numbers = {name: i for i, name in enumerate(self._relations)}
+        reverse_types = self._reverse_types(own) if exclude == "reverse" else []
+        nodes_out, edges_out, found = links.run(
+            call,
+            numbers[own],
+            [numbers[other] for other in reverse_types],
+            hops=num_hops,
+            replace=replace,
+            weighted=weighted,
+            disjoint=disjoint,
+            temporal=temporal,
+            method=method,
+            window=None if window is None else as_count(window, "window", least=0),
+            seed=seed,
+            threads=as_threads(num_threads),
+        )
+        plain = HeteroSubgraph._of(self.node_types, self.edge_types, nodes_out, edges_out)
+        return HeteroLinkSubgraph(**vars(plain), **vars(found))
+
+    def _call(self, fanouts: Fanouts, node_times: dict[str, IdArray]) -> tuple[_core.TypedCall, int]:
+        """Return a call that knows the graph, and the number of hops."""
+        call = _core.TypedCall()
+        for name, count in self._num_nodes.items():
+            call.add_node_type(name, count, node_times.get(name))
+        hops, num_hops = self._hops(fanouts)
+        numbers = {name: i for i, name in enumerate(self._num_nodes)}
+        for edge_type, graph in self._relations.items():
+            source, target = numbers[edge_type[0]], numbers[edge_type[2]]
+            call.add_edge_type(graph._open(), _side(edge_type, graph), source, target, hops[edge_type])
+        return call, num_hops
 
     def _hops(self, fanouts: Fanouts) -> tuple[dict[EdgeTypeName, list[int]], int]:
         """Return a list of fanouts for every edge type, and how many hops those are."""

@@ -167,5 +167,6 @@ class Subgraph:
         """Say what it is: `Subgraph(num_nodes=5, num_edges=4, num_hops=2)`."""
         disjoint = ", disjoint" if self.batch is not None else ""
         return (
-            f"Subgraph(num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, num_hops={self.num_hops}{disjoint})"
+            f"{type(self).__name__}(num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
+            f"num_hops={self.num_hops}{disjoint})"
         )

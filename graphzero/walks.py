@@ -169,7 +169,8 @@ class WalkMethods:
         - `method="uniform"`: every pair that is no edge is equally likely. `"degree"` draws nodes by
           degree**`exponent`, as word2vec does words. Degrees are those of `degrees()`: of targets by incoming edges
           and of sources by outgoing ones where the file has both directions.
-        - `exclude_edges`: exactly, by a search in the row. `exclude_self`: no (u, u).
+        - `exclude_edges`: exactly, by a search in the row. `exclude_self`: no (u, u), unless sources and targets are
+          different nodes.
 
         It ends on dense graphs too: where nearly every pair is an edge, what remains is enumerated. A source with an
         edge to every other node has no negative: that is a ValueError which names it.

@@ -35,6 +35,7 @@ struct Sides {
   bool by_source = true;          // a row holds the targets of its node, not the sources
   const Csr<Id>* source_degrees = nullptr;
   const Csr<Id>* target_degrees = nullptr;
+  uint64_t num_sources = 0, num_targets = 0;
 };
 
 template <class Id>
@@ -48,7 +49,12 @@ Sides<Id> sides_of(const Topology& topology) {
   };
   const Csr<Id>* rows = side(Direction::kNone);
   const bool out = has_out(topology.direction()), in = has_in(topology.direction());
-  return {rows, out, out ? side(Direction::kOut) : rows, in ? side(Direction::kIn) : rows};
+  return {rows,
+          out,
+          out ? side(Direction::kOut) : rows,
+          in ? side(Direction::kIn) : rows,
+          topology.num_sources(),
+          topology.num_targets()};
 }
 
 template <class Id>
@@ -100,8 +106,8 @@ class Negatives {
 
   // Nearly every pair is an edge: rejection would only waste its tries.
   bool hopeless() const {
-    const auto n = static_cast<double>(rows_.num_nodes);
-    return !sources_ && o_.exclude_edges && static_cast<double>(rows_.num_edges) >= n * n * (1 - 1.0 / 64);
+    const double pairs = static_cast<double>(rows_.num_nodes) * static_cast<double>(rows_.num_others);
+    return !sources_ && o_.exclude_edges && static_cast<double>(rows_.num_edges) >= pairs * (1 - 1.0 / 64);
   }
 
   // What the kernel should ask for ahead.
@@ -112,11 +118,15 @@ class Negatives {
   Ahead look_ahead(int threads) const {
     std::array<int64_t, 24> some;  // rows like those that will be drawn
     Random random(make_key(o_.seed, kProbeStream));
-    for (int64_t& node : some) node = static_cast<int64_t>(random.below(rows_.num_nodes));
+    const auto draw_some = [&](const Csr<Id>& csr) {
+      for (int64_t& node : some) node = static_cast<int64_t>(random.below(csr.num_nodes));
+    };
+    draw_some(rows_);
     Ahead ahead;
     ahead.rows = o_.exclude_edges && ask_ahead(rows_, {some, target_.size(), 1, false, o_.io}, threads);
     if (!o_.by_degree) return ahead;
     for (const Csr<Id>* csr : {sides_.source_degrees, sides_.target_degrees}) {
+      draw_some(*csr);
       if (!look_cold(*csr, {some, target_.size(), 0, false, o_.io})) continue;
       const uint64_t bytes = (csr->num_nodes + 1) * sizeof(uint64_t);
       if (better_whole(kSearchPages * target_.size(), bytes)) {
@@ -139,8 +149,8 @@ class Negatives {
   }
 
   // A node uniformly; or the node that a random edge belongs to, kept with probability degree^(exponent - 1).
-  uint64_t draw_node(const Csr<Id>& csr, Random& random) const {
-    if (!o_.by_degree) return random.below(csr.num_nodes);
+  uint64_t draw_node(const Csr<Id>& csr, uint64_t count, Random& random) const {
+    if (!o_.by_degree) return random.below(count);
     const uint64_t edge = random.below(csr.num_edges);
     const uint64_t* ends = csr.indptr + 1;
     const auto node = static_cast<uint64_t>(std::upper_bound(ends, ends + csr.num_nodes, edge) - ends);
@@ -156,9 +166,9 @@ class Negatives {
 
   // One try. False when a draw came to nothing or the pair is a node with itself.
   bool draw_pair(size_t sample, Random& random, Pair& pair) const {
-    pair.source = sources_ ? given(sample) : draw_node(*sides_.source_degrees, random);
+    pair.source = sources_ ? given(sample) : draw_node(*sides_.source_degrees, sides_.num_sources, random);
     if (pair.source == kNoNode) return false;
-    pair.target = draw_node(*sides_.target_degrees, random);
+    pair.target = draw_node(*sides_.target_degrees, sides_.num_targets, random);
     return pair.target != kNoNode && !(o_.exclude_self && pair.source == pair.target);
   }
 
@@ -209,9 +219,9 @@ class Negatives {
       if (sources_) {
         for (Lane* lane : busy) lane->pair.source = given(lane->sample);
       } else {
-        draw_nodes(*sides_.source_degrees, &Pair::source, busy, node_pages, settle);
+        draw_nodes(*sides_.source_degrees, sides_.num_sources, &Pair::source, busy, node_pages, settle);
       }
-      draw_nodes(*sides_.target_degrees, &Pair::target, busy, node_pages, settle);
+      draw_nodes(*sides_.target_degrees, sides_.num_targets, &Pair::target, busy, node_pages, settle);
       std::erase_if(busy, [&](Lane* lane) {
         const bool self = o_.exclude_self && lane->pair.source == lane->pair.target;
         if (self || !o_.exclude_edges) settle(*lane, !self);
@@ -223,9 +233,10 @@ class Negatives {
 
   // One end of the pair of every lane; lanes whose draw came to nothing are settled and leave the list.
   template <class Settle>
-  void draw_nodes(const Csr<Id>& csr, uint64_t Pair::*end, List& list, PagePrefetcher* pages, const Settle& settle) {
+  void draw_nodes(const Csr<Id>& csr, uint64_t count, uint64_t Pair::*end, List& list, PagePrefetcher* pages,
+                  const Settle& settle) {
     if (!o_.by_degree) {
-      for (Lane* lane : list) lane->pair.*end = lane->random.below(csr.num_nodes);
+      for (Lane* lane : list) lane->pair.*end = lane->random.below(count);
       return;
     }
     for (Lane* lane : list) lane->node.begin(csr, lane->random.below(csr.num_edges));
@@ -281,8 +292,9 @@ class Negatives {
       fail<ArgumentError>(rows_.file->path(), ": every pair of nodes that may be drawn is an edge or excluded: ",
                           "there is no negative edge to draw");
     }
+    const bool of_column = sources_ && !sides_.by_source;
     parallel_for(missing.size(), 16, threads, [&](size_t begin, size_t end, int) {
-      typename NonEdges<Id>::Partners partners(all);
+      typename NonEdges<Id>::Partners partners(all, of_column);
       for (size_t i = begin; i < end; ++i) {
         Random random = this->random(missing[i], kExactStream);
         const uint64_t node = sources_ ? given(missing[i]) : all.draw_row(random);
@@ -292,7 +304,7 @@ class Negatives {
                               " has an edge to every node that may be drawn: there is no negative edge for it");
         }
         const uint64_t partner = partners.draw(random);
-        record(missing[i], sides_.by_source ? Pair{node, partner} : Pair{partner, node});
+        record(missing[i], sides_.by_source || of_column ? Pair{node, partner} : Pair{partner, node});
       }
     });
   }
@@ -306,32 +318,38 @@ class Negatives {
 };
 
 void check_options(const Topology& topology, const NegativeOptions& o, bool with_sources, size_t wanted) {
-  topology.need_square("negatives need");
   const std::string& path = topology.file().path();
   if (!(o.exponent > 0 && o.exponent <= 1)) {
     fail<ArgumentError>("exponent is ", o.exponent, ", expected more than 0 and at most 1");
   }
-  if (topology.num_nodes() == 0 && wanted > 0) fail<ArgumentError>(path, ": the graph has no nodes to draw");
-  if (o.by_degree && topology.num_edges() == 0 && wanted > 0) {
+  if (wanted == 0) return;
+  if (topology.num_sources() == 0 || topology.num_targets() == 0) {
+    fail<ArgumentError>(path, ": the graph has no nodes to draw");
+  }
+  if (o.by_degree && topology.num_edges() == 0) {
     fail<ArgumentError>(path, ": the graph has no edges, so no node has a degree to be drawn by");
   }
-  const bool undirected = (topology.file().container().properties & kUndirected) != 0;
-  if (with_sources && !has_out(topology.direction()) && !undirected) {
-    fail<ArgumentError>(path, ": src needs rows of targets, the file has direction 'in': compile it with ",
-                        "direction=\"out\" or \"both\"");
+  // Degrees of nodes that have no rows are not known; in a square graph, those of the other direction serve.
+  if (!o.by_degree || topology.square()) return;
+  if (!has_in(topology.direction()) || (!with_sources && !has_out(topology.direction()))) {
+    fail<ArgumentError>(path, ": drawing by degree needs the degrees of ", with_sources ? "targets" : "both ends",
+                        ": compile the graph with direction=\"", with_sources ? "in\" or \"both\"" : "both\"");
   }
 }
 
 }  // namespace
 
 void negative_edges(const Topology& topology, std::optional<std::span<const int64_t>> sources,
-                    const NegativeOptions& options, std::span<int64_t> source, std::span<int64_t> target) {
+                    const NegativeOptions& asked, std::span<int64_t> source, std::span<int64_t> target) {
+  NegativeOptions options = asked;
+  options.exclude_self = options.exclude_self && topology.square();
   check_options(topology, options, sources.has_value(), target.size());
-  if (sources) check_ids(*sources, topology.num_nodes(), topology.file().path());
+  if (sources) check_ids(*sources, topology.num_sources(), topology.file().path());
   if (target.empty()) return;
+  const bool undirected = (topology.file().container().properties & kUndirected) != 0;
   const auto run = [&]<class Id>(Id) {
     Sides<Id> sides = sides_of<Id>(topology);
-    if (sources) sides.by_source = true;  // checked: the rows are those of sources, or of an undirected graph
+    if (sources && undirected) sides.by_source = true;  // its rows serve for both
     Negatives<Id>(sides, sources, options, source, target).run();
   };
   if (topology.wide()) {

@@ -18,7 +18,7 @@ struct NegativeOptions {
   bool by_degree = false;  // nodes by degree^exponent, not uniformly. Degrees of sources are counted in out rows and
   double exponent = 0.75;  // of targets in in rows, where the file has those, else in the rows there are
   bool exclude_edges = true;
-  bool exclude_self = true;  // no (u, u)
+  bool exclude_self = true;  // no (u, u); for graphs whose sources and targets are the same nodes
   uint64_t seed = 0;
   int threads = 0;
   TopologyIo io = TopologyIo::kAuto;

@@ -6,6 +6,7 @@
 
 #include "base/interrupt.h"
 #include "base/threads.h"
+#include "sample/row_search.h"
 
 namespace gz {
 
@@ -37,7 +38,12 @@ void NonEdges<Id>::Partners::of(uint64_t node) {
   if (node == node_) return;
   const Csr<Id>& rows = all_.rows_;
   refused_.clear();
-  if (all_.edges_) {
+  if (all_.edges_ && of_column_) {
+    for (uint64_t other = 0; other < rows.num_nodes; ++other) {
+      if (other % 4096 == 0) check_interrupt();
+      if (row_holds(rows, rows.row(other), node)) refused_.push_back(other);
+    }
+  } else if (all_.edges_) {
     const auto row = rows.row(node);
     for (uint64_t i = row.begin; i < row.end; ++i) refused_.push_back(rows.neighbour(i));
   }
@@ -46,7 +52,7 @@ void NonEdges<Id>::Partners::of(uint64_t node) {
   refused_.erase(std::unique(refused_.begin(), refused_.end()), refused_.end());
   mass_ = 0;
   each_gap([&](uint64_t begin, uint64_t end) {
-    mass_ += all_.partner_mass_.below(end) - all_.partner_mass_.below(begin);
+    mass_ += masses().below(end) - masses().below(begin);
     return false;
   });
   node_ = node;
@@ -60,7 +66,7 @@ void NonEdges<Id>::Partners::each_gap(F&& f) const {
     if (begin < refused && f(begin, refused)) return;
     begin = refused + 1;
   }
-  if (begin < all_.rows_.num_nodes) f(begin, all_.rows_.num_nodes);
+  if (begin < limit()) f(begin, limit());
 }
 
 template <class Id>
@@ -68,9 +74,9 @@ uint64_t NonEdges<Id>::Partners::draw(Random& random) const {
   double target = random.unit() * mass_;
   uint64_t drawn = 0;
   each_gap([&](uint64_t begin, uint64_t end) {
-    const double mass = all_.partner_mass_.below(end) - all_.partner_mass_.below(begin);
+    const double mass = masses().below(end) - masses().below(begin);
     if (mass == 0) return false;
-    drawn = all_.partner_mass_.find(begin, end, target);  // stands if rounding leads past the last gap
+    drawn = masses().find(begin, end, target);  // stands if rounding leads past the last gap
     target -= mass;
     return target < 0;
   });

@@ -36,10 +36,11 @@ class NonEdges {
   NonEdges(const Csr<Id>& rows, const NodeMass& row_mass, const NodeMass& partner_mass, bool edges, bool self)
       : rows_(rows), row_mass_(row_mass), partner_mass_(partner_mass), edges_(edges), self_(self) {}
 
-  // The partners of one node. Kept between calls for the same node; not for use by two threads.
+  // The partners of one node. Kept between calls for the same node; not for use by two threads. `of_column`: the node
+  // is one of those in the rows, and its partners are those that have rows: that takes a search in every row.
   class Partners {
    public:
-    explicit Partners(const NonEdges& all) : all_(all) {}
+    explicit Partners(const NonEdges& all, bool of_column = false) : all_(all), of_column_(of_column) {}
     void of(uint64_t node);
     double mass() const { return mass_; }
     uint64_t draw(Random& random) const;  // mass() > 0
@@ -48,7 +49,11 @@ class NonEdges {
     template <class F>
     void each_gap(F&& f) const;  // f(begin, end) for runs of allowed nodes, until it returns true
 
+    uint64_t limit() const { return of_column_ ? all_.rows_.num_nodes : all_.rows_.num_others; }
+    const NodeMass& masses() const { return of_column_ ? all_.row_mass_ : all_.partner_mass_; }
+
     const NonEdges& all_;
+    const bool of_column_;
     uint64_t node_ = ~uint64_t{0};
     std::vector<uint64_t> refused_;  // ascending, each once
     double mass_ = 0;

@@ -205,8 +205,57 @@ def test_rows_by_target_serve_too(tmp_path):
     assert not set(zip(src.tolist(), dst.tolist(), strict=True)) & set(
         map(tuple, g.negative_edges(500, method="degree", seed=1).T.tolist())
     )
-    with pytest.raises(ValueError, match="src needs rows of targets"):
-        g.negative_edges(1, src=[0])
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("shape", [(30, 30), (30, 12), (12, 30)])
+def test_any_rows_give_the_same_negatives(tmp_path, shape, dense):
+    """Rows by target need a search in each of them where only an enumeration finds something: the answer is one."""
+    r, (sources, targets) = np.random.default_rng(1), shape
+    every = np.array([(u, v) for u in range(sources) for v in range(targets)])
+    kept = r.random(len(every)) < (0.97 if dense else 0.3)
+    kept[(every[:, 0] == 3) & (every[:, 1] != 5)] = True  # a source with one negative, (3, 5)
+    kept[(every[:, 0] == 3) & (every[:, 1] == 5)] = False
+    edges = np.repeat(every[kept], 2, 0).T
+    graphs = {}
+    for direction in ("out", "in", "both"):
+        gz.compile_graph((edges[0], edges[1]), tmp_path / f"{direction}.gl", direction=direction, num_nodes=shape)
+        graphs[direction] = gz.Graph(tmp_path / f"{direction}.gl")
+    real, free = set(map(tuple, edges.T.tolist())), {"exclude_self": False}
+    src = [u for u in range(sources) if (every[kept][:, 0] == u).sum() < targets]
+    for options in ({}, {"method": "degree"}):
+        want = graphs["both"].negative_edges(20, src=src, seed=4, **free, **options)
+        assert not real & set(map(tuple, want.T.tolist()))
+        assert set(want[1][want[0] == 3].tolist()) == {5}
+        got = graphs["in"].negative_edges(20, src=src, seed=4, num_threads=2, **free, **options)
+        np.testing.assert_array_equal(got, want)
+    pairs = {d: g.negative_edges(300, seed=2, **free) for d, g in graphs.items()}
+    for found in pairs.values():
+        assert not real & set(map(tuple, found.T.tolist()))
+        assert found[0].max() < sources
+        assert found[1].max() < targets
+    np.testing.assert_array_equal(pairs["out"], pairs["both"])
+    if shape[0] != shape[1]:
+        with pytest.raises(ValueError, match='degrees of both ends: compile the graph with direction="both"'):
+            graphs["in"].negative_edges(1, method="degree")
+        with pytest.raises(ValueError, match='degrees of targets: compile the graph with direction="in" or "both"'):
+            graphs["out"].negative_edges(1, src=[0], method="degree")
+
+
+def test_a_source_in_rows_by_target_may_have_no_negative(tmp_path):
+    g = gz.Graph(write_graph(tmp_path / "in.gl", 4, [1, 1, 1], [0, 2, 3], direction="in"))
+    with pytest.raises(ValueError, match="node 1 has an edge to every node"):
+        g.negative_edges(1, src=[0, 1])
+
+
+def test_rectangular_negatives_are_even(tmp_path):
+    edges = [(u, v) for u in range(4) for v in range(6) if (u + 2 * v) % 3 == 0]
+    gz.compile_graph(edges, tmp_path / "r.gl", direction="in", num_nodes=(4, 6))
+    pairs = gz.Graph(tmp_path / "r.gl").negative_edges(40_000, seed=1)
+    counts = np.bincount(pairs[0] * 6 + pairs[1], minlength=24)
+    every = {(u, v) for u in range(4) for v in range(6)}
+    assert {(i // 6, i % 6) for i in np.flatnonzero(counts)} == every - set(edges)
+    assert stats.chisquare(counts[counts > 0]).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize(

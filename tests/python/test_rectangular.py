@@ -131,7 +131,6 @@ def test_what_needs_one_set_of_nodes_is_refused(tmp_path, edges):
         "fanouts need": lambda: g.batch_random_fanout([0], 2),
         "walks need": lambda: g.batch_random_walk_uniform([0], 2),
         "walks need a": lambda: g.batch_random_walk([0], 2, p=0.5),
-        "negatives need": lambda: g.negative_edges(3),
     }
     for message, call in calls.items():
         with pytest.raises(ValueError, match=f"{message}.*one set of nodes"):
