@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,18 +58,67 @@ def to_bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
 
 
+@dataclass
+class Loss:
+    """The error that storing floats in a smaller type makes, over all values that are finite."""
+
+    dtype: str
+    largest: float = 0.0  # absolute
+    error_squares: float = 0.0
+    value_squares: float = 0.0
+
+    def add(self, values: npt.NDArray[Any], kept: npt.NDArray[Any]) -> None:
+        """Count a block: what it held, and what a reader of the file will see."""
+        exact = values.astype(np.float64)
+        error = np.abs(kept.astype(np.float64) - exact)
+        error[~np.isfinite(error)] = 0
+        exact[~np.isfinite(exact)] = 0
+        self.largest = max(self.largest, float(error.max(initial=0)))
+        self.error_squares += float(np.vdot(error, error))
+        self.value_squares += float(np.vdot(exact, exact))
+
+    @property
+    def relative(self) -> float:
+        """The root mean square of the error, as a share of that of the values."""
+        return math.sqrt(self.error_squares / self.value_squares) if self.value_squares else 0.0
+
+    def __str__(self) -> str:
+        """Say it: `stored as float16: largest error 0.00049, 0.021 % (root mean square)`."""
+        share = f"{100 * self.relative:.2g} % (root mean square)"
+        return f"stored as {self.dtype}: largest error {self.largest:.2g}, {share}"
+
+
 class Converter:
     """Turns blocks of rows of one type into another; faults name the row and column."""
 
-    def __init__(self, name: str, source: str, target: str, scale: npt.NDArray[np.float32] | None = None) -> None:
-        """Take the array's name (for messages) and both types; `scale` for int8 that stands for floats."""
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        target: str,
+        scale: npt.NDArray[np.float32] | None = None,
+        loss: Loss | None = None,
+    ) -> None:
+        """Take the array's name (for messages) and both types; `scale` for int8 that stands for floats.
+
+        `loss` is told of every block, where the error that rounding makes is to be known.
+        """
         self._name = name
         self._source = source
         self._target = target
         self._scale = scale
+        self._loss = loss
 
     def __call__(self, block: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
         """Return `block`, whose first row has number `first_row`, in the target type."""
+        out = self._converted(block, first_row)
+        if self._loss is not None:
+            kept: npt.NDArray[Any] = from_bfloat16(out) if self._target == "bfloat16" else out
+            kept = kept * self._scale if self._scale is not None else kept
+            self._loss.add(from_bfloat16(block) if self._source == "bfloat16" else block, kept)
+        return out
+
+    def _converted(self, block: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
         if self._source == self._target and self._scale is None:
             return np.ascontiguousarray(block)
         if self._source == "bfloat16":

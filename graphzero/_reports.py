@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ._dtypes import Loss
 from ._sizes import format_size
 
 __all__ = ["FeatureReport", "GraphReport"]
@@ -67,6 +68,7 @@ class FeatureReport:
     lines_skipped: int = 0
     rows_missing: int = 0  # ids without a line in a text file: rows of zeros
     skipped_examples: list[str] = field(default_factory=list)
+    losses: dict[str, Loss] = field(default_factory=dict)  # by array: what rounding cost, if asked for
 
     def __str__(self) -> str:
         """Return a short account for people."""
@@ -77,6 +79,7 @@ class FeatureReport:
             f"  {total:.2f} s ({format_size(self.bytes / max(total, 1e-9))}/s), publishing "
             f"{self.seconds['publishing']:.2f} s of it",
         ]
+        lines += [f"  {name} {loss}" for name, loss in self.losses.items()]
         if self.lines_skipped:
             lines.append(f"  {self.lines_skipped:,} lines skipped")
         if self.rows_missing:

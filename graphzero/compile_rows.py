@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._dtypes import FLOATS, Converter, DataType, dtype_name, from_bfloat16, int8_scale
+from ._dtypes import FLOATS, Converter, DataType, Loss, dtype_name, from_bfloat16, int8_scale
 from ._ids import as_count, as_threads
 from ._outputs import as_target
 from ._progress import Callback, Reporting
@@ -41,6 +42,7 @@ def compile_features(
     delimiter: str | None = None,
     header: bool | None = None,
     id_base: int = 0,
+    report_error: bool = False,
 ) -> FeatureReport:
     """Compile rows from `source` into the `.gd` file `out`.
 
@@ -54,6 +56,7 @@ def compile_features(
     num_nodes: checked when given. In text, an id without a line is a row of zeros; an id with two is an error.
     memory: bounds what is held at once; rows stream through.
     on_error: "skip" leaves out lines of text that cannot be read, and counts them.
+    report_error: measure what storing floats in a smaller type loses: `report.losses["x"]`.
 
     >>> import graphzero as gz, numpy as np
     >>> gz.compile_features(np.eye(3, dtype=np.float32), "x.gd").nodes  # doctest: +SKIP
@@ -75,9 +78,10 @@ def compile_features(
             wanted = dtype_name(dtype) if dtype is not None else "float32"
             if wanted in PARSED and not (wanted == "int8" and text.looks_fractional()):
                 return text.compile(path, wanted, callback)
-            return text.compile_through_float32(path, wanted, callback, _compile_rows)
+            measured = partial(_compile_rows, report_error=report_error)
+            return text.compile_through_float32(path, wanted, callback, measured)
         rows = all_rows(source, name)
-        return _compile_rows(rows, path, dtype, num_nodes, budget, threads, callback)
+        return _compile_rows(rows, path, dtype, num_nodes, budget, threads, callback, report_error)
 
 
 def convert_csv_to_gd(csv_path: Path, out_path: Path, dtype: DataType) -> None:
@@ -97,6 +101,7 @@ def _compile_rows(
     budget: int,
     threads: int,
     callback: Callback | None,
+    report_error: bool = False,
 ) -> FeatureReport:
     start = time.perf_counter()
     sources = sorted(sources, key=lambda rows: rows.count is None)  # an array that may grow comes last
@@ -113,13 +118,15 @@ def _compile_rows(
             arrays.append((f"{rows.name}.scale", "float32", [len(scale)]))
         arrays.append((rows.name, wanted[rows.name], list(rows.shape(count or 0))))
     index = {name: i for i, (name, _, _) in enumerate(arrays)}
+    lossy = [rows.name for rows in sources if report_error and _loses(rows, wanted[rows.name])]
+    losses = {name: Loss(wanted[name]) for name in lossy}
     writer = _core.FeatureWriter(path, count or 0, arrays, callback)
     try:
         for rows in sources:
             scale = scales[rows.name]
             if scale is not None:
                 writer.append(index[f"{rows.name}.scale"], scale)
-            convert = Converter(rows.name, rows.dtype, wanted[rows.name], scale)
+            convert = Converter(rows.name, rows.dtype, wanted[rows.name], scale, losses.get(rows.name))
             count = _write_rows(writer, index[rows.name], rows, convert, wanted[rows.name], count, budget)
         written = time.perf_counter()
         size = writer.finish(threads)
@@ -133,7 +140,14 @@ def _compile_rows(
         bytes=size,
         seconds={"writing": written - start, "publishing": done - written, "total": done - start},
         peak_memory=int(_core.bytes_held()["peak"]),
+        losses=losses,
     )
+
+
+def _loses(rows: Rows, wanted: str) -> bool:
+    """Whether values are rounded: floats that become a smaller type."""
+    small = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+    return rows.dtype in FLOATS and rows.dtype != wanted and small.get(wanted, 8) <= small[rows.dtype]
 
 
 def _common_count(sources: list[Rows], num_nodes: int | None) -> int | None:

@@ -141,7 +141,10 @@ def _most(count: int | None, graph: Graph) -> int:
 
 
 def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Return an edge split: ascending edge ids of a vector or a mask, or pairs of shape (n, 2) as they stand."""
+    """Return an edge split: ascending edge ids of a vector or a mask, or pairs of shape (n, 2) as they stand.
+
+    An array of shape (2, 2) is read as two pairs, as a split is stored.
+    """
     array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
     if array.dtype == np.bool_:
         if count is None or array.shape != (count,):
@@ -160,8 +163,8 @@ def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, i
             raise IndexError(f"{what} holds edge id {bad}, out of range for {count} edges of the source")
         return ids
     if array.ndim != 2 or 2 not in array.shape:
-        raise ValueError(f"{what} has shape {array.shape}, expected edge ids, or pairs of shape (2, n) or (n, 2)")
-    pairs = np.ascontiguousarray(array.T if array.shape[0] == 2 else array, dtype=np.int64)
+        raise ValueError(f"{what} has shape {array.shape}, expected edge ids, or pairs of shape (n, 2) or (2, n)")
+    pairs = np.ascontiguousarray(array if array.shape[1] == 2 else array.T, dtype=np.int64)
     for column, (side, most) in enumerate(zip(("source", "target"), shape, strict=True)):
         bad_rows = np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= most))
         if bad_rows.size:

@@ -17,7 +17,9 @@ _EDGES, _NODES, _TEXT = "Edges", "Nodes", "Text sources"
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="Edges: text (gzip too), .npy, .npz, .gl.", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(help="Edges (text, .npy, .npz, .gl, Parquet), or a dataset folder.", show_default=False)
+    ],
     out: Annotated[Path, typer.Argument(help="The dataset folder to make.", show_default=False)],
     nodes: Annotated[
         Path | None,
@@ -64,6 +66,17 @@ def command(
     self_loops: Annotated[
         bool, typer.Option("--self-loops/--no-self-loops", help="Keep self-loops.", rich_help_panel=_EDGES)
     ] = True,
+    edge_features: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="A row for each edge: .npy, .npz, .pt, .gd.", rich_help_panel=_EDGES),
+    ] = None,
+    edge_types: Annotated[
+        str | None,
+        typer.Option(metavar="A__R__B,...", help="Of several types, those to take.", rich_help_panel=_EDGES),
+    ] = None,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Of several types, add each the other way round.", rich_help_panel=_EDGES)
+    ] = False,
     id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
     ids: Annotated[
         Literal["auto", "map", "text", "integers"],
@@ -105,6 +118,9 @@ def command(
             out,
             nodes=nodes,
             features=_named(features),
+            edge_features=_named(edge_features, "edge_attr"),
+            edge_types=edge_types and edge_types.split(","),
+            reverse=reverse,
             labels=labels,
             splits=splits,
             num_nodes=num_nodes,
@@ -128,14 +144,14 @@ def command(
         terminal.console.print(f"next: graphzero train {out}", markup=False, soft_wrap=True)
 
 
-def _named(features: list[str] | None) -> dict[str, str] | None:
-    """Return features by name: NAME=FILE, or FILE alone for "x"."""
+def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | None:
+    """Return features by name: NAME=FILE, or FILE alone for `single`."""
     if not features:
         return None
     named: dict[str, str] = {}
     for word in features:
         name, equals, path = word.partition("=")
-        key, value = (name, path) if equals and name.isidentifier() else ("x", word)
+        key, value = (name, path) if equals and name.isidentifier() else (single, word)
         if key in named:
             raise typer.BadParameter(f"features {key!r} are given twice; name them, as in --features emb=FILE")
         named[key] = value

@@ -1,4 +1,4 @@
-"""Folders of arrays: MAG240M and IGB, their graph of papers that cite papers."""
+"""Folders of arrays: MAG240M, IGB and IGBH, with the relations and node types that are there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..row_sources import Rows
 from ..sources import load_npy
-from .plan import Plan
+from .plan import TypedPlan
 from .torchfile import load_pt
 
 __all__ = ["is_igb", "is_mag240m", "plan_igb", "plan_mag240m"]
@@ -30,55 +30,76 @@ def _mag(folder: str) -> str:
     return inner if os.path.isdir(inner) else folder
 
 
-def plan_mag240m(folder: str) -> Plan:
-    """Return the plan for the papers of MAG240M; authors and institutions are left out."""
+def plan_mag240m(folder: str) -> TypedPlan:
+    """Return the plan for MAG240M: the relations that are there, counts from meta.pt, arrays of each node type."""
     root = _mag(folder)
-    paper = os.path.join(root, "processed", "paper")
-    edges = os.path.join(root, "processed", "paper___cites___paper", "edge_index.npy")
-    plan = Plan("MAG240M folder (papers)", edges, name="mag240m", found=["edges: paper___cites___paper"])
-    _add_arrays(plan, paper, {"x": "node_feat.npy", "year": "node_year.npy"}, "node_label.npy")
-    splits = os.path.join(root, "split_dict.pt")
+    plan = TypedPlan("MAG240M folder", name="mag240m")
+    _add_relations(plan, os.path.join(root, "processed"), "___")
+    _add_nodes(plan, os.path.join(root, "processed"), "node_label.npy", 0)
+    meta, splits = os.path.join(root, "meta.pt"), os.path.join(root, "split_dict.pt")
+    if os.path.exists(meta):
+        for name, count in load_pt(meta).items():
+            if name in plan.nodes:
+                plan.nodes[name].num_nodes = int(count)
     if os.path.exists(splits):
         # test-dev and test-challenge have no public labels: names say so
-        plan.splits = {key: np.asarray(ids) for key, ids in load_pt(splits).items()}
-        plan.found.append(f"splits: {', '.join(plan.splits)}")
-    plan.found.append("left out: authors, institutions (heterogeneous datasets are not imported yet)")
+        plan.nodes["paper"].splits = {key: np.asarray(ids) for key, ids in load_pt(splits).items()}
+        plan.found.append(f"splits: {', '.join(plan.nodes['paper'].splits)}")
     return plan
 
 
 def is_igb(folder: str) -> bool:
-    """Whether a folder is one size of IGB."""
+    """Whether a folder is one size of IGB or IGBH."""
     return os.path.exists(os.path.join(folder, "processed", "paper__cites__paper", "edge_index.npy"))
 
 
-def plan_igb(folder: str) -> Plan:
-    """Return the plan for the papers of IGB or IGBH: labels of 19 classes, splits of 60, 20 and 20 percent in order."""
-    paper = os.path.join(folder, "processed", "paper")
-    edges = load_npy(os.path.join(folder, "processed", "paper__cites__paper", "edge_index.npy"))
+def plan_igb(folder: str) -> TypedPlan:
+    """Return the plan for IGB or IGBH: labels of 19 classes, splits of 60, 20 and 20 percent in order."""
     name = f"igb-{os.path.basename(os.path.abspath(folder))}"
-    plan = Plan("IGB folder (papers)", edges, name=name, found=[f"edges: paper__cites__paper, shape {edges.shape}"])
-    _add_arrays(plan, paper, {"x": "node_feat.npy"}, "node_label_19.npy", _IGB_COLUMNS)
-    count = plan.num_nodes or 0
+    plan = TypedPlan("IGB folder", name=name)
+    _add_relations(plan, os.path.join(folder, "processed"), "__")
+    plan.kind = "IGBH folder" if len(plan.edges) > 1 else plan.kind
+    _add_nodes(plan, os.path.join(folder, "processed"), "node_label_19.npy", _IGB_COLUMNS)
+    paper = plan.nodes["paper"]
+    count = paper.num_nodes or 0
     ends = [0, int(count * 0.6), int(count * 0.6) + int(count * 0.2), count]
-    plan.splits = {s: np.arange(a, b) for s, a, b in zip(("train", "valid", "test"), ends, ends[1:], strict=False)}
+    paper.splits = {s: np.arange(a, b) for s, a, b in zip(("train", "valid", "test"), ends, ends[1:], strict=False)}
     plan.found.append("splits: the first 60 %, the next 20 % and the rest, as IGB's loader makes them")
     return plan
 
 
-def _add_arrays(plan: Plan, folder: str, features: dict[str, str], labels: str, columns: int = 0) -> None:
-    for name, file in features.items():
-        path = os.path.join(folder, file)
+def _add_relations(plan: TypedPlan, folder: str, between: str) -> None:
+    """Add a relation for each folder whose name is three names with `between` between them."""
+    found = [entry.split(between) for entry in sorted(os.listdir(folder))]
+    triples = [(w[0], w[1], w[2]) for w in found if len(w) == 3]
+    triples.sort(key=lambda names: names != ("paper", "cites", "paper"))  # which ds.graph means
+    for names in triples:
+        path = os.path.join(folder, between.join(names), "edge_index.npy")
         if os.path.exists(path):
-            array = _array(path, columns)
-            plan.features[name] = path if array is None else _rows(array, name)
-            shape = (array if array is not None else load_npy(path)).shape
-            plan.num_nodes = plan.num_nodes or int(shape[0])
-            plan.found.append(f"features {name}: {file}, shape {shape}{'' if array is None else ', without a header'}")
-    path = os.path.join(folder, labels)
-    if os.path.exists(path):
-        array = _array(path, 0)
-        plan.labels = _rows(load_npy(path) if array is None else array, "y")
-        plan.found.append(f"labels: {labels}{'' if array is None else ', without a header'}")
+            edges = load_npy(path)
+            plan.add_edges(names, edges)
+            plan.found.append(f"edges: {between.join(names)}, shape {edges.shape}")
+
+
+def _add_nodes(plan: TypedPlan, folder: str, labels: str, columns: int) -> None:
+    for name, node in plan.nodes.items():
+        for feature, file in (("x", "node_feat.npy"), ("year", "node_year.npy")):
+            path = os.path.join(folder, name, file)
+            if os.path.exists(path):
+                bare = _array(path, columns)
+                node.features[feature] = path if bare is None else _rows(bare, feature)
+                shape = (bare if bare is not None else load_npy(path)).shape
+                node.num_nodes = node.num_nodes or int(shape[0])
+                plan.found.append(f"features {name} {feature}: {file}, shape {shape}{_header(bare)}")
+        path = os.path.join(folder, name, labels)
+        if os.path.exists(path):
+            bare = _array(path, 0)
+            node.labels = _rows(load_npy(path) if bare is None else bare, "y")
+            plan.found.append(f"labels {name}: {labels}{_header(bare)}")
+
+
+def _header(bare: Any) -> str:
+    return "" if bare is None else ", without a header"
 
 
 def _array(path: str, columns: int) -> npt.NDArray[np.float32] | None:

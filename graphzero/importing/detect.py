@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from .._sizes import format_size
@@ -12,14 +13,15 @@ from . import npz
 from .array_folders import is_igb, is_mag240m, plan_igb, plan_mag240m
 from .graphbolt import is_graphbolt, plan_graphbolt
 from .ogb import is_ogb, plan_ogb
-from .plan import Plan
+from .plan import Plan, TypedPlan
 from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_folder
+from .pyg_hetero import is_hetero_data, plan_hetero
 from .tables import is_table_file
 
 __all__ = ["plan_for"]
 
 
-def plan_for(source: Any) -> Plan:
+def plan_for(source: Any) -> Plan | TypedPlan:
     """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
@@ -30,6 +32,8 @@ def plan_for(source: Any) -> Plan:
         paths = [os.fspath(s) for s in source]
         size = format_size(sum(os.path.getsize(p) for p in paths))
         return Plan("edge list", paths, found=[f"edges: {len(paths)} files, {size}"])
+    if is_hetero_data(source):
+        return plan_hetero(source.to_dict(), "PyG HeteroData object")
     if is_pyg_data(source):
         return plan_pyg_data(source)
     return Plan(f"{type(source).__name__} object", source, found=[f"edges: {type(source).__name__}"])
@@ -68,7 +72,7 @@ def _plan_for_npz(path: str, name: str) -> Plan:
     return plan
 
 
-def _plan_for_folder(path: str) -> Plan:
+def _plan_for_folder(path: str) -> Plan | TypedPlan:
     if os.path.exists(os.path.join(path, "dataset.json")):
         raise InputError(f"{path}: is a GraphZero dataset already; gz.Dataset opens it")
     for known, plan in _LAYOUTS:
@@ -89,8 +93,8 @@ def _is_konect(path: str) -> bool:
         return file.read(1) == b"%"
 
 
-_KNOWN = "is OGB's, MAG240M's, IGB's, GraphBolt's, KONECT's, PyG's (processed/*.pt) or holds Parquet files"
-_LAYOUTS = (
+_KNOWN = "is OGB's, MAG240M's, IGB's or IGBH's, GraphBolt's, KONECT's, PyG's (processed/*.pt) or holds Parquet files"
+_LAYOUTS: tuple[tuple[Callable[[str], bool], Callable[[str], Plan | TypedPlan]], ...] = (
     (is_graphbolt, plan_graphbolt),
     (is_ogb, plan_ogb),
     (is_mag240m, plan_mag240m),

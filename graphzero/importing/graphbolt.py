@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..sources import load_npy
-from .parts import split_name
-from .plan import Plan
+from .parts import safe_name, split_name
+from .plan import Plan, TypedPlan
 from .torchfile import load_pt
 
 __all__ = ["is_graphbolt", "plan_graphbolt"]
@@ -24,8 +24,8 @@ def is_graphbolt(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "metadata.yaml"))
 
 
-def plan_graphbolt(folder: str) -> Plan:
-    """Return the plan for a homogeneous GraphBolt dataset; `preprocessed/`, a pickle, is not looked at."""
+def plan_graphbolt(folder: str) -> Plan | TypedPlan:
+    """Return the plan for a GraphBolt dataset; `preprocessed/`, a pickle, is not looked at."""
     try:
         import yaml
     except ImportError as error:
@@ -36,9 +36,8 @@ def plan_graphbolt(folder: str) -> Plan:
     graph = meta.get("graph") if isinstance(meta, dict) else None
     if not isinstance(graph, dict) or not graph.get("nodes") or not graph.get("edges"):
         raise InputError(f"{where}: graph.nodes or graph.edges is missing: not a GraphBolt dataset")
-    if len(graph["nodes"]) > 1 or len(graph["edges"]) > 1:
-        kinds = [str(edge.get("type")) for edge in graph["edges"]]
-        raise InputError(f"{where}: edge types {', '.join(kinds)}: heterogeneous datasets are not imported yet")
+    if any(entry.get("type") for entry in (*graph["nodes"], *graph["edges"])) or len(graph["edges"]) > 1:
+        return _typed(folder, where, meta)
     edge = graph["edges"][0]
     path = _path(folder, where, edge)
     plan = Plan("GraphBolt folder", path, num_nodes=int(graph["nodes"][0]["num"]), name=meta.get("dataset_name"))
@@ -46,11 +45,9 @@ def plan_graphbolt(folder: str) -> Plan:
         plan.graph["header"] = False
     plan.found.append(f"edges: {edge['path']} ({edge.get('format')})")
     for entry in meta.get("feature_data") or []:
-        if entry.get("domain") != "node":
-            plan.found.append(f"left out: {entry.get('domain')} feature {entry.get('name')}")
-            continue
-        plan.features[entry["name"]] = _values(folder, where, entry)
-        plan.found.append(f"features {entry['name']}: {entry['path']}")
+        rows = plan.features if entry.get("domain") == "node" else plan.edge_features
+        rows[safe_name(entry["name"])] = _values(folder, where, entry)
+        plan.found.append(f"{entry.get('domain')} features {entry['name']}: {entry['path']}")
     tasks = [task for task in meta.get("tasks") or [] if any(_SETS[0] in task for _ in (0,))]
     if tasks:
         _add_task(plan, folder, where, tasks[0])
@@ -64,8 +61,11 @@ def _add_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None
         for part in task.get(key) or []:
             data = {entry["name"]: np.asarray(_values(folder, where, entry)) for entry in part["data"]}
             seeds = data.get("seeds", data.get("seed_nodes"))
-            if seeds is None or seeds.ndim != 1:
-                plan.found.append(f"left out: {key} of task {task.get('name')}, which is not about nodes")
+            if seeds is None:
+                plan.found.append(f"left out: {key} of task {task.get('name')}, which has no seeds")
+                continue
+            if seeds.ndim == 2:
+                plan.edge_splits |= _pairs(split_name(key.removesuffix("_set")), seeds, data.get("labels"))
                 continue
             plan.splits[split_name(key.removesuffix("_set"))] = seeds
             if "labels" in data:
@@ -75,6 +75,73 @@ def _add_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None
         plan.labels = labels
     plan.num_classes = None if task.get("num_classes") is None else int(task["num_classes"])
     plan.found.append(f"task {task.get('name')}: {', '.join(plan.splits)}, {task.get('num_classes')} classes")
+
+
+def _pairs(name: str, seeds: npt.NDArray[Any], labels: Any) -> dict[str, npt.NDArray[Any]]:
+    """Return the pairs of a task about links; those with label 0 are a split of their own, `<name>_negative`."""
+    if labels is None:
+        return {name: seeds}
+    positive = np.asarray(labels).reshape(-1) > 0
+    return {name: seeds[positive], f"{name}_negative": seeds[~positive]}
+
+
+# -- several types ----------------------------------------------------------------------------------------------------
+
+
+def _typed(folder: str, where: str, meta: dict[str, Any]) -> TypedPlan:
+    plan = TypedPlan("GraphBolt folder", name=meta.get("dataset_name"))
+    for entry in meta["graph"]["nodes"]:
+        if not entry.get("type"):
+            raise InputError(f"{where}: graph.nodes has an entry without a type: {entry}")
+        plan.node(safe_name(entry["type"])).num_nodes = int(entry["num"])
+    for entry in meta["graph"]["edges"]:
+        options = {"header": False} if entry.get("format") == "csv" else {}
+        plan.add_edges(_edge_type(where, entry.get("type")), _path(folder, where, entry), **options)
+        plan.found.append(f"edges {entry['type']}: {entry['path']} ({entry.get('format')})")
+    for entry in meta.get("feature_data") or []:
+        by_node, kind = entry.get("domain") == "node", entry.get("type")
+        known = plan.nodes.get(safe_name(kind)) if by_node else plan.edges.get(_edge_type(where, kind))
+        if known is None:
+            raise InputError(
+                f"{where}: feature_data {entry.get('name')!r} is of type {kind!r}, which the graph has not"
+            )
+        known.features[safe_name(entry["name"])] = _values(folder, where, entry)
+        plan.found.append(f"{entry.get('domain')} features {kind} {entry['name']}: {entry['path']}")
+    tasks = [task for task in meta.get("tasks") or [] if task.get(_SETS[0])]
+    if tasks:
+        _add_typed_task(plan, folder, where, tasks[0])
+    return plan
+
+
+def _edge_type(where: str, text: Any) -> tuple[str, str, str]:
+    words = str(text).split(":")
+    if len(words) != 3:
+        raise InputError(f"{where}: the edge type is {text!r}, expected source:relation:target")
+    return safe_name(words[0]), safe_name(words[1]), safe_name(words[2])
+
+
+def _add_typed_task(plan: TypedPlan, folder: str, where: str, task: dict[str, Any]) -> None:
+    labels: dict[str, npt.NDArray[np.int64]] = {}
+    for key in _SETS:
+        split = split_name(key.removesuffix("_set"))
+        for part in task.get(key) or []:
+            data = {entry["name"]: np.asarray(_values(folder, where, entry)) for entry in part["data"]}
+            seeds = data.get("seeds", data.get("seed_nodes"))
+            if seeds is None:
+                plan.found.append(f"left out: {key} of task {task.get('name')}, which has no seeds")
+                continue
+            if seeds.ndim == 2:
+                plan.edges[_edge_type(where, part.get("type"))].splits |= _pairs(split, seeds, data.get("labels"))
+                continue
+            kind = safe_name(part.get("type"))
+            plan.nodes[kind].splits[split] = seeds
+            if "labels" in data:
+                known = labels.setdefault(kind, np.full(plan.nodes[kind].num_nodes or 0, -1, np.int64))
+                known[seeds] = data["labels"].reshape(-1)
+    for kind, values in labels.items():
+        plan.nodes[kind].labels = values
+        plan.nodes[kind].num_classes = None if task.get("num_classes") is None else int(task["num_classes"])
+    plan.found.append(f"task {task.get('name')}: {task.get('num_classes')} classes")
 
 
 def _path(folder: str, where: str, entry: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""OGB folders: CSV ones (arxiv, products, proteins) and papers100M's `data.npz`."""
+"""OGB folders: CSV ones (arxiv, products, proteins; mag, with several types) and papers100M's `data.npz`."""
 
 from __future__ import annotations
 
@@ -9,30 +9,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._textfile import open_text
 from ..errors import InputError
+from ..row_sources import Rows
 from ..sources import Block, as_id_column
 from . import npz
 from .number_text import NumberText
 from .parts import named_splits
-from .plan import Plan
+from .plan import Plan, TypedPlan
 
 __all__ = ["is_ogb", "plan_ogb"]
 
 _INVERSE = ("products", "proteins")  # whose loaders add the inverse of each edge (PyG users know them so)
 
 
+_MARKS = ("edge.csv.gz", "edge.csv", "data.npz", "triplet-type-list.csv.gz", "triplet-type-list.csv")
+
+
 def is_ogb(folder: str) -> bool:
     """Whether a folder is one of OGB's node property datasets, or the `raw` folder's parent."""
     raw = os.path.join(folder, "raw")
-    return any(os.path.exists(os.path.join(raw, name)) for name in ("edge.csv.gz", "edge.csv", "data.npz"))
+    return any(os.path.exists(os.path.join(raw, name)) for name in _MARKS)
 
 
-def plan_ogb(folder: str) -> Plan:
+def plan_ogb(folder: str) -> Plan | TypedPlan:
     """Return the plan for an OGB folder."""
     name = os.path.basename(os.path.abspath(folder))
     raw = os.path.join(folder, "raw")
-    if os.path.exists(os.path.join(raw, "triplet-type-list.csv.gz")):
-        raise InputError(f"{folder}: a heterogeneous OGB dataset, which import_dataset does not take yet")
+    triplets = _file(raw, "triplet-type-list")
+    if triplets is not None:
+        return _typed(folder, raw, triplets, name)
     data = os.path.join(raw, "data.npz")
     plan = _from_npz(raw, data) if os.path.exists(data) else _from_csv(raw, name)
     plan.name = name
@@ -81,8 +87,20 @@ def _from_csv(raw: str, name: str) -> Plan:
             plan.found.append(f"features y: raw/{os.path.basename(labels)}, {text.columns} tasks")
     weights = _file(raw, "edge-feat")
     if weights is not None:
-        plan.found.append("edge-feat: left out (edge features are not imported yet)")
+        text = NumberText(weights)
+        plan.edge_features["edge_attr"] = _both_ways(text) if inverse else text.rows("edge_attr", edges)
+        plan.found.append(f"edge features edge_attr: raw/{os.path.basename(weights)}")
     return plan
+
+
+def _both_ways(text: NumberText) -> Rows:
+    """Return each row twice: an edge and its inverse have the same one."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        for table in text.tables(max(1, step // 2)):
+            yield np.repeat(table if text.columns > 1 else table[:, 0], 2, axis=0)
+
+    return Rows("edge_attr", text.dtype, text.columns if text.columns > 1 else None, None, blocks)
 
 
 def _from_npz(raw: str, path: str) -> Plan:
@@ -102,6 +120,68 @@ def _from_npz(raw: str, path: str) -> Plan:
         plan.labels = npz.members(labels)["node_label"].rows("y")
         plan.found.append("labels: raw/node-label.npz, NaN for none")
     return plan
+
+
+# -- several types ----------------------------------------------------------------------------------------------------
+
+
+def _typed(folder: str, raw: str, triplets: str, name: str) -> TypedPlan:
+    """Return the plan for a heterogeneous folder: relations, and what each node type has."""
+    plan = TypedPlan("OGB heterogeneous folder", name=name)
+    counts = _file(raw, "num-node-dict")
+    if counts is None:
+        raise InputError(f"{raw}: num-node-dict.csv.gz is missing, expected it in a heterogeneous OGB folder")
+    types, numbers = (line.split(",") for line in _lines(counts)[:2])
+    for node_type, number in zip(types, numbers, strict=True):
+        plan.node(node_type.strip()).num_nodes = int(number)
+    for line in _lines(triplets):
+        source, relation, target = (word.strip() for word in line.split(","))
+        where = os.path.join(raw, "relations", f"{source}___{relation}___{target}")
+        path = _file(where, "edge")
+        if path is None:
+            raise InputError(f"{where}: edge.csv.gz is missing, and {os.path.basename(triplets)} names the relation")
+        edge = plan.add_edges((source, relation, target), path, header=False)
+        plan.found.append(f"edges {source} {relation} {target}: {os.path.basename(path)}")
+        rows = _file(where, "edge-feat")
+        if rows is not None:
+            edge.features["edge_attr"] = NumberText(rows).rows("edge_attr", _count(where, "num-edge-list"))
+    for node_type in plan.nodes:
+        _add_node_files(plan, raw, node_type)
+        _add_splits(plan, folder, node_type)
+    return plan
+
+
+def _add_node_files(plan: TypedPlan, raw: str, node_type: str) -> None:
+    """Add what files `<what>/<type>/<what>.csv.gz` hold: features, labels, years and the like."""
+    node = plan.nodes[node_type]
+    for what in sorted(os.listdir(raw)):
+        path = _file(os.path.join(raw, what, node_type), what)
+        if what == "relations" or path is None:
+            continue
+        text = NumberText(path, integers=what not in ("node-feat", "node-label"))
+        if what == "node-label" and text.columns == 1:
+            node.labels = text.rows("y", node.num_nodes)
+            plan.found.append(f"labels {node_type}: {what}/{node_type}")
+            continue
+        feature = {"node-feat": "x", "node-label": "y"}.get(what, what.removeprefix("node_").replace("-", "_"))
+        node.features[feature] = text.rows(feature, node.num_nodes)
+        plan.found.append(f"features {node_type} {feature}: {what}/{node_type}")
+
+
+def _add_splits(plan: TypedPlan, folder: str, node_type: str) -> None:
+    root = os.path.join(folder, "split")
+    for kind in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+        where = os.path.join(root, kind, node_type)
+        if os.path.isdir(where):
+            plan.nodes[node_type].splits = named_splits(where)
+            plan.found.append(f"splits {node_type}: split/{kind}, {', '.join(plan.nodes[node_type].splits)}")
+            return
+
+
+def _lines(path: str) -> list[str]:
+    with open_text(path) as file:
+        text = file.read().decode("utf-8", "replace")
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 class InverseEdges:

@@ -20,7 +20,7 @@ from ..row_sources import Rows, all_rows, is_text
 from . import npz
 from .torchfile import load_pt
 
-__all__ = ["as_rows", "label_rows", "label_stream", "named_splits"]
+__all__ = ["as_rows", "label_rows", "label_stream", "named_splits", "safe_name"]
 
 _STEP = 1 << 20
 _SPLIT_NAMES = {"val": "valid", "validation": "valid", "validate": "valid", "dev": "valid", "training": "train"}
@@ -186,6 +186,16 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             return named_splits(json.load(file), id_base)
     raise InputError(f"{path}: cannot tell the splits apart: expected .npz, .pt or .json with names, or a folder")
+
+
+def safe_name(text: object) -> str:
+    """Return a name for a type or a feature: what a dataset does not allow becomes an underscore.
+
+    >>> safe_name("has topic")
+    'has_topic'
+    """
+    name = re.sub(r"[^\w.-]", "_", str(text))
+    return name if name and _manifest.is_name(name) else f"_{name}"[:100]
 
 
 def split_name(key: object) -> str:

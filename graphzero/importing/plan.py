@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Plan"]
+__all__ = ["EdgePlan", "NodePlan", "Plan", "TypedPlan"]
 
 
 @dataclass
@@ -18,8 +18,61 @@ class Plan:
     features: dict[str, Any] = field(default_factory=dict)  # anything compile_features takes
     labels: Any = None  # one number a node
     splits: dict[str, Any] = field(default_factory=dict)  # ids or masks
+    edge_features: dict[str, Any] = field(default_factory=dict)  # a row for each edge, in the order of `edges`
+    edge_splits: dict[str, Any] = field(default_factory=dict)  # edge ids, masks or pairs
     num_nodes: int | None = None  # as the layout declares it
     num_classes: int | None = None
     name: str | None = None
     about: dict[str, Any] = field(default_factory=dict)  # more for the manifest: names of classes
     found: list[str] = field(default_factory=list)  # what was seen in the source, a line each
+
+
+@dataclass
+class NodePlan:
+    """One node type of a dataset to make."""
+
+    num_nodes: int | None = None  # as the layout declares it; else as its rows, else as edges need
+    features: dict[str, Any] = field(default_factory=dict)
+    labels: Any = None
+    splits: dict[str, Any] = field(default_factory=dict)
+    num_classes: int | None = None
+    id_map: str | None = None  # the file of original ids, where they were mapped
+
+
+@dataclass
+class EdgePlan:
+    """One edge type of a dataset to make."""
+
+    edges: Any  # anything compile_graph takes
+    options: dict[str, Any] = field(default_factory=dict)  # of compile_graph
+    features: dict[str, Any] = field(default_factory=dict)
+    splits: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class TypedPlan:
+    """A dataset of several types to make."""
+
+    kind: str
+    nodes: dict[str, NodePlan] = field(default_factory=dict)
+    edges: dict[tuple[str, str, str], EdgePlan] = field(default_factory=dict)
+    name: str | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+
+    def node(self, name: str) -> NodePlan:
+        """Return the plan of a node type, made when first asked for."""
+        return self.nodes.setdefault(name, NodePlan())
+
+    def add_edges(self, edge_type: tuple[str, str, str], edges: Any, **options: Any) -> EdgePlan:
+        """Add an edge type, and its node types."""
+        for name in (edge_type[0], edge_type[2]):
+            self.node(name)
+        self.edges[edge_type] = EdgePlan(edges, options)
+        return self.edges[edge_type]
+
+    def keep(self, edge_types: set[tuple[str, str, str]]) -> None:
+        """Leave out all other edge types, and node types that only those had."""
+        self.edges = {key: edge for key, edge in self.edges.items() if key in edge_types}
+        used = {name for source, _, target in self.edges for name in (source, target)}
+        self.nodes = {name: node for name, node in self.nodes.items() if name in used}

@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from ..errors import InputError
-from .plan import Plan
+from .plan import Plan, TypedPlan
+from .pyg_hetero import is_hetero_dict, plan_hetero
 from .torchfile import load_pt
 
 __all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_folder"]
@@ -45,9 +46,10 @@ def plan_pyg_data(data: Any, name: str = "Data object") -> Plan:
             plan.splits[split] = mask
     if plan.splits:
         plan.found.append(f"splits: {', '.join(plan.splits)}")
-    for key in ("edge_attr",):
-        if getattr(data, key, None) is not None:
-            plan.found.append(f"left out: {key} (edge features are not imported yet)")
+    rows = getattr(data, "edge_attr", None)
+    if rows is not None:
+        plan.edge_features["edge_attr"] = rows
+        plan.found.append(f"edge features edge_attr: shape {tuple(rows.shape)}")
     return plan
 
 
@@ -66,22 +68,33 @@ def _processed(folder: str) -> str | None:
     return found[0] if found else None
 
 
-def plan_pyg_folder(folder: str) -> Plan:
+def plan_pyg_folder(folder: str) -> Plan | TypedPlan:
     """Return the plan for a PyG dataset folder: its single graph, loaded without unpickling anything but tensors."""
     path = _processed(folder)
     assert path is not None
     loaded = load_pt(path)
     store = loaded[0] if isinstance(loaded, (tuple, list)) else loaded
+    if is_hetero_dict(store):
+        _refuse_many(path, loaded)
+        typed = plan_hetero(store, "PyG processed file")
+        typed.name = os.path.basename(os.path.abspath(folder))
+        return typed
     store = store if isinstance(store, dict) else store.to_dict() if hasattr(store, "to_dict") else None
     if not isinstance(store, dict) or "edge_index" not in store:
         raise InputError(f"{path}: no dict with 'edge_index', expected the processed file of a homogeneous PyG dataset")
-    if isinstance(loaded, (tuple, list)) and len(loaded) > 1 and loaded[1] is not None:
-        sizes = next(iter(loaded[1].values())) if isinstance(loaded[1], dict) and loaded[1] else []
-        if len(sizes) > 2:
-            raise InputError(f"{path}: holds {len(sizes) - 1} graphs, expected one")
+    _refuse_many(path, loaded)
     plan = plan_pyg_data(_Store(store), "processed file")
     plan.name = os.path.basename(os.path.abspath(folder))
     return plan
+
+
+def _refuse_many(path: str, loaded: Any) -> None:
+    """Raise InputError where the slices of a file say that it holds several graphs."""
+    slices = loaded[1] if isinstance(loaded, (tuple, list)) and len(loaded) > 1 else None
+    while isinstance(slices, dict) and slices:
+        slices = next((value for value in slices.values() if not isinstance(value, dict) or value), None)
+    if slices is not None and hasattr(slices, "__len__") and len(slices) > 2:
+        raise InputError(f"{path}: holds {len(slices) - 1} graphs, expected one")
 
 
 class _Store:

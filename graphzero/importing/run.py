@@ -5,27 +5,24 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .._ids import IdArray
 from .._progress import Callback, Reporting
 from .._reports import GraphReport
 from .._sizes import format_size
-from ..compile import compile_graph
-from ..compile_rows import compile_features
 from ..dataset import Dataset
 from ..errors import InputError
-from ..features import FeatureStore
-from ..row_sources import is_text
 from .detect import plan_for
 from .mapped import needs_map, node_ids_from
 from .node_tables import add_node_table
-from .parts import as_rows, count_of, drawn_splits, is_path, label_rows, label_stream, named_splits
-from .plan import Plan
+from .parts import as_rows, is_path, label_rows, named_splits
+from .plain_run import PlainWork
+from .plan import Plan, TypedPlan
 from .stage import Stage, check_target, fingerprint
+from .typed_run import TypedWork, choose_types, override_typed
 
 __all__ = ["ImportReport", "import_dataset"]
 
@@ -46,6 +43,7 @@ class ImportReport:
     peak_memory: int  # the most that the engine's buffers held; Python and the page cache are not in it
     resumed: list[str]  # files that an earlier run had finished
     graph: GraphReport
+    losses: list[str] = dataclasses.field(default_factory=list)  # what storing floats in a smaller type cost
 
     @property
     def dataset(self) -> Dataset:
@@ -60,6 +58,7 @@ class ImportReport:
         lines.append(f"{self.path}: {self.nodes:,} nodes, {self.edges:,} edges, {format_size(self.bytes)}")
         lines.append(f"  {self.seconds['total']:.2f} s: {parts}")
         lines.append(f"  peak memory {format_size(self.peak_memory)}")
+        lines += [f"  {line}" for line in self.losses]
         lines += str(self.graph).splitlines()[3:]
         return "\n".join(lines)
 
@@ -73,8 +72,11 @@ def import_dataset(
     features: Any = None,
     labels: Any = None,
     splits: Any = None,
-    num_nodes: int | None = None,
-    num_classes: int | None = None,
+    edge_features: Any = None,
+    num_nodes: Any = None,
+    num_classes: Any = None,
+    edge_types: Iterable[Any] | None = None,
+    reverse: bool = False,
     name: str | None = None,
     dtype: Any = None,
     direction: str = "in",
@@ -89,8 +91,8 @@ def import_dataset(
 ) -> ImportReport:
     """Make the dataset folder `out` from what you have: edges in a file, a folder or an object, and files beside them.
 
-    source: anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data`, or a folder of OGB,
-        MAG240M, IGB (their homogeneous parts), GraphBolt, KONECT, PyG (`processed/*.pt`) or Parquet files.
+    source: anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data` or `HeteroData`, or a
+        folder of OGB, MAG240M, IGB, IGBH, GraphBolt, KONECT, PyG (`processed/*.pt`) or Parquet files.
         `graph_options` go to `compile_graph`: `directed=False`, `columns=`, `weights=`, `times=`, `edge_ids=`,
         `dedup=`, `self_loops=`.
     nodes: a table with a row a node: a DataFrame, an Arrow table, Parquet, CSV. Its columns are the id ("id", or the
@@ -101,6 +103,9 @@ def import_dataset(
     labels: one whole number a node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
     splits: a dict, a `.npz`, `.pt` or `.json` file, or a folder, with ids or masks by name (train, valid, test); or
         shares such as "60/20/20", drawn from the nodes that have a label.
+    edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
+    edge_types: of a source of several types, those to take, such as ["paper__cites__paper"]; `reverse=True` adds each
+        the other way round. Features, labels, splits and num_nodes are dicts by node type there.
     num_nodes: checked against the edges when given; else the number of feature or label rows is, else the largest id
         + 1 is taken.
     ids: "auto" maps ids that are strings to 0, 1, 2, ... and keeps the map as `ds.ids`; "map" does so for sparse
@@ -120,20 +125,32 @@ def import_dataset(
     target = os.path.abspath(os.fspath(out))
     check_target(target, overwrite)
     plan = plan_for(source)
+    run = {"memory": memory, "num_threads": num_threads, "progress": progress}
+    if isinstance(plan, TypedPlan):
+        given = {"features": features, "labels": labels, "splits": splits, "num_nodes": num_nodes}
+        override_typed(plan, {**given, "num_classes": num_classes})
+        choose_types(plan, edge_types)
+        plan.name = plan.name if name is None else name
+        options = {"direction": direction, **graph_options}
+        key = fingerprint(source, features, labels, sorted(map(str, plan.edges)), dtype and str(dtype), options)
+        return _import_typed(plan, target, key, options, dtype, reverse, run, overwrite)
+    if edge_types is not None or reverse:
+        raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
     if nodes is not None:
         if node_ids is not None:
             raise ValueError("nodes has the ids of nodes already: leave node_ids out")
         node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {})))
-    _override(plan, features, labels, splits, num_nodes, num_classes, name, id_base or 0)
+    _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
     options = {**plan.graph, "direction": direction, **graph_options}
     if id_base is not None:  # a source may know its own: Matrix Market, KONECT
         options["id_base"] = id_base
     _choose_ids(plan, ids, node_ids, options)
     key = fingerprint(
-        source, nodes, dict(node_columns or {}), features, labels, plan.num_nodes, dtype and str(dtype), options
+        *(source, nodes, dict(node_columns or {}), features, labels, edge_features),
+        *(plan.num_nodes, dtype and str(dtype), options),
     )
     stage = Stage(target, key)
-    work = _Work(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
+    work = PlainWork(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
     start, done = time.perf_counter(), False
     try:
         with Reporting(progress) as callback:
@@ -155,6 +172,42 @@ def import_dataset(
         peak_memory=work.peak,
         resumed=stage.resumed,
         graph=made,
+        losses=work.losses,
+    )
+
+
+def _import_typed(
+    plan: TypedPlan,
+    target: str,
+    key: str | None,
+    options: dict[str, Any],
+    dtype: Any,
+    reverse: bool,
+    run: dict[str, Any],
+    overwrite: bool,
+) -> ImportReport:
+    """Make a dataset of several types."""
+    stage, start, done = Stage(target, key), time.perf_counter(), False
+    try:
+        with Reporting(run["progress"]) as callback:
+            work = TypedWork(plan, stage, options, dtype, reverse, {**run, "progress": callback or False})
+            made = work.compile()
+            dataset = work.publish(target, overwrite)
+        done = True
+    finally:
+        stage.close(remove=done)
+    return ImportReport(
+        path=target,
+        kind=plan.kind,
+        found=plan.found,
+        nodes=sum(data.num_nodes for data in dataset.nodes.values()),
+        edges=made.edges,
+        bytes=dataset.nbytes,
+        seconds={**work.seconds, "total": time.perf_counter() - start},
+        peak_memory=work.peak,
+        resumed=stage.resumed,
+        graph=made,
+        losses=work.losses,
     )
 
 
@@ -188,6 +241,7 @@ def _override(
     features: Any,
     labels: Any,
     splits: Any,
+    edge_features: Any,
     num_nodes: int | None,
     num_classes: int | None,
     name: str | None,
@@ -204,6 +258,10 @@ def _override(
     if splits is not None:
         plan.splits = named_splits(splits, id_base)
         plan.found.append(f"splits: {_shown(splits)}")
+    if edge_features is not None:
+        rows = edge_features if isinstance(edge_features, Mapping) else {"edge_attr": edge_features}
+        plan.edge_features = {key: as_rows(value, key) for key, value in rows.items()}
+        plan.found += [f"edge features {key}: {_shown(value)}" for key, value in rows.items()]
     plan.num_classes = plan.num_classes if num_classes is None else num_classes
     plan.name = plan.name if name is None else name
     if num_nodes is not None:
@@ -218,129 +276,3 @@ def _shown(value: Any) -> str:
         sized = os.path.isfile(path)
         return f"{path}, {format_size(os.path.getsize(path))}" if sized else str(path)
     return type(value).__name__
-
-
-class _Work:
-    """Makes the files of one import, in order: graph, features; then labels, splits and manifest in one step."""
-
-    def __init__(self, plan: Plan, stage: Stage, options: dict[str, Any], dtype: Any, common: dict[str, Any]) -> None:
-        self.plan, self.stage, self.options, self.dtype, self.common = plan, stage, options, dtype, common
-        self.seconds: dict[str, float] = {}
-        self.peak = 0
-        self.count, self.origin = plan.num_nodes, "the declared number of nodes"
-        mapped = options.get("ids") is not None
-        for key, rows in (
-            {**plan.features, "labels": plan.labels} if self.count is None and not mapped else {}
-        ).items():
-            count = None if rows is None else count_of(rows)
-            if count is not None and self.count is None:
-                self.count, self.origin = count, f"the rows of {key}"
-
-    def compile(self) -> GraphReport:
-        """Make the compiled files; the number of nodes is known afterwards."""
-        told = {}  # rows of text features, whose number only their end tells
-        if self.count is None:
-            told = {key: self._rows(key) for key, rows in self.plan.features.items() if is_path(rows) and is_text(rows)}
-        report = self._graph(self.count)
-        most = max([report.nodes, *told.values()])
-        if most > report.nodes:
-            report = self._graph(most, again=True)
-        self.count = report.nodes
-        for key in self.plan.features:
-            if told.get(key) != self.count:
-                self._rows(key, again=key in told)
-        return report
-
-    def _graph(self, count: int | None, again: bool = False) -> GraphReport:
-        known = None if again else self.stage.finished("graph.gl")
-        if known is not None:
-            return GraphReport(**known)
-        start = time.perf_counter()
-        options = (
-            self.options if "ids" not in self.options else {k: v for k, v in self.options.items() if k != "id_base"}
-        )
-        try:
-            report = compile_graph(
-                self.plan.edges,
-                self.stage.path("graph.gl"),
-                num_nodes=count,
-                **options,
-                **self._announced("graph"),
-            )
-        except InputError as error:
-            if count is None or "num_nodes" not in str(error):
-                raise
-            raise InputError(f"{error} ({self.origin})") from error
-        given = self.options.get("node_ids")
-        if given is not None and report.nodes != len(given):
-            from ..idmap import IdMap
-
-            first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))
-            raise InputError(
-                f"ids of the edges that no row of the nodes has: {report.nodes - len(given)}, such as {first!r}"
-            )
-        self._account("graph", start, report.peak_memory)
-        self.stage.note("graph.gl", dataclasses.asdict(report))
-        return report
-
-    def _rows(self, key: str, again: bool = False) -> int:
-        file = f"x.{key}.gd"
-        known = None if again else self.stage.finished(file)
-        if known is not None:
-            return int(known)
-        start = time.perf_counter()
-        text = {"id_base": self.options.get("id_base", 0)} if is_path(self.plan.features[key]) else {}
-        report = compile_features(
-            self.plan.features[key],
-            self.stage.path(file),
-            name=key,
-            dtype=self.dtype,
-            num_nodes=self.count,
-            **text,
-            **self._announced(key),
-        )
-        self._account(f"features {key}", start, report.peak_memory)
-        self.stage.note(file, report.nodes)
-        return report.nodes
-
-    def publish(self, target: str, graph: GraphReport, overwrite: bool) -> Dataset:
-        """Put the files, labels and splits into the dataset folder."""
-        start = time.perf_counter()
-        plan, labels, classes = self.plan, None, None
-        if plan.labels is not None:
-            rows = plan.labels if hasattr(plan.labels, "blocks") else label_rows(plan.labels)
-            labels, classes = label_stream(rows, plan.num_classes, graph.nodes)
-        splits = dict(plan.splits)
-        if "" in splits:
-            known = None if plan.labels is None else self._whole_labels(graph.nodes)
-            splits = dict(drawn_splits(splits[""], known, graph.nodes))
-        dataset = Dataset.create(
-            target,
-            self.stage.path("graph.gl"),
-            features={key: FeatureStore(self.stage.path(f"x.{key}.gd"), key) for key in plan.features},
-            labels=labels,
-            num_classes=classes,
-            splits=splits,
-            name=plan.name,
-            ids=graph.id_map,
-            about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about},
-            overwrite=overwrite,
-            **self.common,
-        )
-        self.seconds["publishing"] = time.perf_counter() - start
-        return dataset
-
-    def _whole_labels(self, count: int) -> IdArray:
-        rows = self.plan.labels if hasattr(self.plan.labels, "blocks") else label_rows(self.plan.labels)
-        return np.concatenate(list(label_stream(rows, None, count)[0]))
-
-    def _announced(self, part: str) -> dict[str, Any]:
-        """Return the shared options with a progress callback that names the part."""
-        progress = self.common.get("progress")
-        if not callable(progress):
-            return self.common
-        return {**self.common, "progress": lambda phase, done, total: progress(f"{part}: {phase}", done, total)}
-
-    def _account(self, part: str, start: float, peak: int) -> None:
-        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - start
-        self.peak = max(self.peak, peak)

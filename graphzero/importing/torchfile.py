@@ -20,10 +20,11 @@ def _harmless() -> list[Any]:
     allowed += [(make, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]
     try:
         from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr
+        from torch_geometric.data.hetero_data import HeteroData
         from torch_geometric.data.storage import GlobalStorage
     except ImportError:
         return allowed
-    return [*allowed, Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    return [*allowed, Data, DataEdgeAttr, DataTensorAttr, GlobalStorage, HeteroData]
 
 
 def load_pt(path: str) -> Any:

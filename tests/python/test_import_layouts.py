@@ -86,6 +86,22 @@ def test_ogb_proteins_has_many_tasks_and_inverse_edges(tmp_path):
     assert ds.num_classes == 0
 
 
+def test_ogb_edge_features_follow_both_ways_of_an_edge(tmp_path):
+    folder = ogb_csv(tmp_path / "ogbn_proteins", "species")
+    rows = RNG.standard_normal((E, 3)).astype(np.float32)
+    gz_csv(folder / "raw" / "edge-feat.csv.gz", rows, "%.9g")
+    ds = gz.import_dataset(folder, tmp_path / "out").dataset
+    np.testing.assert_array_equal(ds.edge_features["edge_attr"].get_tensor(), np.repeat(rows, 2, axis=0))
+    both = np.stack([EDGES, EDGES[:, ::-1]], 1).reshape(-1, 2)
+    for v in range(N):
+        for u, e in zip(ds.graph.get_neighbours(v), ds.graph.get_edge_ids(v), strict=True):
+            assert both[e].tolist() == [u, v]
+    ds.verify()
+    gz_csv(folder / "raw" / "edge-feat.csv.gz", rows[:5], "%.9g")
+    with pytest.raises(gz.InputError, match="edge features edge_attr: 10 rows, expected 120, one per edge"):
+        gz.import_dataset(folder, tmp_path / "short")
+
+
 def test_ogb_numbers_without_pyarrow_are_the_same(tmp_path, monkeypatch):
     import sys
 
@@ -192,7 +208,7 @@ def test_graphbolt_metadata(tmp_path, form):
     assert (ds.name, ds.num_classes) == ("bolt-mini", 5)
     meta["graph"]["nodes"] = [{"type": "a", "num": 1}, {"type": "b", "num": 1}]
     (folder / "metadata.yaml").write_text(yaml.safe_dump(meta))
-    with pytest.raises(gz.InputError, match="heterogeneous datasets are not imported yet"):
+    with pytest.raises(gz.InputError, match="the edge type is None, expected source:relation:target"):
         gz.import_dataset(folder, tmp_path / "typed")
 
 

@@ -1,0 +1,171 @@
+"""Imports of one node type and one edge type: the files of a `Plan`, resumed one by one, and the dataset of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from .._ids import IdArray
+from .._reports import GraphReport
+from ..compile import compile_graph
+from ..compile_rows import compile_features
+from ..dataset import Dataset
+from ..errors import InputError
+from ..features import FeatureStore
+from ..row_sources import is_text
+from .parts import count_of, drawn_splits, is_path, label_rows, label_stream
+from .plan import Plan
+from .stage import Stage
+
+__all__ = ["PlainWork"]
+
+
+class PlainWork:
+    """Makes the files of one import, in order: graph, features; then labels, splits and manifest in one step."""
+
+    def __init__(self, plan: Plan, stage: Stage, options: dict[str, Any], dtype: Any, common: dict[str, Any]) -> None:
+        """Take the plan and the options of `compile_graph`."""
+        self.plan, self.stage, self.options, self.dtype, self.common = plan, stage, options, dtype, common
+        self.seconds: dict[str, float] = {}
+        self.losses: list[str] = []
+        self.peak = 0
+        if plan.edge_features:
+            options.setdefault("edge_ids", True)
+        self.count, self.origin = plan.num_nodes, "the declared number of nodes"
+        mapped = options.get("ids") is not None
+        for key, rows in (
+            {**plan.features, "labels": plan.labels} if self.count is None and not mapped else {}
+        ).items():
+            count = None if rows is None else count_of(rows)
+            if count is not None and self.count is None:
+                self.count, self.origin = count, f"the rows of {key}"
+
+    def compile(self) -> GraphReport:
+        """Make the compiled files; the number of nodes is known afterwards."""
+        told = {}  # rows of text features, whose number only their end tells
+        if self.count is None:
+            told = {key: self._rows(key) for key, rows in self.plan.features.items() if is_path(rows) and is_text(rows)}
+        report = self._graph(self.count)
+        most = max([report.nodes, *told.values()])
+        if most > report.nodes:
+            report = self._graph(most, again=True)
+        self.count = report.nodes
+        for key in self.plan.features:
+            if told.get(key) != self.count:
+                self._rows(key, again=key in told)
+        for key, rows in self.plan.edge_features.items():
+            self._edge_rows(key, rows, report.source_edges)
+        return report
+
+    def _edge_rows(self, key: str, rows: Any, edges: int) -> None:
+        file = f"e.{key}.gd"
+        found = self.stage.finished(file)
+        if found is None:
+            start = time.perf_counter()
+            report = compile_features(rows, self.stage.path(file), name=key, **self._announced(key))
+            self._account(f"edge features {key}", start, report.peak_memory)
+            self.stage.note(file, report.nodes)
+            found = report.nodes
+        if int(found) != edges:
+            raise InputError(f"edge features {key}: {found} rows, expected {edges}, one per edge of the source")
+
+    def _graph(self, count: int | None, again: bool = False) -> GraphReport:
+        known = None if again else self.stage.finished("graph.gl")
+        if known is not None:
+            return GraphReport(**known)
+        start = time.perf_counter()
+        options = (
+            self.options if "ids" not in self.options else {k: v for k, v in self.options.items() if k != "id_base"}
+        )
+        try:
+            report = compile_graph(
+                self.plan.edges,
+                self.stage.path("graph.gl"),
+                num_nodes=count,
+                **options,
+                **self._announced("graph"),
+            )
+        except InputError as error:
+            if count is None or "num_nodes" not in str(error):
+                raise
+            raise InputError(f"{error} ({self.origin})") from error
+        given = self.options.get("node_ids")
+        if given is not None and report.nodes != len(given):
+            from ..idmap import IdMap
+
+            first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))
+            raise InputError(
+                f"ids of the edges that no row of the nodes has: {report.nodes - len(given)}, such as {first!r}"
+            )
+        self._account("graph", start, report.peak_memory)
+        self.stage.note("graph.gl", dataclasses.asdict(report))
+        return report
+
+    def _rows(self, key: str, again: bool = False) -> int:
+        file = f"x.{key}.gd"
+        known = None if again else self.stage.finished(file)
+        if known is not None:
+            return int(known)
+        start = time.perf_counter()
+        text = {"id_base": self.options.get("id_base", 0)} if is_path(self.plan.features[key]) else {}
+        report = compile_features(
+            self.plan.features[key],
+            self.stage.path(file),
+            name=key,
+            dtype=self.dtype,
+            num_nodes=self.count,
+            report_error=True,
+            **text,
+            **self._announced(key),
+        )
+        self.losses += [f"features {key}: {loss}" for loss in report.losses.values()]
+        self._account(f"features {key}", start, report.peak_memory)
+        self.stage.note(file, report.nodes)
+        return report.nodes
+
+    def publish(self, target: str, graph: GraphReport, overwrite: bool) -> Dataset:
+        """Put the files, labels and splits into the dataset folder."""
+        start = time.perf_counter()
+        plan, labels, classes = self.plan, None, None
+        if plan.labels is not None:
+            rows = plan.labels if hasattr(plan.labels, "blocks") else label_rows(plan.labels)
+            labels, classes = label_stream(rows, plan.num_classes, graph.nodes)
+        splits = dict(plan.splits)
+        if "" in splits:
+            known = None if plan.labels is None else self._whole_labels(graph.nodes)
+            splits = dict(drawn_splits(splits[""], known, graph.nodes))
+        dataset = Dataset.create(
+            target,
+            self.stage.path("graph.gl"),
+            features={key: FeatureStore(self.stage.path(f"x.{key}.gd"), key) for key in plan.features},
+            labels=labels,
+            num_classes=classes,
+            splits=splits,
+            edge_features={key: FeatureStore(self.stage.path(f"e.{key}.gd"), key) for key in plan.edge_features},
+            edge_splits=plan.edge_splits,
+            name=plan.name,
+            ids=graph.id_map,
+            about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about},
+            overwrite=overwrite,
+            **self.common,
+        )
+        self.seconds["publishing"] = time.perf_counter() - start
+        return dataset
+
+    def _whole_labels(self, count: int) -> IdArray:
+        rows = self.plan.labels if hasattr(self.plan.labels, "blocks") else label_rows(self.plan.labels)
+        return np.concatenate(list(label_stream(rows, None, count)[0]))
+
+    def _announced(self, part: str) -> dict[str, Any]:
+        """Return the shared options with a progress callback that names the part."""
+        progress = self.common.get("progress")
+        if not callable(progress):
+            return self.common
+        return {**self.common, "progress": lambda phase, done, total: progress(f"{part}: {phase}", done, total)}
+
+    def _account(self, part: str, start: float, peak: int) -> None:
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - start
+        self.peak = max(self.peak, peak)
