@@ -2,8 +2,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "bindings.h"
 #include "sample/hetero.h"
+#include "sample/hgt.h"
+#include "sample/induce.h"
 #include "sample/link.h"
 
 namespace gz::bindings {
@@ -24,9 +27,9 @@ nb::list nodes_of(const HeteroSubgraph& s) {
   return list;
 }
 
-nb::list edges_of(const HeteroSubgraph& s) {
+nb::list edges_of(const std::vector<SampledEdges>& edges) {
   nb::list list;
-  for (const SampledEdges& part : s.edges) {
+  for (const SampledEdges& part : edges) {
     const auto buffer = part.edge_index.buffer ? part.edge_index.buffer : take_buffer(1);
     list.append(nb::make_tuple(array_over(buffer->data(), {size_t{2}, part.edge.size}, nb::dtype<int64_t>(), buffer),
                                vector_of(part.edge), part.num_sampled_edges));
@@ -122,27 +125,36 @@ struct TypedCall {
         made.graph = sample_hetero(node_types, edge_types, seeds, timed, options);
       }
     }
-    if (!links) return nb::make_tuple(nodes_of(made.graph), edges_of(made.graph));
-    return nb::make_tuple(nodes_of(made.graph), edges_of(made.graph),
+    if (!links) return nb::make_tuple(nodes_of(made.graph), edges_of(made.graph.edges));
+    return nb::make_tuple(nodes_of(made.graph), edges_of(made.graph.edges),
                           fields_of(made.seeds, link_options.negatives == LinkNegatives::kTriplet));
+  }
+
+  // All edges between these nodes, which are listed by node type.
+  nb::list induce(const std::vector<Ids>& nodes, int threads) {
+    std::vector<std::span<const int64_t>> lists;
+    for (const Ids& list : nodes) lists.push_back(span_of(list));
+    if (lists.size() != node_types.size()) fail<ArgumentError>("nodes of ", lists.size(), " types");
+    std::vector<SampledEdges> found;
+    {
+      WithoutGil work;
+      for (auto& [number, edges] : excluded) edges.build();
+      found = induced_edges(edge_types, lists, resolve_threads(threads));
+    }
+    return edges_of(found);
+  }
+
+  nb::tuple hgt(const std::vector<std::vector<int64_t>>& counts, uint64_t seed, int threads) const {
+    HeteroSubgraph found;
+    {
+      WithoutGil work;
+      found = sample_hgt(node_types, edge_types, seeds, counts, seed, threads);
+    }
+    return nb::make_tuple(nodes_of(found), edges_of(found.edges));
   }
 };
 
 }  // namespace
-
-LinkNegatives parse_negatives(const std::optional<std::string>& name) {
-  if (!name) return LinkNegatives::kNone;
-  if (*name == "binary") return LinkNegatives::kBinary;
-  if (*name == "triplet") return LinkNegatives::kTriplet;
-  fail<ArgumentError>("neg_sampling is '", *name, "', expected 'binary', 'triplet' or None");
-}
-
-LinkExclude parse_link_exclude(const std::string& name) {
-  if (name == "none") return LinkExclude::kNone;
-  if (name == "self") return LinkExclude::kSelf;
-  if (name == "reverse") return LinkExclude::kReverse;
-  fail<ArgumentError>("exclude is '", name, "', expected 'none', 'self' or 'reverse'");
-}
 
 void bind_hetero(nb::module_& m) {
   nb::class_<TypedCall>(m, "TypedCall")
@@ -153,6 +165,8 @@ void bind_hetero(nb::module_& m) {
       .def("add_seeds", &TypedCall::add_seeds, nb::arg("type"), nb::arg("nodes"), nb::arg("times").none())
       .def("exclude", &TypedCall::exclude, nb::arg("edge_type"), nb::arg("source"), nb::arg("target"),
            nb::arg("reverse"))
+      .def("induce", &TypedCall::induce, nb::arg("nodes"), nb::arg("threads"))
+      .def("sample_hgt", &TypedCall::hgt, nb::arg("counts"), nb::arg("seed"), nb::arg("threads"))
       .def("set_links", &TypedCall::set_links, nb::kw_only(), nb::arg("edge_type"), nb::arg("source"),
            nb::arg("target"), nb::arg("times").none(), nb::arg("negatives").none(), nb::arg("ratio"), nb::arg("strict"),
            nb::arg("by_degree"), nb::arg("exponent"), nb::arg("exclude"), nb::arg("reverse_types"))

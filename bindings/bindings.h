@@ -32,6 +32,7 @@ void bind_storage(nb::module_& m);
 void bind_walks(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_hetero(nb::module_& m);
+void bind_links(nb::module_& m);
 void bind_gather(nb::module_& m);
 void bind_measure(nb::module_& m);
 void bind_memory(nb::module_& m);

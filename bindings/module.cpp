@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_measure(m);
   gz::bindings::bind_memory(m);
   gz::bindings::bind_load(m);
+  gz::bindings::bind_links(m);
   gz::bindings::bind_compile(m);
   gz::bindings::bind_order(m);
   gz::bindings::bind_ids(m);

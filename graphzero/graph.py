@@ -13,6 +13,7 @@ from . import _core
 from ._ids import IdArray, as_edges, as_fanouts, as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._sizes import format_size
+from ._subgraph_kinds import bidirectional, check_kind, induced
 from .links import LinkMethods
 from .sampling import Subgraph, resolve_seed
 from .walks import WalkMethods
@@ -185,6 +186,7 @@ class Graph(WalkMethods, LinkMethods):
         method: str = "uniform",
         exclude_edges: Any = None,
         exclude_reverse: bool = False,
+        subgraph: str = "directional",
         seed: Any = None,
         num_threads: int | None = None,
     ) -> Subgraph:
@@ -204,6 +206,9 @@ class Graph(WalkMethods, LinkMethods):
           all their copies where the graph has parallel edges; what is drawn is drawn from the others.
           `exclude_reverse` excludes (v, u) with (u, v); in an undirected graph both are one edge and always go
           together. Pairs that are no edges do no harm.
+        - `subgraph`: which edges the subgraph has. "directional": those that were drawn. "bidirectional": those and
+          their reverses, each pair of nodes once. "induced": all edges between the sampled nodes. The last two are
+          ordered by target, belong to no hop (`num_sampled_edges` is empty), and a reverse has the id of its edge.
         - `seed`: an int, a `gz.Generator`, a NumPy or a torch generator; None is different every time. The same seed
           gives the same subgraph for any number of threads; what is drawn for a node does not depend on the other
           seeds of the batch unless it is disjoint, where a seed's index counts.
@@ -215,11 +220,21 @@ class Graph(WalkMethods, LinkMethods):
         >>> g.sample([0, 5], [15, 10, 5], seed=7)  # doctest: +SKIP
         Subgraph(num_nodes=531, num_edges=744, num_hops=3)
         """
-        return self._sample(
+        check_kind(subgraph, disjoint, time is not None)
+        exclude = None if exclude_edges is None else as_edges(exclude_edges, "exclude_edges")
+        found = self._sample(
             *(seeds, fanouts, replace, weighted, disjoint, time, temporal, direction, method, seed, num_threads),
-            exclude=None if exclude_edges is None else as_edges(exclude_edges, "exclude_edges"),
+            exclude=exclude,
             reverse=bool(exclude_reverse),
         )
+        if subgraph == "induced":
+            call = _core.TypedCall()
+            call.add_node_type("", self.num_nodes, None)
+            call.add_edge_type(self._open(), direction or ("in" if self.direction == "in" else "out"), 0, 0, [0])
+            if exclude is not None:
+                call.exclude(0, *exclude, bool(exclude_reverse))
+            return induced(call, found, as_threads(num_threads))
+        return bidirectional(found) if subgraph == "bidirectional" else found
 
     def _sample(
         self,

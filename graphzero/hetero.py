@@ -10,7 +10,9 @@ import numpy as np
 
 from . import _core
 from ._hetero_subgraph import EdgeTypeName, HeteroSubgraph
+from ._hgt import HgtMethods
 from ._ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
+from ._subgraph_kinds import bidirectional_types, check_kind, induced_types
 from .graph import Graph
 from .links import HeteroLinkSubgraph, LinkCall
 from .sampling import resolve_seed
@@ -20,7 +22,7 @@ __all__ = ["HeteroGraph", "HeteroSubgraph"]
 Fanouts = Sequence[int] | Mapping[EdgeTypeName, Sequence[int]]
 
 
-class HeteroGraph:
+class HeteroGraph(HgtMethods):
     """A graph of several node and edge types: one mounted topology for each (source type, relation, target type).
 
     Nodes of each type have ids of their own, from 0. Messages flow from source to target, so sampling follows the edges
@@ -114,6 +116,7 @@ class HeteroGraph:
         method: str = "uniform",
         exclude_edges: Mapping[EdgeTypeName, Any] | None = None,
         exclude_reverse: bool = False,
+        subgraph: str = "directional",
         seed: Any = None,
         num_threads: int | None = None,
     ) -> HeteroSubgraph:
@@ -133,6 +136,8 @@ class HeteroGraph:
         - `exclude_edges`: by edge type, (2, M): edges that are never taken, as in `Graph.sample`. `exclude_reverse`
           excludes the reverse of each too: in (target, "rev_" + relation, source), the name that PyG's `ToUndirected`
           gives, and in the edge type itself where it leads from a node type to itself.
+        - `subgraph`: as in `Graph.sample`; "bidirectional" gives an edge type and its reverse type each other's edges,
+          with the id -1 where an edge comes from the other type.
 
         The rest is as in `Graph.sample`; a graph with one node type and one edge type gives the same subgraph as
         `Graph.sample(..., direction="in")`. In a disjoint sample trees are numbered on from one seed type to the next,
@@ -152,6 +157,7 @@ class HeteroGraph:
         numbers = {name: i for i, name in enumerate(self._num_nodes)}
         for name, nodes in ids.items():
             call.add_seeds(numbers[name], nodes, None if times is None else times[name])
+        check_kind(subgraph, disjoint, times is not None)
         if window is not None and times is None:
             raise ValueError("window needs time= or node_time=: it counts back from the time of each seed")
         nodes_out, edges_out = call.sample(
@@ -167,7 +173,10 @@ class HeteroGraph:
             threads=as_threads(num_threads),
             io="auto",
         )
-        return HeteroSubgraph._of(self.node_types, self.edge_types, nodes_out, edges_out)
+        found = HeteroSubgraph._of(self.node_types, self.edge_types, nodes_out, edges_out)
+        if subgraph == "induced":
+            return induced_types(call, found, as_threads(num_threads))
+        return bidirectional_types(found) if subgraph == "bidirectional" else found
 
     def sample_links(
         self,

@@ -145,7 +145,7 @@ class Subgraph:
     @property
     def num_hops(self) -> int:
         """How many hops were sampled."""
-        return len(self.num_sampled_edges)
+        return len(self.num_sampled_nodes) - 1
 
     def to_torch(self) -> dict[str, Any]:
         """The arrays as torch tensors over the same memory, under the names that PyG's batches give them.
