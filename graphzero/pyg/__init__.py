@@ -2,9 +2,8 @@
 
 Needs PyG (`pip install 'graphzero[pyg]'`), and neither pyg-lib nor torch-sparse.
 
->>> from graphzero.pyg import NeighborSampler  # doctest: +SKIP
->>> from torch_geometric.loader import NodeLoader  # doctest: +SKIP
->>> loader = NodeLoader(data, NeighborSampler(data, [15, 10]), batch_size=1024)  # doctest: +SKIP
+>>> from graphzero.pyg import NeighborLoader  # instead of torch_geometric.loader  # doctest: +SKIP
+>>> loader = NeighborLoader(data, [15, 10], input_nodes=data.train_mask, batch_size=1024)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ try:
 except ImportError as error:
     raise ImportError("graphzero.pyg needs PyG: pip install 'graphzero[pyg]'") from error
 
+from .loaders import LinkNeighborLoader, NeighborLoader
 from .sampler import NeighborSampler
 from .stores import FeatureStore, GraphStore
 
-__all__ = ["FeatureStore", "GraphStore", "NeighborSampler"]
+__all__ = ["FeatureStore", "GraphStore", "LinkNeighborLoader", "NeighborLoader", "NeighborSampler"]

@@ -1,7 +1,7 @@
 """Run PyG's own tests of samplers, loaders and stores on GraphZero, unmodified: make pyg-conformance PYG=<checkout>.
 
-Two ways: (a) PyG's NeighborSampler over a stand-in for pyg-lib whose operators are ours; (b) our sampler in the place
-of PyG's. The package under test is the checkout's own, so that its tests meet the version they were written for.
+Three ways: (a) PyG's NeighborSampler over a stand-in for pyg-lib whose operators are ours; (b) our sampler in the place
+of PyG's; (c) our loaders in the place of PyG's. The package under test is the checkout's own, so that its tests meet the version they were written for.
 """
 
 import os
@@ -22,7 +22,11 @@ FILES = (
     "test/data/test_graph_store.py",
     "test/utils/test_trim_to_layer.py",
 )
-WAYS = {"PyG's sampler on our operators": [], "our sampler in PyG's loaders": ["-p", "plugin"]}
+WAYS = {
+    "PyG's sampler on our operators": [],
+    "our sampler in PyG's loaders": ["-p", "plugin"],
+    "our loaders": ["-p", "loaders_plugin"],
+}
 
 
 def main() -> int:
