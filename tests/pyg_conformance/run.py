@@ -1,7 +1,8 @@
 """Run PyG's own tests of samplers, loaders and stores on GraphZero, unmodified: make pyg-conformance PYG=<checkout>.
 
 Three ways: (a) PyG's NeighborSampler over a stand-in for pyg-lib whose operators are ours; (b) our sampler in the place
-of PyG's; (c) our loaders in the place of PyG's. The package under test is the checkout's own, so that its tests meet the version they were written for.
+of PyG's; (c) our loaders in the place of PyG's. The package under test is the checkout's own, so that its tests meet the
+version they were written for.
 """
 
 import os
@@ -40,7 +41,10 @@ def main() -> int:
         total = Counter(outcomes.values())
         print(f"{way}: {total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
         for name, reason in reasons.items():
-            print(f"  {outcomes[name]}: {name}: {reason}")
+            if outcomes[name] == "failed":
+                print(f"  failed: {name}: {reason}")
+        for reason, count in Counter(reasons[name] for name in reasons if outcomes[name] == "skipped").items():
+            print(f"  skipped {count}: {reason}")
         faults += total["failed"] + (not total["passed"])
     return 1 if faults else 0
 
