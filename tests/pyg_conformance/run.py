@@ -1,8 +1,8 @@
 """Run PyG's own tests of samplers, loaders and stores on GraphZero, unmodified: make pyg-conformance PYG=<checkout>.
 
 Three ways: (a) PyG's NeighborSampler over a stand-in for pyg-lib whose operators are ours; (b) our sampler in the place
-of PyG's; (c) our loaders in the place of PyG's. The package under test is the checkout's own, so that its tests meet the
-version they were written for.
+of PyG's; (c) our loaders in the place of PyG's. The package under test is the checkout's own, so that its tests meet
+the version they were written for.
 """
 
 import os
