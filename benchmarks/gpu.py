@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--batches", type=int, default=100)
     parser.add_argument("--threads", type=int, help="of the loader; all processors without it")
-    parser.add_argument("--prefetch", type=int, default=32)
+    parser.add_argument("--prefetch", type=int, help="the loader's default without it")
     parser.add_argument("--memory", default="40GB")
     parser.add_argument("--json")
     options = parser.parse_args()

@@ -271,7 +271,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--batches", type=int, help="batches of a run; the whole train split without it")
     parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--prefetch", type=int, default=4)
+    parser.add_argument("--prefetch", type=int)
     parser.add_argument("--plain-seconds", type=float, default=60, help="stop the mmap runs after this long")
     parser.add_argument("--sweep", action="store_true", help='memory="auto" against fixed budgets')
     parser.add_argument("--limits", default="1GB,2GB,3GB,6GB,12GB", help="the control groups of --sweep")

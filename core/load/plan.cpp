@@ -14,6 +14,8 @@
 namespace gz {
 namespace {
 
+constexpr int kLeastPrefetch = 4;
+
 // Edge rows follow their edge only where it is known which edge a row belongs to. Ids may leave out some or number both
 // ways of an edge alike, so only the largest one says how many rows there must be; it is looked for where that is
 // cheap, and a gather checks each id in any case.
@@ -54,7 +56,7 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
   }
   resolve_threads(options.threads);
   if (options.batch_size == 0) fail<ArgumentError>("batch_size is 0, expected at least 1");
-  if (options.prefetch < 1) fail<ArgumentError>("prefetch is ", options.prefetch, ", expected at least 1");
+  if (options.prefetch < 0) fail<ArgumentError>("prefetch is ", options.prefetch, ", expected at least 1");
   seeds.check(graph);
   for (const Part& part : parts) {
     if (part.type >= (part.by_edge ? graph.edge_types().size() : graph.node_types().size())) {
@@ -139,6 +141,8 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
   plan->seeds = std::move(seeds);
   plan->options = options;
   plan->threads = resolve_threads(options.threads);
+  // Each batch is made by one thread: with fewer that may wait, some of them would.
+  if (options.prefetch == 0) plan->options.prefetch = std::max(kLeastPrefetch, plan->threads + 2);
   plan->windows.resize(plan->parts.size());
   plan->wholes.resize(plan->parts.size());
   check_load(plan->graph, plan->parts, *plan->seeds, options);

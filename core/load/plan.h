@@ -50,7 +50,7 @@ struct LoadOptions {
   bool drop_last = false;
   uint64_t seed = 0;
   uint64_t memory = 0;  // 0: chosen from what the machine and the container leave
-  int prefetch = 4;     // finished batches that may wait, memory permitting
+  int prefetch = 0;     // finished batches that may wait, memory permitting; 0: as many as threads, and two
   int threads = 0;      // 0: one per processor
   int held = 2;         // batches that the consumer holds at once: the one in training and the one before it
   Io io = Io::kAuto;

@@ -65,7 +65,9 @@ def command(
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="RAM that the loaders may take, or auto.", rich_help_panel=_RUNNING)
     ] = "auto",
-    prefetch: Annotated[int, typer.Option(help="Batches made ahead.", rich_help_panel=_RUNNING)] = 4,
+    prefetch: Annotated[
+        int | None, typer.Option(help="Batches made ahead; the threads and two.", rich_help_panel=_RUNNING)
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the loader.", rich_help_panel=_RUNNING)] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.", rich_help_panel=_RUNNING)

@@ -68,7 +68,7 @@ class TrainOptions:
     weight_decay: float = 0.0
     patience: int | None = None
     memory: int | str = "auto"
-    prefetch: int = 4
+    prefetch: int | None = None
     num_threads: int | None = None
     device: str | None = None
     feature: str = "x"
@@ -78,7 +78,7 @@ class TrainOptions:
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
         for name, least in (("hidden", 1), ("batch_size", 1), ("epochs", 1), ("prefetch", 1)):
-            if getattr(self, name) < least:
+            if getattr(self, name) is not None and getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least {least}")
         if not self.fanouts:
             raise ValueError("fanouts is empty, expected a number for each layer, such as [15, 10]")
