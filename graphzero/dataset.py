@@ -144,6 +144,31 @@ class Dataset:
             title = name or os.path.basename(target) or "dataset"
             return writer.publish(parts.write(writer, common, dtype, title, notes), lambda: cls(target))
 
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Any,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        direction: str = "in",
+        weight_attr: str | None = None,
+        time_attr: str | None = None,
+        **options: Any,
+    ) -> Dataset:
+        """Make a dataset of a PyG `Data` or `HeteroData`, and open it (needs `graphzero[pyg]`).
+
+        Masks become splits (train_mask is "train", val_mask "valid"), integer `y` the labels, any other attribute of
+        nodes or edges a named array. Rows are by target, as messages flow; `direction="both"` adds those by source.
+        `weight_attr` ("edge_weight" where there is one) and `time_attr` name attributes of edges that sampling goes by.
+        `options` are those of `create`. Without a folder, the files are temporary and go with the dataset.
+
+        >>> ds = gz.Dataset.from_pyg(data, "papers")  # doctest: +SKIP
+        """
+        from .pyg.datasets import dataset_of
+
+        options["direction"] = direction
+        return dataset_of(data, folder, weight_attr=weight_attr, time_attr=time_attr, options=options)
+
     # -- what it is ---------------------------------------------------------------------------------------------------
 
     @property
@@ -275,6 +300,16 @@ class Dataset:
         found = self._node.ids
         found.types = {name: node.ids for name, node in self.nodes.items()}
         return found
+
+    def to_pyg(self) -> Any:
+        """The dataset as a PyG `Data`, or a `HeteroData` where it has types (needs `graphzero[pyg]`).
+
+        Features are views of the files: nothing is read until it is touched. Edges are copied to RAM, in the order of
+        their ids where the file keeps those; labels are `y`, splits become masks.
+        """
+        from .pyg.datasets import to_data
+
+        return to_data(self)
 
     def to_networkx(self, *, most_nodes: int | None = None) -> Any:
         """The graph as a NetworkX MultiDiGraph with original ids, labels and weights: for small ones.
