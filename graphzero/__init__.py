@@ -17,6 +17,7 @@ from .errors import BudgetError, FormatError, GraphZeroError, InputError, Missin
 from .features import FeatureStore
 from .graph import Graph
 from .hetero import HeteroGraph, HeteroSubgraph
+from .hetero_batch import HeteroBatch
 from .idmap import IdMap
 from .importing import ImportReport, export_dataset, import_dataset
 from .inference import InferenceReport, inference
@@ -42,6 +43,7 @@ __all__ = [
     "Graph",
     "GraphReport",
     "GraphZeroError",
+    "HeteroBatch",
     "HeteroGraph",
     "HeteroLinkSubgraph",
     "HeteroSubgraph",

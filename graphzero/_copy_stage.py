@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from .batch import Batch
+from .hetero_batch import AnyBatch
 
 COPIES = 3  # host batches that are being copied at once: one moves, the others wait behind it
 MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those COPIES, one in use, and one after it
@@ -24,9 +24,9 @@ class Copies(Protocol):
     most_bytes: int
 
     def enter(self) -> Any: ...
-    def start(self, batch: Batch) -> tuple[Batch, Any]: ...
+    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]: ...
     def wait(self, copy: Any) -> float: ...
-    def arrive(self, batch: Batch, copy: Any) -> None: ...
+    def arrive(self, batch: AnyBatch, copy: Any) -> None: ...
     def mark_used(self) -> Any: ...
     def wait_used(self, mark: Any) -> None: ...
 
@@ -34,13 +34,13 @@ class Copies(Protocol):
 class CopyStage:
     """An iterator over the batches of an epoch on a device. One thread at a time may call it."""
 
-    def __init__(self, batches: Iterator[Batch], copies: Copies) -> None:
+    def __init__(self, batches: Iterator[AnyBatch], copies: Copies) -> None:
         """Start the thread; it takes from `batches`, which must end soon after they are told to stop."""
         self._copies = copies
         self._process = os.getpid()
         self._changed = threading.Condition()
         # All below: guarded by _changed.
-        self._ready: deque[tuple[Batch, Any]] = deque()  # copies that have started
+        self._ready: deque[tuple[AnyBatch, Any]] = deque()  # copies that have started
         self._marks: deque[Any] = deque()  # one a batch that the consumer is done with, and the device perhaps not
         self._on_device = 0  # batches that have no mark which was waited for
         self._stopping = False
@@ -59,7 +59,7 @@ class CopyStage:
     def __iter__(self) -> CopyStage:
         return self
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> AnyBatch:
         start = time.perf_counter()
         mark = self._copies.mark_used() if self._handed_out else None
         with self._changed:
@@ -114,7 +114,7 @@ class CopyStage:
             self._ready.clear()
             self._marks.clear()
 
-    def _run(self, batches: Iterator[Batch]) -> None:
+    def _run(self, batches: Iterator[AnyBatch]) -> None:
         under_way: deque[tuple[Any, Any]] = deque()  # copies, and the batches on the host that they read
         try:
             with self._copies.enter():
@@ -131,7 +131,7 @@ class CopyStage:
                 self._ended = True
                 self._changed.notify_all()
 
-    def _copy_next(self, batches: Iterator[Batch], under_way: deque[tuple[Any, Any]]) -> bool:
+    def _copy_next(self, batches: Iterator[AnyBatch], under_way: deque[tuple[Any, Any]]) -> bool:
         while len(under_way) >= COPIES:
             self._retire(under_way)
         host = next(batches, None)
@@ -173,5 +173,5 @@ class CopyStage:
                 self._on_device -= 1
 
 
-def _bytes(batch: Batch) -> int:
-    return sum(value.numel() * value.element_size() for _, value in batch if hasattr(value, "element_size"))
+def _bytes(batch: AnyBatch) -> int:
+    return sum(value.numel() * value.element_size() for value in batch._tensors())

@@ -27,8 +27,8 @@ Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | 
 
 def all_parts(features: Features, edge_features: Features, dtype: str | None) -> dict[str, Any]:
     """Name the features of nodes and of edges, which must differ: each becomes an attribute of the batch."""
-    nodes = _named(features, "x", dtype)
-    edges = _named(edge_features, "edge_attr", dtype, by_edge=True)
+    nodes = named_features(features, "x", dtype)
+    edges = named_features(edge_features, "edge_attr", dtype, by_edge=True)
     for name in nodes.keys() & edges.keys():
         paths = f"{nodes[name][0].path} and {edges[name][0].path}"
         raise ValueError(
@@ -38,8 +38,19 @@ def all_parts(features: Features, edge_features: Features, dtype: str | None) ->
     return nodes | edges
 
 
-def _named(features: Features, default: str, dtype: str | None, *, by_edge: bool = False) -> dict[str, Any]:
-    """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store."""
+def named_features(
+    features: Features,
+    default: str,
+    dtype: str | None,
+    *,
+    by_edge: bool = False,
+    kind: type = Batch,
+    where: str = "",
+) -> dict[str, Any]:
+    """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store.
+
+    They become attributes of a `kind`, whose own names are taken; messages begin with `where`.
+    """
     if features is None:
         return {}
     named: dict[str, Any]
@@ -50,17 +61,19 @@ def _named(features: Features, default: str, dtype: str | None, *, by_edge: bool
     elif isinstance(features, (list, tuple)):
         named = {getattr(store, "name", f"[{i}]"): store for i, store in enumerate(features)}
         if len(named) != len(features):
-            raise ValueError("two features have the same name: pass a dict that gives them different names")
+            raise ValueError(f"{where}two features have the same name: pass a dict that gives them different names")
     else:
         named = {default: features}
     for name, store in named.items():
         if not isinstance(store, FeatureStore):
             raise TypeError(
-                f"feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features makes a .gd "
-                "file of rows, gz.FeatureStore(path) opens it"
+                f"{where}feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features "
+                "makes a .gd file of rows, gz.FeatureStore(path) opens it"
             )
-        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or hasattr(Batch, name):
-            raise ValueError(f"feature name {name!r} is taken or no attribute name: pass a dict with other names")
+        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or hasattr(kind, name):
+            raise ValueError(
+                f"{where}feature name {name!r} is taken or no attribute name: pass a dict with other names"
+            )
     return {name: (store, by_edge, _converted(store, dtype)) for name, store in named.items()}
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .batch import Batch
+from .hetero_batch import AnyBatch
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +65,7 @@ def page_lock(device: torch.device | None) -> PageLock:
     return (context.value or 0, push, pop, lock, unlock)
 
 
-def plain_copies(batches: Iterator[Batch], target: torch.device) -> Iterator[Batch]:
+def plain_copies(batches: Iterator[AnyBatch], target: torch.device) -> Iterator[AnyBatch]:
     """Copy each batch when it is asked for: on devices other than CUDA."""
     for batch in batches:
         yield batch.to(target)
@@ -95,13 +95,13 @@ class CudaCopies:
 
         return torch.cuda.stream(self._side)
 
-    def start(self, batch: Batch) -> tuple[Batch, Any]:
+    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
         """Start to copy a batch; the host's must be kept until `wait` returns."""
 
-        host = {k: _pinned(v) for k, v in batch}
+        host = batch._map(_pinned)
         begin, end = (_event(enable_timing=True) for _ in range(2))
         begin.record(self._side)
-        moved = Batch(**host).to(self._device, non_blocking=True)
+        moved = host.to(self._device, non_blocking=True)
         end.record(self._side)
         return moved, (begin, end, host)
 
@@ -111,14 +111,14 @@ class CudaCopies:
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1000
 
-    def arrive(self, batch: Batch, copy: Any) -> None:
+    def arrive(self, batch: AnyBatch, copy: Any) -> None:
         """Let the consumer's stream wait for the copy; the consumer itself goes on."""
         import torch
 
         current = torch.cuda.current_stream(self._device)
         current.wait_event(copy[1])
-        for _, value in batch:
-            if isinstance(value, torch.Tensor) and value.device.type == "cuda":
+        for value in batch._tensors():
+            if value.device.type == "cuda":
                 value.record_stream(current)  # the allocator must not reuse it while this stream reads it
 
     def mark_used(self) -> Any:
@@ -138,9 +138,7 @@ def _event(enable_timing: bool = False) -> Any:
     return torch.cuda.Event(enable_timing=enable_timing, blocking=True)  # type: ignore[no-untyped-call]
 
 
-def _pinned(value: Any) -> Any:
-    import torch
-
-    if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.is_pinned():
+def _pinned(value: torch.Tensor) -> torch.Tensor:
+    if value.device.type != "cpu" or value.is_pinned():
         return value
     return value.pin_memory()  # from torch's own cache, which asks the driver for new sizes only

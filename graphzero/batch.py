@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,8 +72,14 @@ class Batch:
 
     def to(self, device: Any, non_blocking: bool = False) -> Batch:
         """Return the batch with every tensor on `device`."""
-        moved = {k: v.to(device, non_blocking=non_blocking) if _is_tensor(v) else v for k, v in self}
-        return Batch(**moved)
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        """Return the batch with every tensor changed."""
+        return Batch(**{k: change(v) if is_tensor(v) else v for k, v in self})
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        return (value for _, value in self if is_tensor(value))
 
     def to_pyg(self) -> Any:
         """Return a `torch_geometric.data.Data` with the same attributes (needs `graphzero[pyg]`)."""
@@ -85,12 +91,14 @@ class Batch:
 
     def __repr__(self) -> str:
         """Show shapes, as PyG does: `Batch(x=[423, 128], edge_index=[2, 576], batch_size=16)`."""
-        return f"Batch({', '.join(f'{k}={_shape(v)}' for k, v in self)})"
+        return f"Batch({', '.join(f'{k}={shape_of(v)}' for k, v in self)})"
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a torch tensor, without importing torch."""
     return hasattr(value, "detach") and hasattr(value, "to")
 
 
-def _shape(value: Any) -> str:
-    return str(list(value.shape)) if _is_tensor(value) else repr(value)
+def shape_of(value: Any) -> str:
+    """Show a tensor by its shape, anything else as it is."""
+    return str(list(value.shape)) if is_tensor(value) else repr(value)

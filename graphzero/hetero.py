@@ -244,7 +244,7 @@ class HeteroGraph(HgtMethods):
         numbers = {name: i for i, name in enumerate(self._num_nodes)}
         for edge_type, graph in self._relations.items():
             source, target = numbers[edge_type[0]], numbers[edge_type[2]]
-            call.add_edge_type(graph._open(), _side(edge_type, graph), source, target, hops[edge_type])
+            call.add_edge_type(graph._open(), rows_followed(edge_type, graph), source, target, hops[edge_type])
         return call, num_hops
 
     def _hops(self, fanouts: Fanouts) -> tuple[dict[EdgeTypeName, list[int]], int]:
@@ -369,7 +369,7 @@ def _edge_type_name(key: Any) -> EdgeTypeName:
     return key[0], key[1], key[2]
 
 
-def _side(edge_type: EdgeTypeName, graph: Graph) -> str:
+def rows_followed(edge_type: EdgeTypeName, graph: Graph) -> str:
     """Return which rows of the file lead from targets to sources."""
     if graph.direction in ("in", "both"):
         return "in"

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from . import _core
-from ._copy_stage import COPIES, CopyStage
-from ._ids import as_count, as_fanouts, as_threads
-from ._loader_inputs import Features, Labels, all_parts, resolve_seeds, resolve_time, wanted_dtype
-from ._ranks import as_rank, current_rank, warn_if_alone
-from ._sizes import format_size, parse_size
-from ._transfer import CudaCopies, as_device, page_lock, plain_copies
-from .batch import Batch
+from ._epochs import EpochLoader
+from ._ids import IdArray, as_count
+from ._load_source import LoadSource, PlainSource, TypedSource
+from ._loader_inputs import resolve_time, wanted_dtype
+from ._seed_nodes import SeedNodes, split_of, typed_seeds
+from .dataset import Dataset
 from .graph import Graph
+from .hetero import Fanouts, HeteroGraph
+from .hetero_batch import AnyBatch
 from .loader_stats import LoaderStats
-from .sampling import resolve_seed
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["LoaderStats", "NeighborLoader"]
 
 
-class NeighborLoader:
+class NeighborLoader(EpochLoader):
     """Sampled mini-batches with their features, made ahead of your training step by native threads.
 
     Each batch is sampled, its rows are read from the file (or copied from RAM where they are), and it waits, finished,
@@ -35,31 +28,38 @@ class NeighborLoader:
     machine and the container leave, less some for your model. Files that fit beside all this are read into the page
     cache first. `loader.stats().plan["why"]` says what was chosen. Worker processes are not needed.
 
-    `graph`: a `Graph`. `features`: a `FeatureStore`, several, or a dict that names them; rows arrive as `batch.x` or
-    under the array's name. `edge_features`: the same, with a row for each edge id of a graph compiled with
-    `edge_ids=True`; they arrive as `batch.edge_attr` or under their names. `labels`: an array or a `FeatureStore` with
-    an entry for each node; `batch.y` holds those of the seeds.
+    `graph`: a `Dataset`, a `Graph` or a `HeteroGraph`. A dataset has everything: its features, its labels, and its
+    splits, of which `split` names one. With a graph, `features` is a `FeatureStore`, several, or a dict that names
+    them; rows arrive as `batch.x` or under the array's name. `edge_features`: the same, with a row for each edge id of
+    a graph compiled with `edge_ids=True`; they arrive as `batch.edge_attr` or under their names. `labels`: an array or
+    a `FeatureStore` with an entry for each node; `batch.y` holds those of the seeds.
+
+    A dataset of several types and a `HeteroGraph` give a `HeteroBatch`: `batch["paper"].x`, `batch.edge_index_dict`.
+    `features`, `edge_features` and `labels` are then dicts by type, and `fanouts` may be one. Seeds are of one type.
 
     A neighbour of a node is what a row of the file lists (`loader.direction`). For "in", the sources of the edges that
     point to the node: messages flow along the edges, as in PyG. For "out", the targets of its own edges: messages
-    flow against them. An undirected graph has both ways in either. `direction=` chooses where the file has both.
+    flow against them. An undirected graph has both ways in either. `direction=` chooses where the file has both; typed
+    graphs are sampled along "in".
 
     Batches depend on `seed`, the epoch and their number alone: not on threads, memory or the read path. Each new
     iteration is the next epoch, reshuffled when `shuffle` is set; `set_epoch` goes back or ahead.
 
-    >>> loader = gz.NeighborLoader(g, fs, fanouts=[15, 10], seeds=train, labels=y, batch_size=1024,
-    ...                            shuffle=True, seed=0)  # doctest: +SKIP
+    >>> loader = gz.NeighborLoader(ds, split="train", fanouts=[15, 10], batch_size=1024, shuffle=True,
+    ...                            seed=0)  # doctest: +SKIP
     >>> for batch in loader:  # doctest: +SKIP
     ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]
     """
 
     def __init__(
         self,
-        graph: Graph,
-        features: Features = None,
+        graph: Dataset | Graph | HeteroGraph,
+        features: Any = None,
         *,
-        fanouts: Sequence[int],
+        fanouts: Fanouts,
+        split: str | None = None,
         seeds: Any = None,
+        input_type: str | None = None,
         labels: Any = None,
         batch_size: int = 1024,
         shuffle: bool = False,
@@ -69,14 +69,16 @@ class NeighborLoader:
         prefetch: int | None = None,
         num_threads: int | None = None,
         device: Any = None,
-        transform: Callable[[Batch], Any] | None = None,
-        edge_features: Features = None,
+        transform: Callable[[Any], Any] | None = None,
+        edge_features: Any = None,
         edge_order: str = "ids",
         replace: bool = False,
         weighted: bool = False,
         disjoint: bool = False,
         time: Any = None,
+        node_time: Mapping[str, Any] | None = None,
         temporal: str = "uniform",
+        window: int | None = None,
         method: str = "uniform",
         direction: str | None = None,
         dtype: Any = None,
@@ -89,250 +91,161 @@ class NeighborLoader:
         """Check everything that can be checked; nothing is read until the first iteration.
 
         `seeds` may be node ids, a boolean mask over all nodes, or None for all nodes; an array is read where it is, so
-        leave it unchanged. `time` holds one timestamp a seed, for graphs compiled with times. `dtype="float32"`
-        converts float16, bfloat16 and scaled int8 features on the way. `edge_order="file"` is for graphs without edge
-        ids: it says that row i of the edge features belongs to the i-th edge as the file stores them, by node and then
-        by neighbour in the direction that is followed. `device` may be a CUDA device: batches are then made in
-        page-locked memory, and a thread copies them on a side stream while you compute: a few that come next are on the
-        device, which takes at most an eighth of its memory. `io` and `cache` ("auto", "on", "off") are for measuring;
-        their defaults decide by themselves.
+        leave it unchanged. In typed graphs `input_type` names their type, or `seeds=("paper", ids)` does. With a
+        dataset, `split="train"` takes its ids, and the type that has such a split. What is given as `features`,
+        `edge_features` or `labels` replaces the dataset's own; `features={}` leaves them out.
+
+        `time` holds one timestamp a seed, for graphs compiled with times; `window` keeps only edges that are newer than
+        it minus `window`. In typed graphs, `node_time` has a timestamp for each node, by node type, as in
+        `HeteroGraph.sample`. `dtype="float32"` converts float16, bfloat16 and scaled int8 features on the way.
+        `edge_order="file"` is for graphs without edge ids: it says that row i of the edge features belongs to the i-th
+        edge as the file stores them, by node and then by neighbour in the direction that is followed. `device` may be a
+        CUDA device: batches are then made in page-locked memory, and a thread copies them on a side stream while you
+        compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
+        ("auto", "on", "off") are for measuring; their defaults decide by themselves.
 
         `rank` and `world_size` say which of how many processes this is; without them torch.distributed decides, where
         it is initialised. All ranks share one epoch: rank r delivers the batches r, r + world_size, ... that a single
         process would deliver, bit for bit. When they do not come out even, `uneven="pad"` repeats batches from the
         start of the epoch, "drop" leaves out the last round, and "keep" gives some ranks one batch less.
         """
-        if not isinstance(graph, Graph):
-            raise TypeError(f"graph must be a Graph, got {type(graph).__name__}: open a .gl file with gz.Graph(path)")
-        if transform is not None and not callable(transform):
-            raise TypeError(f"transform must be callable, got {type(transform).__name__}")
-        self._graph = graph
-        self._asked_rank = as_rank(rank, world_size)
-        self._uneven = uneven
-        self._seed_ids = resolve_seeds(seeds, graph.num_nodes)
-        self._seeds = _core.Numbers.range(graph.num_nodes) if self._seed_ids is None else _core.Numbers(self._seed_ids)
-        self._labels = None if labels is None else Labels(labels, graph.num_nodes)
-        self._time = resolve_time(time)
-        times = None if self._time is None else _core.Numbers(self._time)
-        self._source = _core.node_seeds(self._seeds, times)
-        self._seed = resolve_seed(seed)
-        self._batch_size = as_count(batch_size, "batch_size", least=1)
-        self._drop_last = bool(drop_last)
-        self._memory = 0 if memory == "auto" else parse_size(memory)
-        self._device = None if device is None else as_device(device)
-        self._transform = transform
+        given = _Inputs(graph, features, edge_features, labels, seeds, split, input_type)
+        self._input_type: str | None = None
+        self._type_number = 0
         name = wanted_dtype(dtype)
-        self._parts = all_parts(features, edge_features, name)
-        self._fanouts = as_fanouts(fanouts)
-        self._first_batch = 0
-        self._direction = direction or ("in" if graph.direction == "in" else "out")
-        self._options = _core.LoadOptions(
-            batch_size=self._batch_size,
-            shuffle=bool(shuffle),
-            drop_last=self._drop_last,
-            seed=self._seed,
-            memory=self._memory,
-            prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
-            threads=as_threads(num_threads),
-            held=COPIES if self._is_cuda() else 2,
+        source: LoadSource
+        node_times: dict[str, IdArray] = {}
+        if isinstance(given.graph, HeteroGraph):
+            _refuse_direction(direction)
+            node_times = given.graph._by_node_type(_read_times(node_time), "node_time")
+            source = TypedSource(
+                given.graph, given.features, given.edge_features, fanouts=fanouts, node_time=node_times, dtype=name
+            )
+            self._input_type, self._nodes = given.typed_nodes(given.graph, time, node_times)
+            self._type_number = source.number(self._input_type)
+        else:
+            _refuse_types(given.graph, fanouts, input_type, node_time)
+            source = PlainSource(
+                given.graph, given.features, given.edge_features, fanouts=fanouts, direction=direction, dtype=name
+            )
+            self._nodes = SeedNodes(given.seeds, given.graph.num_nodes, given.labels, time)
+        if window is not None and self._nodes.time is None:
+            raise ValueError("window needs time= or node_time=: it counts back from the time of each seed")
+        super().__init__(
+            source,
+            self._nodes.source(self._type_number),
+            sampling={
+                "replace": bool(replace),
+                "weighted": bool(weighted),
+                "disjoint": bool(disjoint) or self._nodes.time is not None,
+                "temporal": temporal,
+                "method": method,
+                "window": None if window is None else as_count(window, "window", least=0),
+            },
+            views={"seeds": self._nodes.ids, "time": self._nodes.time}
+            | {f"node_time[{t!r}]": array for t, array in node_times.items()},
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            seed=seed,
+            memory=memory,
+            prefetch=prefetch,
+            num_threads=num_threads,
+            device=device,
+            transform=transform,
+            edge_order=edge_order,
             io=io,
             cache=cache,
-            fanouts=self._fanouts,
-            replace=bool(replace),
-            weighted=bool(weighted),
-            disjoint=bool(disjoint) or time is not None,
-            temporal=temporal,
-            method=method,
-            direction=direction,
-            edge_order=edge_order,
+            rank=rank,
+            world_size=world_size,
+            uneven=uneven,
         )
-        self._check_views()
-        _core.check_load(_core.LoadGraph(graph._open()), self._open_parts(), self._source, self._options)
-        self._share()  # checks `uneven`
-        self._epoch = 0
-        self._plan: _core.LoadPlan | None = None
-        self._last: _core.LoadEpoch | None = None
-        self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
-        self._process = os.getpid()
-
-    def __len__(self) -> int:
-        """Return the number of batches of the next epoch, on this rank."""
-        batches = _core.count_batches(len(self._seeds), self._batch_size, self._drop_last)
-        return int(_core.count_share(batches, self._share()))
 
     @property
-    def direction(self) -> str:
-        """Which edges are followed from a seed: "in", those that point to it, or "out", those that leave it."""
-        return self._direction
+    def input_type(self) -> str | None:
+        """The node type of the seeds; None where the graph has one type."""
+        return self._input_type
 
-    @property
-    def epoch(self) -> int:
-        """The number of the next epoch."""
-        return self._epoch
-
-    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
-        """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly.
-
-        `first_batch` goes on within an epoch: so many of its batches, counted over all ranks, are left out because they
-        are done. The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
-        """
-        self._epoch, self._first_batch = (
-            as_count(epoch, "epoch", least=0),
-            as_count(first_batch, "first_batch", least=0),
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
-        plan = self._ready_plan()
-        warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
-        epoch = _core.LoadEpoch(plan, self._epoch, self._share())
-        self._epoch, self._first_batch = self._epoch + 1, 0
-        self._last = epoch
-        batches = self._deliver(epoch)
-        self._copies = None
-        if self._device is not None and self._is_cuda():
-            self._copies = CopyStage(batches, CudaCopies(self._device))
-        elif self._device is not None:
-            batches = plain_copies(batches, self._device)
-        return _Closing(self._copies or batches, epoch, self._transform, self._copies)
-
-    def stats(self) -> LoaderStats:
-        """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
-        self._leave_the_parents()
-        raw = self._last.stats if self._last is not None else None
-        plan = self._plan.info if self._plan is not None else None
-        return LoaderStats.of(raw, plan, self._copies.stats() if self._copies is not None else None)
-
-    def __repr__(self) -> str:
-        """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
-        return (
-            f"NeighborLoader({len(self)} batches of {self._batch_size}, fanouts={self._fanouts} along "
-            f"{self._direction!r} edges, parts={list(self._parts)}, "
-            f"memory={format_size(self._memory) if self._memory else 'auto'})"
-        )
-
-    def __reduce__(self) -> Any:
-        """Refuse: hand the graph and features to the other process and make a loader there."""
-        raise TypeError(
-            "a NeighborLoader does not pickle: pass the Graph and FeatureStore, which do, and make one there"
-        )
-
-    def _is_cuda(self) -> bool:
-        return self._device is not None and self._device.type == "cuda"
-
-    def _share(self) -> _core.Share:
-        rank, world_size = current_rank(self._asked_rank)
-        return _core.Share(rank, world_size, self._uneven, self._first_batch)
-
-    def _ready_plan(self) -> _core.LoadPlan:
-        self._leave_the_parents()
-        if self._plan is None:
-            graph, parts, lock = _core.LoadGraph(self._graph._open()), self._open_parts(), page_lock(self._device)
-            self._plan = _core.LoadPlan.make(graph, parts, self._source, self._options, lock)
-        return self._plan
-
-    def _leave_the_parents(self) -> None:
-        """Start anew in a forked child: threads of the parent may have held the cache's locks."""
-        if self._process != os.getpid():
-            self._plan = self._last = self._copies = None
-            self._process = os.getpid()
-
-    def _open_parts(self) -> list[_core.LoadPart]:
-        return [
-            _core.LoadPart(name, store._open(), store.name, by_edge, dtype)
-            for name, (store, by_edge, dtype) in self._parts.items()
-        ]
-
-    def _check_views(self) -> None:
-        """Raise when seeds or times are views of a file that could not be read: they would be zeros."""
-        for name, array in (("seeds", self._seed_ids), ("time", self._time)):
-            if array is not None:
-                _core.check_view(array.ctypes.data, name)
-
-    def _deliver(self, epoch: _core.LoadEpoch) -> Iterator[Batch]:
-        import torch
-
-        while (raw := epoch.next()) is not None:
-            rows = zip(self._parts, raw["parts"], strict=True)
-            parts = {name: _as_tensor(array, dtype) for name, (array, dtype) in rows}
-            raw |= raw["nodes"][0] | raw["edges"][0]
-            input_id = raw["input_id"]
-            self._check_views()
-            attributes: dict[str, Any] = dict(parts)
-            if self._labels is not None:
-                attributes["y"] = self._labels.of(raw["n_id"][: len(input_id)])
-            for name in ("edge_index", "n_id", "e_id", "input_id", "batch"):
-                if name in raw:
-                    attributes[name] = torch.from_numpy(raw[name])
-            if self._time is not None:
-                attributes["seed_time"] = torch.from_numpy(self._time[input_id])
-            attributes["batch_size"] = len(input_id)
-            attributes["num_sampled_nodes"] = raw["num_sampled_nodes"]
-            attributes["num_sampled_edges"] = raw["num_sampled_edges"]
-            del raw, parts, rows
-            batch = Batch(**attributes)
-            del attributes
-            yield batch
-            del batch  # while the next one is awaited, only the user holds this one
+    def _batch(self, raw: dict[str, Any]) -> AnyBatch:
+        return self._source.batch(raw, {self._input_type: self._nodes.attributes(raw, self._type_number)})
 
 
-class _Closing:
-    """An iterator over an epoch's batches that stops the threads when it ends, is closed, or is dropped.
-
-    Threads may share it: each batch goes to one of them. Transforms run outside the lock, so in parallel.
-    """
+class _Inputs:
+    """What the user gave, with a dataset taken apart: a graph, features, labels and seeds."""
 
     def __init__(
         self,
-        batches: Iterator[Any],
-        epoch: _core.LoadEpoch,
-        transform: Callable[[Batch], Any] | None,
-        copies: CopyStage | None,
+        data: Any,
+        features: Any,
+        edge_features: Any,
+        labels: Any,
+        seeds: Any,
+        split: str | None,
+        input_type: str | None,
     ) -> None:
-        self._batches = batches
-        self._epoch = epoch
-        self._transform = transform
-        self._lock = threading.Lock()  # a generator may not be entered twice
-        self._process = os.getpid()
-        self._finalizer = weakref.finalize(self, _stop, epoch, copies)
+        self.graph: Graph | HeteroGraph
+        self.features, self.edge_features, self.labels = features, edge_features, labels
+        self.seeds, self.input_type = seeds, input_type
+        if isinstance(data, Dataset):
+            self._take_apart(data, split)
+            return
+        if not isinstance(data, (Graph, HeteroGraph)):
+            raise TypeError(
+                f"graph must be a Graph, a HeteroGraph or a Dataset, got {type(data).__name__}: open a .gl file with "
+                "gz.Graph(path), a dataset folder with gz.Dataset(path)"
+            )
+        if split is not None:
+            raise ValueError(f"split is {split!r}, but only a Dataset has splits: pass one, or seeds=")
+        self.graph = data
 
-    def __iter__(self) -> _Closing:
-        return self
+    def _take_apart(self, data: Dataset, split: str | None) -> None:
+        if split is not None and self.seeds is not None:
+            raise ValueError(f"give either split={split!r} or seeds=")
+        if split is not None:
+            found, self.seeds = split_of(data, split, self.input_type)
+            self.input_type = found if data.is_typed else self.input_type
+        by_type = data.is_typed
+        labelled = {name: node.label_store for name, node in data.nodes.items() if node.num_classes}
+        self.graph = data.hetero if by_type else data.graph
+        if self.features is None:
+            self.features = {t: dict(n.features) for t, n in data.nodes.items()} if by_type else dict(data.features)
+        if self.edge_features is None:
+            edges = {t: dict(e.features) for t, e in data.edges.items()}
+            self.edge_features = edges if by_type else dict(data.edge_features)
+        if self.labels is None:
+            self.labels = labelled if by_type else next(iter(labelled.values()), None)
 
-    def __next__(self) -> Any:
-        if self._process != os.getpid():  # a thread of the parent may have held the lock for ever
-            self._epoch.next()  # raises
-        try:
-            with self._lock:
-                if not self._finalizer.alive:
-                    raise StopIteration
-                batch = next(self._batches)
-            return batch if self._transform is None else _transformed(self._transform, batch)
-        except BaseException:  # the end of the epoch too
-            self._finalizer()
-            raise
-
-    def close(self) -> None:
-        self._finalizer()
-
-
-def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
-    if copies is not None:
-        copies.stop()
-    epoch.stop()  # what the copying thread waits for comes to its end
-    if copies is not None:
-        copies.join()
-
-
-def _transformed(transform: Callable[[Batch], Any], batch: Batch) -> Any:
-    try:
-        return transform(batch)
-    except StopIteration as error:  # it would end the epoch in silence
-        raise RuntimeError("transform raised StopIteration") from error
+    def typed_nodes(self, graph: HeteroGraph, time: Any, node_times: Mapping[str, IdArray]) -> tuple[str, SeedNodes]:
+        """Return the node type of the seeds, and the seeds."""
+        name, nodes = typed_seeds(graph, self.seeds, self.input_type)
+        for given in (self.labels, time):
+            for key in given if isinstance(given, Mapping) else ():
+                graph._known_node_type(key)
+        own_time = _of_type(time, name)
+        if node_times and own_time is None and name not in node_times:
+            raise ValueError(f"no time for the seeds: give time=, or node_time for type {name!r}")
+        labels = _of_type(self.labels, name)
+        return name, SeedNodes(nodes, graph.num_nodes[name], labels, own_time, node_times.get(name))
 
 
-def _as_tensor(array: Any, dtype: str) -> torch.Tensor:
-    import torch
+def _of_type(values: Any, node_type: str) -> Any:
+    """Return what a dict by node type has for one, anything else as it is: it belongs to the seeds."""
+    return values.get(node_type) if isinstance(values, Mapping) else values
 
-    tensor = torch.from_numpy(array)
-    return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+
+def _read_times(node_time: Any) -> Any:
+    """Return `node_time` with what is in files read."""
+    return {t: resolve_time(v) for t, v in node_time.items()} if isinstance(node_time, Mapping) else node_time
+
+
+def _refuse_direction(direction: str | None) -> None:
+    if direction not in (None, "in"):
+        raise ValueError(f"direction is {direction!r}, but typed graphs are sampled along 'in' edges")
+
+
+def _refuse_types(graph: Graph, fanouts: Any, input_type: Any, node_time: Any) -> None:
+    """Raise for what only graphs of several types have."""
+    by_type = isinstance(fanouts, Mapping)
+    for name, given in (("input_type", input_type), ("node_time", node_time), ("a dict of fanouts", by_type or None)):
+        if given is not None:
+            raise ValueError(f"{name} is for graphs of several types, {graph.path} is one graph: see gz.HeteroGraph")

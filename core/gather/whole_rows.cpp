@@ -20,7 +20,11 @@ constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do no
 
 }  // namespace
 
-uint64_t WholeRows::bytes_for(const Matrix& matrix) { return matrix.rows * matrix.row_bytes + (uint64_t{2} << 20); }
+// Large ones are in huge pages.
+uint64_t WholeRows::bytes_for(const Matrix& matrix) {
+  const uint64_t bytes = matrix.rows * matrix.row_bytes;
+  return bytes + std::clamp<uint64_t>(bytes, kPageBytes, uint64_t{2} << 20);
+}
 
 WholeRows::WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress)
     : file_(std::move(file)), matrix_(matrix), rows_(bytes_for(matrix), Purpose::kCache), first_(rows_.data()) {

@@ -170,19 +170,24 @@ class Divider {
            64 * kMB;
   }
 
+  std::vector<size_t> by_size() const {  // parts, the smallest first
+    std::vector<size_t> order(plan_.parts.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const auto bytes = [&](size_t i) { return matrix_bytes(matrix_of(plan_.parts[i])); };
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) < bytes(b); });
+    return order;
+  }
+
   // Small files first: what fits into the page cache is read from there.
   void choose_ways(Division& d, uint64_t room) const {
     const LoadOptions& options = plan_.options;
     d.ways.assign(plan_.parts.size(), Way::kMapped);
     if (options.io == Io::kMmap) return;
-    std::vector<size_t> order(plan_.parts.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    const auto bytes = [&](size_t i) { return matrix_bytes(matrix_of(plan_.parts[i])); };
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) < bytes(b); });
-    for (const size_t i : order) {
+    for (const size_t i : by_size()) {
       const bool forced = options.cache == CacheMode::kOn || options.io != Io::kAuto;
-      if (!forced && bytes(i) <= room / 100 * 95) {
-        room -= bytes(i);
+      const uint64_t bytes = matrix_bytes(matrix_of(plan_.parts[i]));
+      if (!forced && bytes <= room / 100 * 95) {
+        room -= bytes;
         continue;
       }
       d.ways[i] = options.cache == CacheMode::kOff ? Way::kDirect : Way::kWindow;
@@ -202,6 +207,8 @@ class Divider {
     uint64_t room = d.memory - least;
     const uint64_t samplers = std::min((threads - 1) * d.sampling_bytes, room / 4);
     room -= samplers;
+    const uint64_t copied = copy_small(d, room);
+    room -= copied;
     const uint64_t windowed = rows_of(d, Way::kWindow);
     if (windowed > 0) {
       divide_window(d, room, windowed);
@@ -210,6 +217,19 @@ class Divider {
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
       if (d.merges) d.group = group_of(minus(room, static_cast<uint64_t>(d.depth - 1) * d.batch_bytes), 32);
     }
+    d.store_bytes += copied;
+  }
+
+  // A part of which a whole copy is smaller than the buffers of a sweep is copied: typed graphs have many such.
+  uint64_t copy_small(Division& d, uint64_t room) const {
+    uint64_t bytes = 0;
+    for (const size_t i : by_size()) {
+      const uint64_t whole = WholeRows::bytes_for(matrix_of(plan_.parts[i]));
+      if (d.ways[i] != Way::kWindow || whole > kRing || bytes + whole > room / 4) continue;
+      d.ways[i] = Way::kWhole;
+      bytes += whole;
+    }
+    return bytes;
   }
 
   // Bytes of the rows of a batch in all parts of a way, as a window holds them.
@@ -338,9 +358,12 @@ void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, co
 
 // The rows that are held, in memory of their own.
 void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& d, Progress* progress) {
-  uint64_t rows = 0;
+  uint64_t rows = 0, copies = 0;
   const auto bytes_of = [&](size_t i) { return sizes.rows[i] * RowWindow::row_cost(matrix_of(plan.parts[i])); };
-  for (size_t i = 0; i < plan.parts.size(); ++i) rows += d.ways[i] == Way::kWindow ? bytes_of(i) : 0;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    rows += d.ways[i] == Way::kWindow ? bytes_of(i) : 0;
+    copies += d.ways[i] == Way::kWhole ? WholeRows::bytes_for(matrix_of(plan.parts[i])) : 0;
+  }
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     const Matrix& matrix = matrix_of(plan.parts[i]);
     if (d.ways[i] != Way::kWhole) plan.wholes[i].reset();
@@ -350,7 +373,7 @@ void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& d, Progress* progre
     }
     if (d.ways[i] != Way::kWindow) continue;
     const double share = static_cast<double>(bytes_of(i)) / static_cast<double>(std::max<uint64_t>(rows, 1));
-    const uint64_t budget = scaled(d.store_bytes, share);
+    const uint64_t budget = scaled(minus(d.store_bytes, copies), share);
     if (budget < RowWindow::least_bytes(matrix)) {  // an epoch of no batches, or another part that takes it all
       d.ways[i] = Way::kDirect;
       plan.windows[i].reset();

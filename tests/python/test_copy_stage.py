@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 import graphzero as gz
-from graphzero import loader as loader_module
+from graphzero import _epochs as loader_module
 from graphzero._copy_stage import COPIES, MOST_ON_DEVICE, CopyStage
 from graphzero._transfer import NO_PAGE_LOCK, page_lock
 from graphzero.batch import Batch

@@ -92,7 +92,9 @@ def test_windows_deliver_what_a_plain_loader_does(
             check(batch, wanted, names)
             count += 1
         assert count == len(expected)
-    assert set(loader.stats().plan["ways"].values()) == {"window"}
+    ways = loader.stats().plan["ways"]
+    small = {"label", "half", "e"}  # a copy of all their rows may take less than the buffers of a sweep
+    assert {way for name, way in ways.items() if name not in small or way != "whole"} == {"window"}
 
 
 @pytest.mark.parametrize("memory", ["1MB", "3MB", "5MB"])

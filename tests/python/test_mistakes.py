@@ -115,7 +115,11 @@ def _closed(graph):
         ({"transform": 5}, TypeError, "transform must be callable"),
         ({"features": "x.gd"}, TypeError, "feature 'x' must be a FeatureStore, got str"),
         ({"features": {"num_sampled_nodes": None}}, TypeError, "must be a FeatureStore"),
-        ({"graph": "g.gl"}, TypeError, r"graph must be a Graph, got str: open a .gl file with gz.Graph\(path\)"),
+        (
+            {"graph": "g.gl"},
+            TypeError,
+            r"graph must be a Graph, a HeteroGraph or a Dataset, got str: open a .gl file with gz.Graph\(path\)",
+        ),
     ],
 )
 def test_a_loader_is_refused_when_it_is_made(graph, store, arguments, error, match):

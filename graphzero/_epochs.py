@@ -1,0 +1,242 @@
+"""What all loaders share: epochs of batches that native threads make ahead, ranks, devices, statistics."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from . import _core
+from ._copy_stage import COPIES, CopyStage
+from ._ids import as_count, as_threads
+from ._load_source import LoadSource
+from ._ranks import as_rank, current_rank, warn_if_alone
+from ._sizes import format_size, parse_size
+from ._transfer import CudaCopies, as_device, page_lock, plain_copies
+from .hetero_batch import AnyBatch
+from .loader_stats import LoaderStats
+from .sampling import resolve_seed
+
+
+class EpochLoader:
+    """A loader: a plan that is made once, and an epoch of batches each time it is iterated over.
+
+    A kind of loader gives a source (what is sampled, with which rows), seeds (around what), and `_batch`, which makes a
+    batch of what the core delivers.
+    """
+
+    def __init__(
+        self,
+        source: LoadSource,
+        seeds: _core.SeedSource,
+        *,
+        sampling: Mapping[str, Any],
+        views: Mapping[str, Any],
+        batch_size: int,
+        shuffle: bool,
+        drop_last: bool,
+        seed: Any,
+        memory: int | float | str,
+        prefetch: int | None,
+        num_threads: int | None,
+        device: Any,
+        transform: Callable[[Any], Any] | None,
+        edge_order: str,
+        io: str,
+        cache: str,
+        rank: int | None,
+        world_size: int | None,
+        uneven: str,
+    ) -> None:
+        """Check everything. `sampling` holds the options of sampling; `views` arrays that may be views of files."""
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform must be callable, got {type(transform).__name__}")
+        self._source = source
+        self._seeds = seeds
+        self._views = {name: array for name, array in views.items() if array is not None}
+        self._asked_rank = as_rank(rank, world_size)
+        self._uneven = uneven
+        self._batch_size = as_count(batch_size, "batch_size", least=1)
+        self._drop_last = bool(drop_last)
+        self._memory = 0 if memory == "auto" else parse_size(memory)
+        self._device = None if device is None else as_device(device)
+        self._transform = transform
+        self._options = _core.LoadOptions(
+            batch_size=self._batch_size,
+            shuffle=bool(shuffle),
+            drop_last=self._drop_last,
+            seed=resolve_seed(seed),
+            memory=self._memory,
+            prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
+            threads=as_threads(num_threads),
+            held=COPIES if self._is_cuda() else 2,
+            io=io,
+            cache=cache,
+            edge_order=edge_order,
+            fanouts=source.hops,
+            direction=source.asked_direction,
+            **sampling,
+        )
+        self._check_views()
+        _core.check_load(*source.open(), self._seeds, self._options)
+        self._epoch = self._first_batch = 0
+        self._share()  # checks `uneven`
+        self._plan: _core.LoadPlan | None = None
+        self._last: _core.LoadEpoch | None = None
+        self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
+        self._process = os.getpid()
+
+    def _batch(self, raw: dict[str, Any]) -> AnyBatch:
+        """Return the batch that the core delivered as `raw`."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        """Return the number of batches of the next epoch, on this rank."""
+        batches = _core.count_batches(len(self._seeds), self._batch_size, self._drop_last)
+        return int(_core.count_share(batches, self._share()))
+
+    @property
+    def direction(self) -> str:
+        """Which edges are followed from a seed: "in", those that point to it, or "out", those that leave it."""
+        return self._source.direction
+
+    @property
+    def epoch(self) -> int:
+        """The number of the next epoch."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
+        """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly.
+
+        `first_batch` goes on within an epoch: so many of its batches, counted over all ranks, are left out because they
+        are done. The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
+        """
+        self._epoch, self._first_batch = (
+            as_count(epoch, "epoch", least=0),
+            as_count(first_batch, "first_batch", least=0),
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
+        plan = self._ready_plan()
+        warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
+        epoch = _core.LoadEpoch(plan, self._epoch, self._share())
+        self._epoch, self._first_batch = self._epoch + 1, 0
+        self._last = epoch
+        batches = self._deliver(epoch)
+        self._copies = None
+        if self._device is not None and self._is_cuda():
+            self._copies = CopyStage(batches, CudaCopies(self._device))
+        elif self._device is not None:
+            batches = plain_copies(batches, self._device)
+        return _Closing(self._copies or batches, epoch, self._transform, self._copies)
+
+    def stats(self) -> LoaderStats:
+        """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
+        self._leave_the_parents()
+        raw = self._last.stats if self._last is not None else None
+        plan = self._plan.info if self._plan is not None else None
+        return LoaderStats.of(raw, plan, self._copies.stats() if self._copies is not None else None)
+
+    def __repr__(self) -> str:
+        """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
+        return (
+            f"{type(self).__name__}({len(self)} batches of {self._batch_size}, {self._source}, "
+            f"memory={format_size(self._memory) if self._memory else 'auto'})"
+        )
+
+    def __reduce__(self) -> Any:
+        """Refuse: hand the graph and features to the other process and make a loader there."""
+        raise TypeError(
+            f"a {type(self).__name__} does not pickle: pass the Graph and FeatureStore, which do, and make one there"
+        )
+
+    def _is_cuda(self) -> bool:
+        return self._device is not None and self._device.type == "cuda"
+
+    def _share(self) -> _core.Share:
+        rank, world_size = current_rank(self._asked_rank)
+        return _core.Share(rank, world_size, self._uneven, self._first_batch)
+
+    def _ready_plan(self) -> _core.LoadPlan:
+        self._leave_the_parents()
+        if self._plan is None:
+            graph, parts = self._source.open()
+            self._plan = _core.LoadPlan.make(graph, parts, self._seeds, self._options, page_lock(self._device))
+        return self._plan
+
+    def _leave_the_parents(self) -> None:
+        """Start anew in a forked child: threads of the parent may have held the cache's locks."""
+        if self._process != os.getpid():
+            self._plan = self._last = self._copies = None
+            self._process = os.getpid()
+
+    def _check_views(self) -> None:
+        """Raise when seeds or times are views of a file that could not be read: they would be zeros."""
+        for name, array in self._views.items():
+            _core.check_view(array.ctypes.data, name)
+
+    def _deliver(self, epoch: _core.LoadEpoch) -> Iterator[AnyBatch]:
+        while (raw := epoch.next()) is not None:
+            self._check_views()
+            batch = self._batch(raw)
+            del raw
+            yield batch
+            del batch  # while the next one is awaited, only the user holds this one
+
+
+class _Closing:
+    """An iterator over an epoch's batches that stops the threads when it ends, is closed, or is dropped.
+
+    Threads may share it: each batch goes to one of them. Transforms run outside the lock, so in parallel.
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        epoch: _core.LoadEpoch,
+        transform: Callable[[Any], Any] | None,
+        copies: CopyStage | None,
+    ) -> None:
+        self._batches = batches
+        self._epoch = epoch
+        self._transform = transform
+        self._lock = threading.Lock()  # a generator may not be entered twice
+        self._process = os.getpid()
+        self._finalizer = weakref.finalize(self, _stop, epoch, copies)
+
+    def __iter__(self) -> _Closing:
+        return self
+
+    def __next__(self) -> Any:
+        if self._process != os.getpid():  # a thread of the parent may have held the lock for ever
+            self._epoch.next()  # raises
+        try:
+            with self._lock:
+                if not self._finalizer.alive:
+                    raise StopIteration
+                batch = next(self._batches)
+            return batch if self._transform is None else _transformed(self._transform, batch)
+        except BaseException:  # the end of the epoch too
+            self._finalizer()
+            raise
+
+    def close(self) -> None:
+        self._finalizer()
+
+
+def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
+    if copies is not None:
+        copies.stop()
+    epoch.stop()  # what the copying thread waits for comes to its end
+    if copies is not None:
+        copies.join()
+
+
+def _transformed(transform: Callable[[Any], Any], batch: Any) -> Any:
+    try:
+        return transform(batch)
+    except StopIteration as error:  # it would end the epoch in silence
+        raise RuntimeError("transform raised StopIteration") from error
