@@ -11,6 +11,7 @@ from typing import Any
 from . import _core
 from ._edgetext import TextReader
 from ._ids import as_count, as_threads
+from ._merged import MERGES, compile_merged
 from ._outputs import as_target
 from ._progress import Callback, Reporting
 from ._reports import GraphReport
@@ -35,7 +36,7 @@ def compile_graph(
     num_nodes: int | tuple[int | None, int | None] | None = None,
     num_sources: int | None = None,
     num_targets: int | None = None,
-    dedup: bool = False,
+    dedup: bool | str = False,
     self_loops: bool = True,
     memory: int | float | str = "1GB",
     num_threads: int | None = None,
@@ -73,7 +74,7 @@ def compile_graph(
         different kinds of nodes, such as from authors to papers: each side has ids of its own. None in place of either
         takes the largest id + 1 of that side.
     num_sources, num_targets: the same, by name.
-    dedup: of equal edges the first in the source stays.
+    dedup: of equal edges the first in the source stays; "sum" and "max" give it the sum or the largest of the weights.
     memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given). At least
         1 MB per thread, otherwise a BudgetError says how much is needed.
     on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
@@ -95,6 +96,11 @@ def compile_graph(
     """
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
+    if isinstance(dedup, str) and dedup != "first":
+        if dedup not in MERGES:
+            raise ValueError(f"dedup is {dedup!r}, expected True, False, 'first', 'sum' or 'max'")
+        return compile_merged(compile_graph, dict(locals()))
+    dedup = bool(dedup)
     if ids is not None or node_ids is not None:
         from .importing.mapped_graph import compile_mapped
 

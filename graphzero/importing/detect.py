@@ -16,17 +16,22 @@ from .ogb import is_ogb, plan_ogb
 from .plan import Plan, TypedPlan
 from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_folder
 from .pyg_hetero import is_hetero_data, plan_hetero
+from .spec import read_spec
 from .tables import is_table_file
+from .whole_tables import plan_tables
 
 __all__ = ["plan_for"]
 
 
 def plan_for(source: Any) -> Plan | TypedPlan:
     """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout."""
+    if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
+        raise FileNotFoundError(f"{os.fspath(source)}: no such file or folder")
+    spec = read_spec(source)
+    if spec is not None:
+        return plan_tables(spec)
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if not os.path.exists(path):
-            raise FileNotFoundError(f"{path}: no such file or folder")
         return _plan_for_folder(path) if os.path.isdir(path) else _plan_for_file(path)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, os.PathLike)) for s in source):
         paths = [os.fspath(s) for s in source]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._dtypes import NAMES
 from ..errors import InputError
 from ..row_sources import Rows
 from .columns import _known, _named
+from .dates import as_time_column, is_date
 from .edge_tables import numbers
 from .parts import split_name
 from .plan import Plan
 from .tables import ArrowTable, Table, as_table, require_pyarrow
 
-__all__ = ["add_node_table"]
+__all__ = ["add_node_table", "features_of", "node_table"]
 
 IDS = ("id", "node_id", "node", "name", "key")
 LABELS = ("label", "y", "class", "target")
@@ -31,7 +34,7 @@ def add_node_table(plan: Plan, nodes: Any, columns: dict[str, Any]) -> npt.NDArr
     columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is told by its name.
     Numbers become one matrix x, lists a matrix each, and text a vector of codes whose names are kept in the manifest.
     """
-    table = _table(nodes)
+    table = node_table(nodes)
     picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
@@ -64,7 +67,8 @@ def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
     return _known(table.names, known) if asked is None else _named(table.name, table.names, asked)
 
 
-def _table(nodes: Any) -> Table:
+def node_table(nodes: Any) -> Table:
+    """Return a table of nodes or edges: what `as_table` knows, or a CSV file."""
     if isinstance(nodes, (str, os.PathLike)) and not os.path.exists(nodes):
         raise FileNotFoundError(f"{os.fspath(nodes)}: no such file")
     table = as_table(nodes)
@@ -75,7 +79,7 @@ def _table(nodes: Any) -> Table:
 
         return ArrowTable(path, files.dataset(path, format="csv"))
     if table is None:
-        raise TypeError(f"nodes is a {type(nodes).__name__}, expected a table: a DataFrame, Parquet, CSV, ...")
+        raise TypeError(f"found a {type(nodes).__name__}, expected a table: a DataFrame, Parquet, CSV, ...")
     return table
 
 
@@ -104,29 +108,107 @@ def _codes(values: npt.NDArray[Any], missing: int) -> tuple[npt.NDArray[Any], li
 
 
 def _add_features(plan: Plan, table: Table, columns: Sequence[str]) -> None:
+    found = features_of(table, columns)
+    plan.features |= found.rows
+    plan.found += found.notes
+    if found.categories:
+        plan.about.setdefault("categories", {}).update(found.categories)
+
+
+@dataclass
+class TableFeatures:
+    """Rows by name, the names of codes, and what is to be said about them."""
+
+    rows: dict[str, Any] = field(default_factory=dict)
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def features_of(table: Table, columns: Sequence[str] | Mapping[str, Any], unit: str = "s") -> TableFeatures:
+    """Return columns as features: a dict says which columns make which; of a list, numbers become one matrix x.
+
+    A matrix is float32; a column alone in a dict is a vector of its own type. Lists are a matrix each, text a vector of
+    codes, dates whole units since 1970.
+    """
+    found = TableFeatures()
+    if isinstance(columns, Mapping):
+        for name, wanted in columns.items():
+            alone = isinstance(wanted, (str, int))
+            picked = [_named(table.name, table.names, column) for column in ([wanted] if alone else wanted)]
+            _add_column(found, table, picked, str(name), unit, alone)
+        return found
     first = next(iter(table.batches(columns)), None) if columns else None
     plain: list[str] = []
-    for name, column in zip(columns, first or [], strict=True):
-        kind = _kind(column)
-        if kind == "number":
+    for name, column in zip(columns, first or [], strict=bool(first)):
+        if _kind(column) == "number":
             plain.append(name)
-        elif kind == "list":
-            plan.features[name] = _matrix(table, [name], name)
-            plan.found.append(f"features {name}: a column of lists")
         else:
-            codes, names = _codes(_whole(table, name), missing=-1)
-            if names is None or len(names) > _MOST_CATEGORIES:
-                plan.found.append(f"left out: column {name!r}, text with more than {_MOST_CATEGORIES} values")
-                continue
-            plan.features[name] = codes.astype(np.int32)
-            plan.about.setdefault("categories", {})[name] = names
-            plan.found.append(f"features {name}: codes of {len(names)} categories")
+            _add_column(found, table, [name], name, unit)
     if plain:
-        plan.features["x"] = _matrix(table, plain, "x")
-        plan.found.append(f"features x: columns {', '.join(plain[:8])}{', ...' if len(plain) > 8 else ''}")
+        _add_column(found, table, plain, "x", unit)
+    return found
+
+
+def _add_column(
+    found: TableFeatures, table: Table, columns: list[str], name: str, unit: str, alone: bool = False
+) -> None:
+    first = next(iter(table.batches(columns)), None)
+    if first is None:
+        found.notes.append(f"left out: features {name}, of a table without rows")
+        return
+    kinds = {_kind(column) for column in first}
+    if kinds == {"date"} and len(columns) == 1:
+        found.rows[name] = _times(table, columns[0], name, unit)
+        found.notes.append(f"features {name}: dates, in units of {unit} since 1970")
+    elif alone and kinds == {"number"}:
+        found.rows[name] = _vector(table, columns[0], name, first[0])
+        found.notes.append(f"features {name}: column {columns[0]!r}")
+    elif "text" not in kinds and "date" not in kinds:
+        found.rows[name] = _matrix(table, columns, name)
+        shown = "a column of lists" if kinds == {"list"} else f"columns {', '.join(columns[:8])}"
+        found.notes.append(f"features {name}: {shown}{', ...' if len(columns) > 8 else ''}")
+    elif len(columns) > 1:
+        raise InputError(f"{table.name}: columns {columns} of features {name!r} are not all numbers: name them apart")
+    else:
+        codes, names = _codes(_whole(table, columns[0]), missing=-1)
+        if names is None or len(names) > _MOST_CATEGORIES:
+            found.notes.append(f"left out: column {columns[0]!r}, text with more than {_MOST_CATEGORIES} values")
+            return
+        found.rows[name] = codes.astype(np.int32)
+        found.categories[name] = names
+        found.notes.append(f"features {name}: codes of {len(names)} categories")
+
+
+def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
+    dtype = numbers(first, f"{table.name}: column {column!r}").dtype
+    kept = dtype.name if dtype.name in NAMES else "int32" if dtype.itemsize < 4 else "int64"
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        at = 0
+        for (batch,) in table.batches([column]):
+            values = numbers(batch, f"{table.name}: column {column!r}", at).astype(kept, copy=False)
+            at += len(values)
+            for begin in range(0, len(values), step):
+                yield values[begin : begin + step]
+
+    return Rows(name, kept, None, table.num_rows, blocks)
+
+
+def _times(table: Table, column: str, name: str, unit: str) -> Rows:
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        at = 0
+        for (batch,) in table.batches([column]):
+            values = as_time_column(batch, f"{table.name}: column {column!r}", at, unit)
+            at += len(values)
+            for begin in range(0, len(values), step):
+                yield values[begin : begin + step]
+
+    return Rows(name, "int64", None, table.num_rows, blocks)
 
 
 def _kind(column: Any) -> str:
+    if is_date(column):
+        return "date"
     if isinstance(column, np.ndarray):
         return "list" if column.ndim == 2 else "number" if column.dtype.kind in "iufb" else "text"
     kind = str(getattr(column, "type", getattr(column, "dtype", "")))

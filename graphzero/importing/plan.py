@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,8 @@ class TypedPlan:
     name: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
+    prepare: Callable[[str, int, int], None] | None = None  # (folder, memory, threads): fills in what needs reading
+    reads: list[Any] = field(default_factory=list)  # files that are read beside the source itself
 
     def node(self, name: str) -> NodePlan:
         """Return the plan of a node type, made when first asked for."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .._ids import as_threads
 from .._progress import Callback, Reporting
 from .._reports import GraphReport
-from .._sizes import format_size
+from .._sizes import format_size, parse_size
 from ..dataset import Dataset
 from ..errors import InputError
 from .detect import plan_for
@@ -91,7 +92,8 @@ def import_dataset(
 ) -> ImportReport:
     """Make the dataset folder `out` from what you have: edges in a file, a folder or an object, and files beside them.
 
-    source: anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data` or `HeteroData`, or a
+    source: a description of tables (a `.yaml` or `.json` file, or a dict with `nodes` and `edges`: see the guide), or
+        anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data` or `HeteroData`, or a
         folder of OGB, MAG240M, IGB, IGBH, GraphBolt, KONECT, PyG (`processed/*.pt`) or Parquet files.
         `graph_options` go to `compile_graph`: `directed=False`, `columns=`, `weights=`, `times=`, `edge_ids=`,
         `dedup=`, `self_loops=`.
@@ -132,7 +134,8 @@ def import_dataset(
         choose_types(plan, edge_types)
         plan.name = plan.name if name is None else name
         options = {"direction": direction, **graph_options}
-        key = fingerprint(source, features, labels, sorted(map(str, plan.edges)), dtype and str(dtype), options)
+        types = sorted(map(str, plan.edges))
+        key = fingerprint(source, plan.reads, features, labels, types, dtype and str(dtype), options)
         return _import_typed(plan, target, key, options, dtype, reverse, run, overwrite)
     if edge_types is not None or reverse:
         raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
@@ -190,6 +193,8 @@ def _import_typed(
     stage, start, done = Stage(target, key), time.perf_counter(), False
     try:
         with Reporting(run["progress"]) as callback:
+            if plan.prepare is not None:
+                plan.prepare(stage.path("tables"), parse_size(run["memory"]), as_threads(run["num_threads"]))
             work = TypedWork(plan, stage, options, dtype, reverse, {**run, "progress": callback or False})
             made = work.compile()
             dataset = work.publish(target, overwrite)

@@ -1,0 +1,81 @@
+"""Equal edges become one whose weight is their sum or largest: compiled once, merged row by row, compiled again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ._reports import GraphReport
+from .sources import Block, GraphFileSource
+
+__all__ = ["MERGES", "compile_merged"]
+
+MERGES = ("sum", "max")
+
+
+def compile_merged(compile_graph: Callable[..., GraphReport], asked: dict[str, Any]) -> GraphReport:
+    """Do what `compile_graph` was asked for with `dedup="sum"` or "max"; `asked` are its arguments."""
+    how, out = str(asked.pop("dedup")), os.path.abspath(os.fspath(asked["out"]))
+    if asked["ids"] is not None or asked["node_ids"] is not None:
+        raise ValueError(f"dedup={how!r} does not go with ids='map': map the ids first, then compile the graph again")
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(out), prefix=".merging-") as folder:
+        once = os.path.join(folder, "all.gl")
+        first = compile_graph(**{**asked, "out": once, "dedup": False})
+        merged = _Merged(once, how)
+        if not merged.has_weights:
+            raise ValueError(f"dedup={how!r} is for edges with weights, and these have none; dedup=True keeps one")
+        kept = {key: asked[key] for key in ("direction", "memory", "num_threads", "progress", "spill_dir")}
+        report = compile_graph(
+            merged, out, directed=not merged.undirected, num_nodes=merged.num_nodes, dedup=True, **kept
+        )
+    return dataclasses.replace(
+        report,
+        source_edges=first.source_edges,
+        lines_skipped=first.lines_skipped,
+        skipped_examples=first.skipped_examples,
+        duplicates_dropped=merged.dropped,
+        self_loops_dropped=first.self_loops_dropped,
+        columns=first.columns,
+        peak_memory=max(first.peak_memory, report.peak_memory),
+        spilled_bytes=first.spilled_bytes + report.spilled_bytes,
+        seconds={phase: first.seconds[phase] + report.seconds[phase] for phase in report.seconds},
+    )
+
+
+class _Merged:
+    """The edges of a graph file, equal ones as one: its id and time are those of the first in the source."""
+
+    def __init__(self, path: str, how: str) -> None:
+        self._source = GraphFileSource(path, once=True)
+        self.name, self.undirected = path, self._source.undirected
+        self.num_nodes = self._source.num_nodes
+        self.has_weights, self.has_times = self._source.has_weights, self._source.has_times
+        self.has_edge_ids = self._source.has_edge_ids
+        self._ufunc = np.add if how == "sum" else np.maximum
+        self.dropped = 0
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield merged edges. Rows are sorted and blocks are whole rows, so equal edges lie side by side."""
+        for block in self._source.edge_blocks():
+            if not len(block):
+                yield block
+                continue
+            fresh = np.empty(len(block), bool)
+            fresh[0] = True
+            np.not_equal(block.src[1:], block.src[:-1], out=fresh[1:])
+            fresh[1:] |= block.dst[1:] != block.dst[:-1]
+            first = np.flatnonzero(fresh)
+            assert block.weights is not None
+            self.dropped += len(block) - len(first)
+            yield Block(
+                block.src[first],
+                block.dst[first],
+                self._ufunc.reduceat(block.weights.astype(np.float64), first).astype(np.float32),
+                None if block.times is None else block.times[first],
+                None if block.edge_ids is None else block.edge_ids[first],
+            )

@@ -1,0 +1,139 @@
+"""Edges of a table under dense ids, on disk until every id is known; what was left out, and rows that follow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..row_sources import Rows
+from ..sources import Block
+from .id_space import IdSpace
+
+__all__ = ["EdgeLog", "kept_rows", "repeated"]
+
+_BLOCK = 1 << 20
+
+
+class EdgeLog:
+    """Columns of edges in files of `folder`; a source for `compile_graph` once `finish` was called."""
+
+    def __init__(self, folder: str, name: str, weights: bool, times: bool) -> None:
+        """Make the files."""
+        self.name, self.has_weights, self.has_times = name, weights, times
+        os.makedirs(folder, exist_ok=True)
+        self._path = os.path.join(folder, name)
+        self._kinds: dict[str, Any] = {"src": np.int64, "dst": np.int64, "keep": np.bool_, "row": np.bool_}
+        self._kinds |= ({"weight": np.float32} if weights else {}) | ({"time": np.int64} if times else {})
+        self._files: dict[str, IO[bytes]] = {}
+        for column in self._kinds:
+            self._files[column] = open(f"{self._path}.{column}", "wb")  # noqa: SIM115 - closed by finish
+        self._ends: list[int] = [0]
+        self.kept = self.left_out = self.rows = 0
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+
+    def write(self, chosen: npt.NDArray[np.bool_], columns: dict[str, Any]) -> None:
+        """Add the edges of some rows of the table: `chosen` tells which rows, and ends of -1 are left out."""
+        keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if columns["drop"] else np.ones(len(columns["src"]), bool)
+        row = chosen.copy()
+        row[chosen] = keep
+        for column, values in (("keep", keep), ("row", row), *((c, v) for c, v in columns.items() if c != "drop")):
+            if column in self._files:
+                self._files[column].write(np.ascontiguousarray(values, self._kinds[column]).data)
+        self._ends.append(self._ends[-1] + len(keep))
+        self.kept += int(keep.sum())
+        self.left_out += int(len(keep) - keep.sum())
+        self.rows += len(chosen)
+
+    def finish(self, source: IdSpace, target: IdSpace) -> None:
+        """Resolve ids that were provisional, in the order in which they came."""
+        for column, file in self._files.items():
+            file.close()
+            self._columns[column] = _mapped(f"{self._path}.{column}", self._kinds[column])
+        for begin, end in zip(self._ends, self._ends[1:], strict=False):
+            for column, space in (("src", source), ("dst", target)):
+                ids = np.array(self._columns[column][begin:end])
+                space.resolve(ids)
+                self._columns[column][begin:end] = ids
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges are kept."""
+        return self.kept
+
+    @property
+    def row_kept(self) -> npt.NDArray[np.bool_]:
+        """For each row of the table, whether it became an edge."""
+        return self._columns["row"]
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges that are kept."""
+        for at in range(0, self._ends[-1], _BLOCK):
+            part = {name: np.asarray(column[at : at + _BLOCK]) for name, column in self._columns.items()}
+            keep = part["keep"]
+            yield Block(
+                part["src"][keep],
+                part["dst"][keep],
+                part["weight"][keep] if self.has_weights else None,
+                part["time"][keep] if self.has_times else None,
+            )
+
+
+class BothWays:
+    """Each edge followed by its reverse: edge i becomes edges 2i and 2i + 1."""
+
+    def __init__(self, log: EdgeLog) -> None:
+        """Take the edges one way."""
+        self.name, self._log = log.name, log
+        self.has_weights, self.has_times = log.has_weights, log.has_times
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are, both ways."""
+        return 2 * self._log.num_edges
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges."""
+        for block in self._log.edge_blocks():
+            ends = np.stack([block.src, block.dst], 1)
+            yield Block(
+                ends.reshape(-1),
+                np.ascontiguousarray(ends[:, ::-1]).reshape(-1),
+                None if block.weights is None else np.repeat(block.weights, 2),
+                None if block.times is None else np.repeat(block.times, 2),
+            )
+
+
+def _mapped(path: str, dtype: Any) -> npt.NDArray[Any]:
+    return np.memmap(path, dtype, "r+") if os.path.getsize(path) else np.empty(0, dtype)
+
+
+def kept_rows(rows: Rows, keep: npt.NDArray[np.bool_] | None, pad_to: int | None = None) -> Rows:
+    """Return the rows where `keep` says so, then zeros up to `pad_to` rows."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        at = done = 0
+        for block in rows.blocks(step):
+            part = block if keep is None else block[np.asarray(keep[at : at + len(block)])]
+            at, done = at + len(block), done + len(part)
+            yield part
+        while pad_to is not None and done < pad_to:
+            more = min(step, pad_to - done)
+            yield np.zeros((more, *rows.shape(0)[1:]), block.dtype)
+            done += more
+
+    count = pad_to if pad_to is not None else None if keep is None else int(np.count_nonzero(keep))
+    return Rows(rows.name, rows.dtype, rows.columns, count if count is not None else rows.count, blocks)
+
+
+def repeated(rows: Rows) -> Rows:
+    """Return each row twice."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        for block in rows.blocks(max(1, step // 2)):
+            yield np.repeat(block, 2, axis=0)
+
+    return Rows(rows.name, rows.dtype, rows.columns, None if rows.count is None else 2 * rows.count, blocks)

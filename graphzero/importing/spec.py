@@ -1,0 +1,192 @@
+"""A description of a whole dataset in tables: node tables and edge tables, from YAML, JSON or Python, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import _manifest
+from ..errors import InputError
+from .parts import is_path
+
+__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "is_spec", "read_spec"]
+
+MISSING = ("error", "drop", "fill")
+DUPLICATES = ("error", "first", "last")
+DEDUP = (False, True, "first", "sum", "max")
+UNITS = ("D", "s", "ms", "us", "ns")
+Columns = dict[str, list[str]] | None  # features by name, each of one column or of several
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node type: a table with a row for each node, and which columns are what."""
+
+    table: Any = None  # a path or a table; None: the edges tell which nodes there are
+    id: str | None = None
+    label: str | None = None
+    split: str | None = None
+    time: str | None = None
+    features: Any = None  # a list of columns, or a dict of names to columns; None: all that are nothing else
+    duplicates: str = "error"  # a second row of an id
+    missing: str = "error"  # an end of an edge that has no row
+    ids: str = "auto"  # "map" maps integers too
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class EdgeSpec:
+    """One table of edges: one edge type, or several told apart by a column."""
+
+    table: Any
+    type: tuple[str, str, str] = ("node", "to", "node")
+    source: str | None = None
+    target: str | None = None
+    weight: Any = None
+    time: Any = None
+    relation: str | None = None  # the column that names the relation, in the place of type[1]
+    features: Any = field(default_factory=list)
+    dedup: Any = False
+    self_loops: bool = True
+    symmetrise: bool = False  # both ways, as edges of their own, the second marked in the edge feature "reverse"
+    base: int = 0
+
+
+@dataclass
+class TableSpec:
+    """A whole dataset."""
+
+    nodes: dict[str, NodeSpec]
+    edges: list[EdgeSpec]
+    name: str | None = None
+    time_unit: str = "s"
+    where: str = "spec"  # for messages
+
+
+def is_spec(source: Any) -> bool:
+    """Whether a dict describes a dataset: it has edges, and they are described."""
+    return isinstance(source, Mapping) and isinstance(source.get("edges"), (list, Mapping)) and bool(source["edges"])
+
+
+def read_spec(source: Any) -> TableSpec | None:
+    """Return the description in a `.yaml`, `.yml` or `.json` file or in a dict; None where it is something else."""
+    if not is_path(source):
+        return _checked(source, "spec", "") if is_spec(source) else None
+    path = os.fspath(source)
+    if not path.endswith((".yaml", ".yml", ".json")):
+        return None
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    value = _parsed(path, text)
+    if not is_spec(value):
+        raise InputError(f"{path}: found no 'edges', expected a description of tables (see the guide on importing)")
+    return _checked(value, path, os.path.dirname(os.path.abspath(path)))
+
+
+def _parsed(path: str, text: str) -> Any:
+    if path.endswith(".json"):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise InputError(f"{path}: not valid JSON: {error}") from None
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError(f"{path}: PyYAML is needed for YAML; pip install 'graphzero[import]'") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _checked(value: Mapping[str, Any], where: str, folder: str) -> TableSpec:
+    _known(value, ("name", "nodes", "edges", "time_unit"), where)
+    nodes = value.get("nodes") or {}
+    if not isinstance(nodes, Mapping):
+        raise InputError(f"{where}: nodes: found a {type(nodes).__name__}, expected node types by name")
+    unit = value.get("time_unit", "s")
+    _one_of(unit, UNITS, f"{where}: time_unit")
+    return TableSpec(
+        {str(key): _node(entry, f"{where}: nodes.{key}", folder) for key, entry in nodes.items()},
+        [_edge(entry, at, folder) for entry, at in _edge_entries(value["edges"], where)],
+        value.get("name"),
+        unit,
+        where,
+    )
+
+
+def _node(entry: Any, where: str, folder: str) -> NodeSpec:
+    given = dict(entry) if isinstance(entry, Mapping) and _is_entry(entry, NodeSpec) else {"table": entry}
+    _known(given, [f.name for f in dataclasses.fields(NodeSpec)], where)
+    spec = NodeSpec(**{**given, "table": _located(given.get("table"), folder)})
+    _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
+    _one_of(spec.missing, MISSING, f"{where}.missing")
+    _one_of(spec.ids, ("auto", "map"), f"{where}.ids")
+    return spec
+
+
+def _is_entry(entry: Mapping[Any, Any], kind: Any) -> bool:
+    """Whether a dict is a description, and not itself a table of columns."""
+    fields = {f.name for f in dataclasses.fields(kind)}
+    return "table" in entry or set(entry) <= fields - {"id", "label", "split", "time", "source", "target", "weight"}
+
+
+def _edge_entries(edges: Any, where: str) -> list[tuple[dict[str, Any], str]]:
+    if isinstance(edges, Mapping):
+        entries = []
+        for key, entry in edges.items():
+            given = dict(entry) if isinstance(entry, Mapping) and "table" in entry else {"table": entry}
+            entries.append(({"type": key, **given}, f"{where}: edges[{key!r}]"))
+        return entries
+    found = [(e if isinstance(e, Mapping) else {"table": e}, f"{where}: edges[{i}]") for i, e in enumerate(edges)]
+    return [(dict(entry), at) for entry, at in found]
+
+
+def _edge(entry: dict[str, Any], where: str, folder: str) -> EdgeSpec:
+    _known(entry, [f.name for f in dataclasses.fields(EdgeSpec)], where)
+    if entry.get("table") is None:
+        raise InputError(f"{where}.table: found nothing, expected a table of edges")
+    given = {**entry, "table": _located(entry["table"], folder)}
+    if "type" in given:
+        given["type"] = _edge_type(given["type"], where)
+    spec = EdgeSpec(**given)
+    _one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    if spec.symmetrise and spec.type[0] != spec.type[2]:
+        raise InputError(f"{where}.symmetrise: the type is {spec.type}, expected one within a node type")
+    return spec
+
+
+def _edge_type(value: Any, where: str) -> tuple[str, str, str]:
+    words = value
+    if isinstance(value, str):
+        words = next((value.split(s) for s in ("__", ":", " ", ",") if value.count(s) == 2), [value])
+    if not isinstance(words, Sequence) or len(words) != 3 or not all(isinstance(w, str) and w for w in words):
+        raise InputError(f"{where}.type: found {value!r}, expected three names: source, relation, target")
+    for word in words:
+        _manifest.check_name(word.strip())
+    return words[0].strip(), words[1].strip(), words[2].strip()
+
+
+def _located(table: Any, folder: str) -> Any:
+    """Return a path as it is meant: beside the description."""
+    if not is_path(table):
+        return table
+    path = os.path.join(folder, os.fspath(table)) if folder else os.fspath(table)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such file")
+    return path
+
+
+def _known(entry: Mapping[Any, Any], fields: Sequence[str], where: str) -> None:
+    for key in entry:
+        if key not in fields:
+            raise InputError(f"{where}: unknown field {key!r}, expected some of {', '.join(fields)}")
+
+
+def _one_of(value: Any, allowed: Sequence[Any], where: str) -> None:
+    if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
+        raise InputError(f"{where}: found {value!r}, expected one of {', '.join(map(str, allowed))}")

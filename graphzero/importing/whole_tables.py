@@ -1,0 +1,286 @@
+"""Tables that describe a whole dataset -> the plan of an import: ids joined, rows checked, edges under dense ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..row_sources import Rows, all_rows
+from ..sources import as_weights
+from .columns import TIMES, WEIGHTS, EdgeColumns, _known, _named, pick
+from .dates import as_time_column
+from .edge_log import BothWays, EdgeLog, kept_rows, repeated
+from .edge_tables import numbers
+from .id_space import IdSpace
+from .node_tables import IDS, LABELS, SPLITS, _codes, _pick, _times, _whole, features_of, node_table
+from .parts import label_rows, safe_name, split_name
+from .plan import NodePlan, TypedPlan
+from .spec import EdgeSpec, NodeSpec, TableSpec
+from .tables import Table
+
+__all__ = ["plan_tables"]
+
+
+def plan_tables(spec: TableSpec) -> TypedPlan:
+    """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
+    plan = TypedPlan("tables", name=spec.name)
+    plan.reads = [*(node.table for node in spec.nodes.values()), *(edge.table for edge in spec.edges)]
+    for name in spec.nodes:
+        plan.node(name)
+    edges = [(one, t) for one in spec.edges for t in _types_of(one)]
+    for one, edge_type in edges:
+        if edge_type in plan.edges:
+            raise InputError(f"{spec.where}: two tables of edges are of type {edge_type}, expected one")
+        plan.add_edges(edge_type, None, dedup=one.dedup, self_loops=one.self_loops)
+    plan.prepare = lambda folder, memory, threads: _Tables(spec, plan, folder, memory, threads).prepare(edges)
+    return plan
+
+
+def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
+    """Return the edge types of a table: one, or one for each value of its relation column."""
+    source, relation, target = spec.type
+    if spec.relation is None:
+        return [(source, relation, target)]
+    table = node_table(spec.table)
+    column = _named(table.name, table.names, spec.relation)
+    names: dict[str, None] = {}
+    for (batch,) in table.batches([column]):
+        names |= dict.fromkeys(_texts(batch))
+    return [(source, safe_name(name), target) for name in sorted(names)]
+
+
+def _texts(column: Any) -> list[str]:
+    return [str(value) for value in (column.to_pylist() if hasattr(column, "to_pylist") else list(column))]
+
+
+class _Tables:
+    """Reads the tables of a description, once each for ids and again for what rows hold."""
+
+    def __init__(self, spec: TableSpec, plan: TypedPlan, folder: str, memory: int, threads: int) -> None:
+        self._spec, self._plan, self._folder = spec, plan, folder
+        share = max(1 << 20, memory // (2 * max(1, len(plan.nodes))))
+        self._spaces = {name: IdSpace(name, folder, share, threads) for name in plan.nodes}
+
+    def prepare(self, edges: list[tuple[EdgeSpec, tuple[str, str, str]]]) -> None:
+        """Fill in the plan."""
+        dense: dict[str, npt.NDArray[np.int64]] = {}
+        for name, node in self._spec.nodes.items():
+            if node.table is not None:
+                dense[name] = self._declare(name, node)
+        logs = [self._log(one, edge_type) for one, edge_type in edges]
+        for space in self._spaces.values():
+            space.finish()
+        for (one, edge_type), log in zip(edges, logs, strict=True):
+            log.finish(self._spaces[edge_type[0]], self._spaces[edge_type[2]])
+            self._add_edges(one, edge_type, log)
+        for name in self._plan.nodes:
+            self._add_nodes(name, self._spec.nodes.get(name, NodeSpec()), dense.get(name))
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def _declare(self, name: str, spec: NodeSpec) -> npt.NDArray[np.int64]:
+        """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
+        table = node_table(spec.table)
+        column = _pick(table, spec.id, IDS) or table.names[0]
+        ids = _whole(table, column)
+        ids = ids if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" else ids.tolist()
+        if isinstance(ids, list) and any(value is None for value in ids):
+            at = next(i for i, value in enumerate(ids) if value is None)
+            raise InputError(f"{table.name}: column {column!r} has no value in row {at}, expected an id in every row")
+        rows, again = _first_rows(ids, spec.duplicates)
+        if again and spec.duplicates == "error":
+            key = ids[again[0]]
+            raise InputError(
+                f"{table.name}: row {again[0]}: id {key!r} is there twice, expected each id once ({len(again)} such "
+                "rows); duplicates: first or last takes one of them"
+            )
+        kept = ids[rows] if isinstance(ids, np.ndarray) else [ids[i] for i in rows]
+        self._spaces[name].declare(kept, spec.ids == "map", closed=spec.missing != "fill")
+        self._plan.found.append(f"nodes {name}: {table.name}, {len(rows)} rows, ids in {column!r}")
+        if again:
+            self._plan.found.append(f"nodes {name}: {len(again)} rows left out, whose ids are there twice")
+        dense = np.full(len(ids), -1, np.int64)
+        dense[rows] = np.arange(len(rows))
+        return dense
+
+    def _add_nodes(self, name: str, spec: NodeSpec, dense: npt.NDArray[np.int64] | None) -> None:
+        space, node = self._spaces[name], self._plan.nodes[name]
+        node.num_nodes, node.id_map = space.count, space.map_file
+        if spec.count is not None:
+            if spec.count < space.count:
+                raise InputError(f"nodes.{name}.count is {spec.count}, the tables have {space.count} nodes")
+            node.num_nodes = spec.count
+        if space.map_file is not None:
+            self._plan.found.append(f"ids of {name}: mapped to 0, 1, 2, ...")
+        if dense is None:
+            return
+        keep, table = dense >= 0, node_table(spec.table)
+        filled = (node.num_nodes or 0) - int(keep.sum())
+        if filled:
+            self._plan.found.append(f"nodes {name}: {filled} of edges without a row, filled with zeros and no label")
+        roles = {"label": _pick(table, spec.label, LABELS), "split": _pick(table, spec.split, SPLITS)}
+        taken = {_pick(table, spec.id, IDS) or table.names[0], *(c for c in roles.values() if c), spec.time}
+        wanted = spec.features if spec.features is not None else [n for n in table.names if n not in taken]
+        if isinstance(wanted, (list, tuple)):
+            wanted = [_named(table.name, table.names, column) for column in wanted]
+        self._add_features(name, node, table, wanted, keep)
+        if spec.time is not None:
+            column = _named(table.name, table.names, spec.time)
+            times = _times(table, column, "time", self._spec.time_unit)
+            node.features["time"] = kept_rows(times, keep, node.num_nodes)
+            self._plan.found.append(f"features {name} time: column {column!r}")
+        self._add_labels(name, node, table, roles, keep)
+
+    def _add_features(self, name: str, node: NodePlan, table: Table, wanted: Any, keep: Any) -> None:
+        found = features_of(table, wanted, self._spec.time_unit)
+        for key, source in found.rows.items():
+            rows = all_rows(source, key)[0]
+            node.features[safe_name(key)] = kept_rows(rows, keep, node.num_nodes)
+        self._plan.found += [note.replace("features ", f"features {name} ", 1) for note in found.notes]
+        if found.categories:
+            self._plan.about.setdefault("categories", {})[name] = found.categories
+
+    def _add_labels(self, name: str, node: NodePlan, table: Table, roles: dict[str, Any], keep: Any) -> None:
+        if roles["label"] is not None:
+            values, names = _codes(_whole(table, roles["label"]), missing=-1)
+            node.labels = label_rows(values[keep])
+            if names is not None:
+                self._plan.about.setdefault("classes", {})[name] = names
+                node.num_classes = len(names)
+            self._plan.found.append(f"labels {name}: column {roles['label']!r}")
+        if roles["split"] is not None:
+            codes, names = _codes(_whole(table, roles["split"])[keep], missing=-1)
+            if names is None:
+                raise InputError(
+                    f"{table.name}: column {roles['split']!r} holds numbers, expected names such as 'train'"
+                )
+            node.splits = {split_name(one): np.flatnonzero(codes == i) for i, one in enumerate(names)}
+            self._plan.found.append(f"splits {name}: column {roles['split']!r}, {', '.join(node.splits)}")
+
+    # -- edges --------------------------------------------------------------------------------------------------------
+
+    def _log(self, spec: EdgeSpec, edge_type: tuple[str, str, str]) -> EdgeLog:
+        """Write the edges of one type under dense ids."""
+        table = node_table(spec.table)
+        columns = _edge_columns(table, spec)
+        log = EdgeLog(self._folder, "__".join(edge_type), columns.weight is not None, columns.time is not None)
+        relation = None if spec.relation is None else _named(table.name, table.names, spec.relation)
+        wanted = [*columns.all(), *([relation] if relation is not None else [])]
+        row = 0
+        for batch in table.batches(wanted):
+            parts = dict(zip(("src", "dst", *_carried(columns)), batch, strict=False))
+            chosen = np.ones(len(batch[0]), bool)
+            if relation is not None:
+                chosen = np.array([safe_name(text) == edge_type[1] for text in _texts(batch[-1])], bool)
+            if chosen.any():
+                log.write(chosen, self._dense(table, spec, edge_type, columns, parts, chosen, row))
+            else:
+                log.write(chosen, {"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64), "drop": False})
+            row += len(chosen)
+        return log
+
+    def _dense(
+        self,
+        table: Table,
+        spec: EdgeSpec,
+        edge_type: tuple[str, str, str],
+        columns: EdgeColumns,
+        parts: dict[str, Any],
+        chosen: npt.NDArray[np.bool_],
+        row: int,
+    ) -> dict[str, Any]:
+        """Return the chosen rows of a batch under dense ids; an end without a node is an error, or -1 to be dropped."""
+        out: dict[str, Any] = {"drop": False}
+        picked = {name: _chosen(column, chosen) for name, column in parts.items()}
+        for side, name, column in (("src", edge_type[0], columns.src), ("dst", edge_type[2], columns.dst)):
+            where = f"{table.name}: column {column!r}"
+            node = self._spec.nodes.get(name, NodeSpec())
+            space = self._spaces[name]
+            out[side], _ = space.map(picked[side], where, row, spec.base, node.ids == "map")
+            unknown = np.flatnonzero(out[side] < 0) if space.closed else np.empty(0)
+            if unknown.size and node.missing == "error":
+                at = int(np.flatnonzero(chosen)[unknown[0]])
+                found = f"{where}: row {row + at}: {_texts(picked[side])[unknown[0]]!r}"
+                raise InputError(
+                    f"{found} has no row in the node table of {name!r} ({unknown.size} such rows among {len(chosen)}); "
+                    "missing: drop leaves the edge out, fill adds the node"
+                )
+            out["drop"] = out["drop"] or bool(unknown.size)
+        if columns.weight is not None:
+            out["weight"] = as_weights(numbers(picked["weight"], f"{table.name}: column {columns.weight!r}", row))
+        if columns.time is not None:
+            where = f"{table.name}: column {columns.time!r}"
+            out["time"] = as_time_column(picked["time"], where, row, self._spec.time_unit)
+        return out
+
+    def _add_edges(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:
+        edge, what = self._plan.edges[edge_type], " ".join(edge_type)
+        edge.edges = BothWays(log) if spec.symmetrise else log
+        self._plan.found.append(f"edges {what}: {log.kept}{', each with its reverse' if spec.symmetrise else ''}")
+        if log.left_out:
+            self._plan.found.append(f"edges {what}: {log.left_out} left out, whose ends have no row in a node table")
+        table = node_table(spec.table)
+        wanted = spec.features
+        if isinstance(wanted, (list, tuple)):  # each a feature of its own: attributes keep their types
+            wanted = {safe_name(column): column for column in wanted}
+        found = features_of(table, wanted, self._spec.time_unit)
+        for key, source in found.rows.items():
+            rows = kept_rows(all_rows(source, key)[0], log.row_kept)
+            edge.features[safe_name(key)] = repeated(rows) if spec.symmetrise else rows
+        if spec.symmetrise:
+            edge.features["reverse"] = _alternating(log.kept)
+        self._plan.found += [note.replace("features ", f"edge features {what} ", 1) for note in found.notes]
+        if found.categories:
+            self._plan.about.setdefault("categories", {})["__".join(edge_type)] = found.categories
+
+
+def _first_rows(ids: Any, which: str) -> tuple[npt.NDArray[np.int64], list[int]]:
+    """Return the rows to keep, one for each id, in order, and the others."""
+    seen: dict[Any, int] = {}
+    again: list[int] = []
+    for row, key in enumerate(ids.tolist() if isinstance(ids, np.ndarray) else ids):
+        if key in seen:
+            again.append(seen[key] if which == "last" else row)
+            seen[key] = row if which == "last" else seen[key]
+        else:
+            seen[key] = row
+    return np.sort(np.fromiter(seen.values(), np.int64, len(seen))), again
+
+
+def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
+    given = None if spec.source is None or spec.target is None else (spec.source, spec.target)
+    picked = pick(table.name, table.names, given, False, None)
+    used = {picked.src, picked.dst, spec.relation, *(spec.features if isinstance(spec.features, (list, tuple)) else [])}
+    rest = [name for name in table.names if name not in used]
+    weight = _known(rest, WEIGHTS) if spec.weight is None else spec.weight
+    time = _known(rest, TIMES) if spec.time is None else spec.time
+    named = [None if column in (None, False) else _named(table.name, table.names, column) for column in (weight, time)]
+    return EdgeColumns(picked.src, picked.dst, named[0], named[1])
+
+
+def _carried(columns: EdgeColumns) -> list[str]:
+    return [name for name, column in (("weight", columns.weight), ("time", columns.time)) if column is not None]
+
+
+def _chosen(column: Any, chosen: npt.NDArray[np.bool_]) -> Any:
+    if chosen.all():
+        return column
+    if hasattr(column, "type") and hasattr(column, "filter"):
+        import pyarrow as pa
+
+        return column.filter(pa.array(chosen))
+    return column[chosen]
+
+
+def _alternating(count: int) -> Rows:
+    """Return 0, 1, 0, 1, ...: which edges are reverses."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        for at in range(0, 2 * count, step):
+            yield (np.arange(at, min(at + step, 2 * count)) % 2).astype(np.uint8)
+
+    return Rows("reverse", "uint8", None, 2 * count, blocks)
