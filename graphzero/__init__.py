@@ -21,6 +21,7 @@ from .hetero_batch import HeteroBatch
 from .idmap import IdMap
 from .importing import ImportReport, export_dataset, import_dataset
 from .inference import InferenceReport, inference
+from .link_loader import LinkNeighborLoader
 from .links import HeteroLinkSubgraph, LinkSubgraph
 from .loader import LoaderStats, NeighborLoader
 from .memory import MemoryReport, memory_report
@@ -51,6 +52,7 @@ __all__ = [
     "ImportReport",
     "InferenceReport",
     "InputError",
+    "LinkNeighborLoader",
     "LinkSubgraph",
     "LoaderStats",
     "MemoryReport",

@@ -153,7 +153,8 @@ class TypedSource:
 
 LoadSource = PlainSource | TypedSource
 
-_PLACES = ("y", "edge_index", "n_id", "e_id", "input_id", "batch", "seed_time", "batch_size")
+_LINKS = ("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index")
+_PLACES = ("y", "edge_index", "n_id", "e_id", "input_id", *_LINKS, "batch", "seed_time", "batch_size")
 _LAST = ("num_sampled_nodes", "num_sampled_edges")
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _TAKEN = {
     *("y", "edge_index", "n_id", "e_id", "input_id", "batch", "batch_size", "seed_time"),
     *("num_sampled_nodes", "num_sampled_edges"),
+    *("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
 }
 Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | None
 

@@ -109,15 +109,15 @@ class NeighborLoader(EpochLoader):
         process would deliver, bit for bit. When they do not come out even, `uneven="pad"` repeats batches from the
         start of the epoch, "drop" leaves out the last round, and "keep" gives some ranks one batch less.
         """
-        given = _Inputs(graph, features, edge_features, labels, seeds, split, input_type)
+        given = LoaderInputs(graph, features, edge_features, labels, seeds, split, input_type)
         self._input_type: str | None = None
         self._type_number = 0
         name = wanted_dtype(dtype)
         source: LoadSource
         node_times: dict[str, IdArray] = {}
         if isinstance(given.graph, HeteroGraph):
-            _refuse_direction(direction)
-            node_times = given.graph._by_node_type(_read_times(node_time), "node_time")
+            refuse_direction(direction)
+            node_times = given.graph._by_node_type(read_times(node_time), "node_time")
             source = TypedSource(
                 given.graph, given.features, given.edge_features, fanouts=fanouts, node_time=node_times, dtype=name
             )
@@ -170,7 +170,7 @@ class NeighborLoader(EpochLoader):
         return self._source.batch(raw, {self._input_type: self._nodes.attributes(raw, self._type_number)})
 
 
-class _Inputs:
+class LoaderInputs:
     """What the user gave, with a dataset taken apart: a graph, features, labels and seeds."""
 
     def __init__(
@@ -233,12 +233,12 @@ def _of_type(values: Any, node_type: str) -> Any:
     return values.get(node_type) if isinstance(values, Mapping) else values
 
 
-def _read_times(node_time: Any) -> Any:
+def read_times(node_time: Any) -> Any:
     """Return `node_time` with what is in files read."""
     return {t: resolve_time(v) for t, v in node_time.items()} if isinstance(node_time, Mapping) else node_time
 
 
-def _refuse_direction(direction: str | None) -> None:
+def refuse_direction(direction: str | None) -> None:
     if direction not in (None, "in"):
         raise ValueError(f"direction is {direction!r}, but typed graphs are sampled along 'in' edges")
 

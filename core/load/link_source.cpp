@@ -34,7 +34,10 @@ class LinkSource final : public SeedSource {
     if (!graph_.typed()) edge_types_[0].direction = edge_types_[0].topology->resolve(o_.direction);
   }
 
-  uint64_t count() const override { return o_.ends ? o_.ends->first.size() : own().topology->num_edges(); }
+  uint64_t count() const override {
+    if (o_.ends) return o_.ends->first.size();
+    return o_.positions ? o_.positions->size() : own().topology->num_edges();
+  }
   bool timed() const override { return o_.own_times || !o_.times.empty(); }
   std::vector<size_t> types() const override {
     if (own().source == own().target) return {own().source};
@@ -48,6 +51,11 @@ class LinkSource final : public SeedSource {
     }
     if (!o_.times.empty() && o_.times.size() != count()) {
       fail<ArgumentError>("time has ", o_.times.size(), " entries, there are ", count(), " edges");
+    }
+    for (uint64_t i = 0; i < count() && o_.positions; ++i) {
+      if (static_cast<uint64_t>(o_.positions->at(i)) < own().topology->num_edges()) continue;
+      fail<IndexError>("edges[", i, "] is at position ", o_.positions->at(i), ", ", own().topology->file().path(),
+                       " has ", own().topology->num_edges(), " edges");
     }
     if (o_.ends) check_ends(o_.ends->first, own().source, 0), check_ends(o_.ends->second, own().target, 1);
     if (count() == 0) return;
@@ -99,7 +107,11 @@ class LinkSource final : public SeedSource {
     } else {
       ends.edge.resize(input.size());
       if (o_.own_times) ends.times.resize(input.size());
-      edges_at(*own().topology, own().direction, input, {ends.source, ends.target, ends.edge, ends.times});
+      std::vector<int64_t> positions(input.begin(), input.end());
+      for (size_t i = 0; i < input.size() && o_.positions; ++i) {
+        positions[i] = o_.positions->at(static_cast<uint64_t>(input[i]));
+      }
+      edges_at(*own().topology, own().direction, positions, {ends.source, ends.target, ends.edge, ends.times});
     }
     for (size_t i = 0; i < input.size() && !o_.times.empty(); ++i) {
       ends.times.push_back(o_.times.at(static_cast<uint64_t>(input[i])));

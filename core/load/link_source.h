@@ -1,4 +1,4 @@
-// link_source: seeds that are edges: an array of them, or all edges of a type, which are found in the file batch by
+// link_source: seeds that are edges: an array of pairs, or edges of a file, some or all, which are found there batch by
 // batch and never copied.
 #pragma once
 
@@ -12,17 +12,18 @@ namespace gz {
 
 struct LinkSourceOptions {
   size_t edge_type = 0;
-  std::optional<std::pair<Numbers, Numbers>> ends;  // sources and targets; none: all edges, by position in the rows
+  std::optional<std::pair<Numbers, Numbers>> ends;  // sources and targets; none: edges of the file, by their
+  std::optional<Numbers> positions;                 // positions in the rows that are sampled; none: all edges
   Numbers times;                                    // one an edge, or empty
-  bool own_times = false;                           // those that the file has, where all edges are seeds
+  bool own_times = false;                           // those that the file has, where seeds are edges of it
   LinkOptions link;
   bool disjoint = false;                   // as the sample is; times imply it
   Direction direction = Direction::kNone;  // of a homogeneous graph: the rows that are sampled
 };
 
 // Arrays of its batches: edge_label_index, or src_index, dst_pos_index and dst_neg_index; `time` of those; where the
-// sample is disjoint `tree_edge`, the positive edge of each tree; and `edge`, the edge ids of the batch's edges, where
-// all edges are seeds.
+// sample is disjoint `tree_edge`, the positive edge of each tree; and where seeds are edges of the file `edge`, their
+// edge ids.
 std::shared_ptr<const SeedSource> link_source(LoadGraph graph, LinkSourceOptions options);
 
 }  // namespace gz
