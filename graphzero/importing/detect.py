@@ -11,6 +11,7 @@ from .._textfile import open_text
 from ..errors import InputError
 from . import npz
 from .array_folders import is_igb, is_mag240m, plan_igb, plan_mag240m
+from .debian import is_apt, is_package_index, plan_apt, plan_package_index
 from .graphbolt import is_graphbolt, plan_graphbolt
 from .ogb import is_ogb, plan_ogb
 from .plan import Plan, TypedPlan
@@ -25,6 +26,8 @@ __all__ = ["plan_for"]
 
 def plan_for(source: Any) -> Plan | TypedPlan:
     """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout."""
+    if is_apt(source):
+        return plan_apt()
     if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
         raise FileNotFoundError(f"{os.fspath(source)}: no such file or folder")
     spec = read_spec(source)
@@ -44,13 +47,15 @@ def plan_for(source: Any) -> Plan | TypedPlan:
     return Plan(f"{type(source).__name__} object", source, found=[f"edges: {type(source).__name__}"])
 
 
-def _plan_for_file(path: str) -> Plan:
+def _plan_for_file(path: str) -> Plan | TypedPlan:
     name = os.path.basename(path).split(".")[0]
     size = format_size(os.path.getsize(path))
     if path.endswith(".npz"):
         return _plan_for_npz(path, name)
     if is_table_file(path):
         return Plan("table file", path, name=name, found=[f"edges: {path}, {size}"])
+    if is_package_index(path):
+        return plan_package_index(path)
     if name == "out" and _is_konect(path):
         konect = os.path.basename(path).removeprefix("out.")
         return Plan("KONECT file", path, {"id_base": 1}, name=konect, found=[f"edges: {path}, {size}, ids from 1"])
