@@ -1,4 +1,4 @@
-"""Attributes of nodes and edges for the native loader: rows in files, and PyG batches made of what it delivers."""
+"""Attributes of nodes and edges for the native loaders: rows in files, and PyG batches made of what they deliver."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import weakref
 from typing import Any
 
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader.utils import index_select
 
 from .._dtypes import NAMES
 from ..batch import Batch
 from ..compile_rows import compile_features
 from ..features import FeatureStore as Rows
+from ..hetero_batch import AnyBatch
 from ._edges import HOMOGENEOUS
 from .stores import FeatureStore
 
@@ -24,70 +25,96 @@ __all__ = ["Attributes"]
 
 
 class Attributes:
-    """The attributes of a homogeneous graph: those in `features` and `edge_features` come with each native batch.
+    """The attributes of a graph by type: those that are in files come with each native batch.
 
-    Of a `Data`, whatever a `.gd` file can hold is compiled, once for all loaders of the same tensors; the rest (sparse,
-    complex or on a GPU) is indexed in memory, as PyG does it.
+    Of a `Data` or a `HeteroData`, whatever a `.gd` file can hold is compiled, once for all loaders of the same tensors;
+    the rest (sparse, complex or on a GPU) is indexed in memory, as PyG does it. The one node type of a `Data` is
+    "node", its edge type `HOMOGENEOUS`.
     """
 
-    def __init__(self, data: Data | FeatureStore) -> None:
-        """Mount the attributes of a `Data`, or take the stores of a `FeatureStore`."""
-        self._template: Data | None = data if isinstance(data, Data) else None
-        self.features: dict[str, Rows] = {}
-        self.edge_features: dict[str, Rows] = {}
-        self._names: dict[str, tuple[str, tuple[int, ...]]] = {}  # by part: the attribute, and the shape of a row
-        self._in_memory: list[tuple[str, bool]] = []  # attributes, and whether they are of edges
+    def __init__(self, data: Data | HeteroData | FeatureStore) -> None:
+        """Mount the attributes of objects in memory, or take the stores of a `FeatureStore`."""
+        self._template = None if isinstance(data, FeatureStore) else data
+        self.features: dict[str, dict[str, Rows]] = {}  # by node type and part
+        self.edge_features: dict[Any, dict[str, Rows]] = {}
+        self._names: dict[Any, dict[str, tuple[str, tuple[int, ...]]]] = {}  # by part: attribute, shape of a row
+        self._in_memory: dict[Any, list[str]] = {}
         self._files: list[_RowFile] = []
+        self._count = 0
         if isinstance(data, FeatureStore):
-            self._add_stores(data)
+            for group, stores in data._rows.items():
+                for name, rows in stores.items():
+                    self._add("node" if group is None else group, name, rows, tuple(rows.shape[1:]))
+        elif isinstance(data, Data):
+            self._add_tensors(data._store, "node", HOMOGENEOUS)
         else:
-            self._add_tensors(data)
+            for store in data.stores[1:]:
+                self._add_tensors(store, store._key, store._key)
 
-    def batch(self, raw: Batch) -> Data:
+    def batch(self, raw: AnyBatch, homogeneous: bool) -> Data | HeteroData:
         """Return the PyG batch of a native one: the same tensors, not copies."""
-        out = Data() if self._template is None else copy.copy(self._template)
-        store = out._store
-        for part, (name, tail) in self._names.items():
+        if homogeneous:
+            data = Data() if self._template is None else copy.copy(self._template)
+            for key in ("node", HOMOGENEOUS):
+                self._fill(data._store, key, raw if isinstance(raw, Batch) else raw[key])
+            return data
+        data = HeteroData() if self._template is None else copy.copy(self._template)
+        for key, part in raw:
+            self._fill(data[key], key, part)
+        return data
+
+    def _fill(self, store: Any, key: Any, raw: Any) -> None:
+        names = self._names.get(key, {})
+        for part, (name, tail) in names.items():
             rows = raw[part]
             store[name] = rows if rows.dim() == len(tail) + 1 else rows.view(-1, *tail)
-        store["edge_index"] = raw.edge_index
-        if self._template is None or "num_nodes" in store:
+        for name, value in raw:
+            if not _is_part(name):
+                store[name] = value
+        if isinstance(key, str) and (self._template is None or "num_nodes" in store):
             store["num_nodes"] = raw.num_nodes
-        for name, of_edges in self._in_memory:
-            assert self._template is not None
-            value = self._template[name]
-            index = raw.e_id if of_edges else raw.n_id
+        for name in self._in_memory.get(key, ()):
+            source = self._store_of(key)
+            value = source[name]
+            index = raw.n_id if isinstance(key, str) else raw.e_id
             index = index.to(value.device) if isinstance(value, torch.Tensor) else index
-            store[name] = index_select(value, index, dim=self._template.__cat_dim__(name, value, self._template._store))
-        for name in ("n_id", "e_id", "batch", "input_id", "seed_time", "num_sampled_nodes", "num_sampled_edges"):
-            if name in raw:
-                store[name] = raw[name]
-        store["batch_size"] = raw.batch_size
-        return out
+            store[name] = index_select(value, index, dim=source._parent().__cat_dim__(name, value, source))
 
-    def _add_stores(self, data: FeatureStore) -> None:
-        for attr in data.get_all_tensor_attrs():
-            rows = data._store(attr)
-            self._add(self.features, attr.attr_name, rows, tuple(rows.shape[1:]))
-        for name, rows in data.__dict__["_edges"].get(HOMOGENEOUS, {}).items():
-            self._add(self.edge_features, name, rows, tuple(rows.shape[1:]))
+    def _store_of(self, key: Any) -> Any:
+        assert self._template is not None
+        return self._template._store if isinstance(self._template, Data) else self._template[key]
 
-    def _add_tensors(self, data: Data) -> None:
-        for name, value in data._store.items():
-            of_nodes = data.is_node_attr(name) and name != "num_nodes"
-            if name == "edge_index" or not (of_nodes or data.is_edge_attr(name)):
+    def _add_tensors(self, store: Any, node_type: Any, edge_type: Any) -> None:
+        for name, value in store.items():
+            of_nodes = isinstance(node_type, str) and name != "num_nodes" and store.is_node_attr(name)
+            of_edges = isinstance(edge_type, tuple) and name != "edge_index" and store.is_edge_attr(name)
+            if not of_nodes and not of_edges:
                 continue
-            if not isinstance(value, torch.Tensor) or not _fits(value) or data.__cat_dim__(name, value, data._store):
-                self._in_memory.append((name, not of_nodes))
+            key = node_type if of_nodes else edge_type
+            if (
+                not isinstance(value, torch.Tensor)
+                or not _fits(value)
+                or store._parent().__cat_dim__(name, value, store)
+            ):
+                self._in_memory.setdefault(key, []).append(name)
                 continue
             made = row_file(value)
             self._files.append(made)
-            self._add(self.features if of_nodes else self.edge_features, name, made.rows, tuple(value.shape[1:]))
+            self._add(key, name, made.rows, tuple(value.shape[1:]))
 
-    def _add(self, parts: dict[str, Rows], name: str, rows: Rows, tail: tuple[int, ...]) -> None:
-        part = f"p{len(self._names)}"  # some names of PyG's, such as y, mean something else to the native loader
-        parts[part] = rows
-        self._names[part] = (name, tail)
+    def _add(self, key: Any, name: str, rows: Rows, tail: tuple[int, ...]) -> None:
+        part = f"{_PART}{self._count}"  # some names of PyG's, such as y, mean something else to the native loaders
+        self._count += 1
+        parts: dict[Any, Any] = self.features if isinstance(key, str) else self.edge_features
+        parts.setdefault(key, {})[part] = rows
+        self._names.setdefault(key, {})[part] = (name, tail)
+
+
+_PART = "part_"
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith(_PART)
 
 
 def _fits(value: torch.Tensor) -> bool:

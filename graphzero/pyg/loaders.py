@@ -4,41 +4,25 @@ from __future__ import annotations
 
 import os
 import time as clock
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.sampler import BaseSampler
-from torch_geometric.sampler.base import SubgraphType
 
 from ..dataset import Dataset
-from ..loader import NeighborLoader as NativeLoader
-from ..loader_stats import LoaderStats
-from ._attributes import Attributes
+from ..link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..loader import NeighborLoader as NativeNodeLoader
+from ._native import NativeEpochs, why_not_native, without_workers
 from .sampler import NeighborSampler
 from .stores import FeatureStore, GraphStore
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader"]
 
-# Options of torch's DataLoader for its worker processes, which the native loader does without.
-_WORKERS = {
-    "num_workers": "batches are made by native threads; num_threads= sets how many",
-    "persistent_workers": "there are no workers to keep",
-    "prefetch_factor": "batches are made ahead within memory=; prefetch= sets how many",
-    "worker_init_fn": "there are no workers",
-    "multiprocessing_context": "there are no workers",
-    "timeout": "there are no workers to wait for",
-    "pin_memory": 'device="cuda" makes batches in page-locked memory and copies them ahead',
-    "pin_memory_device": 'device="cuda" makes batches in page-locked memory and copies them ahead',
-}
-_told: set[str] = set()
 
-
-class NeighborLoader(NodeLoader):  # type: ignore[misc]  # PyG has no types
+class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has no types
     """PyG's `NeighborLoader`: change the import and keep the script.
 
     `data` is a `Data`, a `HeteroData`, a pair (FeatureStore, GraphStore), or a `gz.Dataset`, whose features, labels
@@ -88,24 +72,13 @@ class NeighborLoader(NodeLoader):  # type: ignore[misc]  # PyG has no types
         if input_time is not None and time_attr is None:
             raise ValueError("'input_time' is given without 'time_attr': temporal sampling needs both")
         started = clock.perf_counter()
+        sampling = (subgraph_type, replace, disjoint, temporal_strategy, time_attr, weight_attr)
+        sampler = neighbor_sampler or NeighborSampler(
+            data, num_neighbors, *sampling, directed=directed, cache_dir=cache_dir
+        )
+        given = {**kwargs, "transform_sampler_output": transform_sampler_output}
+        self.why_not_native = why_not_native(data, sampler, neighbor_sampler is not None, given)
         self._user_transform = transform
-        sampler = neighbor_sampler
-        if sampler is None:
-            sampler = NeighborSampler(
-                data,
-                num_neighbors,
-                subgraph_type,
-                replace,
-                disjoint,
-                temporal_strategy,
-                time_attr,
-                weight_attr,
-                directed=directed,
-                cache_dir=cache_dir,
-            )
-        self.why_not_native = _why_not_native(data, sampler, neighbor_sampler is not None, kwargs)
-        if transform_sampler_output is not None:
-            self.why_not_native = self.why_not_native or "transform_sampler_output works on PyG's sampler output"
         stores = _as_stores(data)
         super().__init__(
             data=data if stores is None else stores,
@@ -115,56 +88,36 @@ class NeighborLoader(NodeLoader):  # type: ignore[misc]  # PyG has no types
             transform=transform if stores is None else _JoinEdges(stores[0], transform),
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **(_without_workers(kwargs) if self.native else kwargs),
+            **(without_workers(kwargs) if self.native else kwargs),
         )
-        self._attributes: Attributes | None = None
-        self._native: NativeLoader | None = None
         if self.native:
-            self._attributes = Attributes(data if stores is None else stores[0])
-            self._native = _native_loader(
-                self, memory=memory, prefetch=prefetch, num_threads=num_threads, device=device
-            )
+            options = {"memory": memory, "prefetch": prefetch, "num_threads": num_threads, "device": device}
+            self._start_native(data if stores is None else stores[0], sampler, **options)
         self.compile_seconds = clock.perf_counter() - started
 
-    @property
-    def native(self) -> bool:
-        """Whether batches come from the native loader."""
-        return self.why_not_native is None
-
-    def stats(self) -> LoaderStats:
-        """Where the time of the current (or last) epoch went; raises ValueError where the native loader is not used."""
-        if self._native is None:
-            raise ValueError(
-                f"there are statistics of the native loader only, which is not used: {self.why_not_native}"
-            )
-        return self._native.stats()
-
-    def __iter__(self) -> Iterator[Any]:
-        """Start an epoch."""
-        if self._native is None:
-            return super().__iter__()  # type: ignore[no-any-return]
-        # Batches are a function of (seed, epoch, number): an epoch that torch's generator draws follows manual_seed.
-        self._native.set_epoch(int(torch.randint(0, 2**31 - 1, (1,), generator=self.generator)))
-        return self._native_batches(iter(self._native))
-
-    def _native_batches(self, batches: Iterator[Any]) -> Iterator[Any]:
-        assert self._attributes is not None
-        input_id = self.input_data.input_id
-        for raw in batches:
-            if input_id is not None:  # of a mask, PyG tells the nodes
-                raw.input_id = input_id[raw.input_id.cpu()].to(raw.input_id.device)
-            batch = self._attributes.batch(raw)
-            del raw
-            batch = batch if self._user_transform is None else self._user_transform(batch)
-            yield batch
-            del batch  # while the next one is awaited, only the user holds this one
+    def _make_native(self, graph: Any, **options: Any) -> NativeNodeLoader:
+        inputs, sampler = self.input_data, self.node_sampler
+        sampler.check_times(inputs.time)
+        node_type = inputs.input_type or (None if "node_time" not in options else "node")
+        return NativeNodeLoader(
+            graph,
+            seeds=inputs.node,
+            input_type=node_type,
+            time=None if inputs.time is None else inputs.time.numpy(),
+            batch_size=self.batch_size,
+            shuffle=isinstance(self.sampler, torch.utils.data.RandomSampler),
+            drop_last=self.drop_last,
+            **options,
+        )
 
 
-class LinkNeighborLoader(LinkLoader):  # type: ignore[misc]
-    """PyG's `LinkNeighborLoader` over our sampler and stores: change the import and keep the script.
+class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
+    """PyG's `LinkNeighborLoader`: change the import and keep the script.
 
-    `data` is as in `NeighborLoader`. Of a `gz.Dataset`, `edge_label_index` is a tensor (2, E), or for typed ones
-    (edge_type, tensor); edges that the dataset itself has are `ds.edges[...]`'s.
+    All is as in `NeighborLoader`; native batches are those of `gz.LinkNeighborLoader`, for edges without times. As with
+    PyG, the edges of a batch are not kept out of what is sampled for it (`gz.LinkNeighborLoader` can do that), and a
+    negative may be an edge. Of a `gz.Dataset`, `edge_label_index` is a tensor (2, E), or for typed ones (edge_type,
+    tensor); (edge_type, None) takes all edges of a type.
     """
 
     def __init__(
@@ -189,30 +142,32 @@ class LinkNeighborLoader(LinkLoader):  # type: ignore[misc]
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
         *,
+        memory: int | float | str = "auto",
+        prefetch: int = 4,
+        num_threads: int | None = None,
+        device: Any = None,
         cache_dir: str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Take PyG's arguments."""
+        """Take PyG's arguments, and those of the native loader that `NeighborLoader` takes."""
         if (edge_label_time is None) != (time_attr is None):
-            given, missing = (
+            there, missing = (
                 ("time_attr", "edge_label_time") if edge_label_time is None else ("edge_label_time", "time_attr")
             )
             raise ValueError(
                 f"Received conflicting 'edge_label_time' and 'time_attr' arguments: '{missing}' is not set while "
-                f"'{given}' is set. Both arguments must be provided for temporal sampling."
+                f"'{there}' is set. Both arguments must be provided for temporal sampling."
             )
+        started = clock.perf_counter()
+        sampling = (subgraph_type, replace, disjoint, temporal_strategy, time_attr, weight_attr)
         sampler = neighbor_sampler or NeighborSampler(
-            data,
-            num_neighbors,
-            subgraph_type,
-            replace,
-            disjoint,
-            temporal_strategy,
-            time_attr,
-            weight_attr,
-            directed=directed,
-            cache_dir=cache_dir,
+            data, num_neighbors, *sampling, directed=directed, cache_dir=cache_dir
         )
+        given = {**kwargs, "transform_sampler_output": transform_sampler_output}
+        self.why_not_native = why_not_native(data, sampler, neighbor_sampler is not None, given)
+        if self.native and time_attr is not None:
+            self.why_not_native = "edges or nodes have times"
+        self._user_transform = transform
         stores = _as_stores(data)
         if stores is not None and isinstance(edge_label_index, torch.Tensor):
             edge_label_index = (None, edge_label_index)  # as PyG wants it for stores
@@ -227,7 +182,32 @@ class LinkNeighborLoader(LinkLoader):  # type: ignore[misc]
             transform=transform if stores is None else _JoinEdges(stores[0], transform),
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
-            **kwargs,
+            **(without_workers(kwargs) if self.native else kwargs),
+        )
+        negatives = self.neg_sampling
+        if negatives is not None and (negatives.src_weight is not None or negatives.dst_weight is not None):
+            self.why_not_native = self.why_not_native or "negatives are drawn by weights"
+        if negatives is not None and negatives.is_triplet() and sampler.disjoint and negatives.amount > 1:
+            self.why_not_native = self.why_not_native or "PyG numbers the trees of several negatives otherwise"
+        if self.native:
+            options = {"memory": memory, "prefetch": prefetch, "num_threads": num_threads, "device": device}
+            self._start_native(data if stores is None else stores[0], sampler, **options)
+        self.compile_seconds = clock.perf_counter() - started
+
+    def _make_native(self, graph: Any, **options: Any) -> NativeLinkLoader:
+        inputs, negatives = self.input_data, self.neg_sampling
+        return NativeLinkLoader(
+            graph,
+            edges=torch.stack([inputs.row, inputs.col]),
+            edge_type=inputs.input_type,
+            labels=inputs.label,
+            neg_sampling=None if negatives is None else negatives.mode.value,
+            neg_ratio=1.0 if negatives is None else float(negatives.amount),
+            exclude="none",
+            batch_size=self.batch_size,
+            shuffle=isinstance(self.sampler, torch.utils.data.RandomSampler),
+            drop_last=self.drop_last,
+            **options,
         )
 
 
@@ -240,60 +220,6 @@ class _JoinEdges:
     def __call__(self, batch: Any) -> Any:
         batch = self._store.join_edges(batch)
         return batch if self._transform is None else self._transform(batch)
-
-
-def _why_not_native(data: Any, sampler: Any, given_sampler: bool, kwargs: dict[str, Any]) -> str | None:
-    """Return why PyG's own loader has to run; None where the native one will do."""
-    if given_sampler:
-        return "neighbor_sampler is given"
-    for name in ("sampler", "batch_sampler", "custom_cls"):
-        if kwargs.get(name) is not None:
-            return f"{name} is given"
-    if isinstance(data, HeteroData) or sampler.is_hetero:
-        return "the graph has several types"
-    if not isinstance(data, Dataset) and (not isinstance(data, Data) or "edge_index" not in data):
-        return "edges and features are in stores, or in a sparse matrix"
-    if sampler.subgraph_type != SubgraphType.directional:
-        return f"subgraph_type={sampler.subgraph_type.value!r} is made of PyG's sampler output"
-    if sampler.node_time is not None:
-        return "nodes have times"
-    return None if len(sampler.num_neighbors) else "there are no hops"
-
-
-def _without_workers(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that are left without those for workers; explain those once."""
-    for name in _WORKERS.keys() & kwargs.keys():
-        if kwargs[name] and name not in _told:
-            _told.add(name)
-            warnings.warn(f"{name}={kwargs[name]!r} is ignored: {_WORKERS[name]}", stacklevel=3)
-    return {name: value for name, value in kwargs.items() if name not in _WORKERS}
-
-
-def _native_loader(loader: NeighborLoader, **options: Any) -> NativeLoader:
-    sampler, attributes = loader.node_sampler, loader._attributes
-    assert attributes is not None
-    mounted = sampler._mounted
-    time = loader.input_data.time
-    return NativeLoader(
-        mounted.graph,
-        attributes.features,
-        edge_features=attributes.edge_features,
-        fanouts=sampler.num_neighbors.get_values(),
-        seeds=loader.input_data.node,
-        batch_size=loader.batch_size,
-        shuffle=isinstance(loader.sampler, torch.utils.data.RandomSampler),
-        drop_last=loader.drop_last,
-        seed=0,
-        replace=sampler.replace,
-        weighted=mounted.weighted,
-        disjoint=sampler.disjoint,
-        time=None if time is None else time.numpy(),
-        temporal=sampler.temporal_strategy,
-        direction=mounted.side,
-        rank=0,  # as PyG: each process loads what it is given
-        world_size=1,
-        **options,
-    )
 
 
 def _as_stores(data: Any) -> tuple[FeatureStore, GraphStore] | None:

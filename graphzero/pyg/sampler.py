@@ -132,6 +132,19 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         """Whether the topology of one type answers by itself: times of nodes are beside it."""
         return self._mounted.homogeneous and not self._mounted.node_time
 
+    def fanouts(self) -> Any:
+        """How many neighbours each hop takes: a list, or a list for each edge type of a typed graph."""
+        if self._plain:
+            return self.num_neighbors.get_values()
+        if self._homogeneous:
+            return {HOMOGENEOUS: self.num_neighbors.get_values()}
+        return self.num_neighbors.get_values(self._asked_types())
+
+    def check_times(self, seed_time: Any) -> None:
+        """Raise where edges have times and seeds have none."""
+        if self._mounted.edge_timed and seed_time is None:
+            raise ValueError("edges have times, and seeds have none: give input_time, or edge_label_time")
+
     # -- sampling -----------------------------------------------------------------------------------------------------
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
@@ -155,8 +168,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         induced = self.subgraph_type == SubgraphType.induced
         if induced and self.disjoint:
             raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
-        if self._mounted.edge_timed and seed_time is None:
-            raise ValueError("edges have times, and seeds have none: give input_time, or edge_label_time")
+        self.check_times(seed_time)
         options: dict[str, Any] = {
             "replace": self.replace,
             "weighted": self._mounted.weighted,
@@ -172,7 +184,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         return self._plain_sample(seed, options, induced) if self._plain else self._one_typed_sample(seed, options)
 
     def _plain_sample(self, seed: torch.Tensor, options: dict[str, Any], induced: bool) -> SamplerOutput:
-        graph, side, fanouts = self._mounted.graph, self._mounted.side, self.num_neighbors.get_values()
+        graph, side, fanouts = self._mounted.graph, self._mounted.side, self.fanouts()
         hops = len(fanouts)
         found = graph.sample(seed, fanouts if hops else [0], direction=side, **options)  # no hop: the seeds alone
         row, col, edge = found.row, found.col, found.edge
@@ -184,7 +196,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
 
     def _one_typed_sample(self, seed: torch.Tensor, options: dict[str, Any]) -> SamplerOutput:
         """Sample a homogeneous graph whose nodes have times."""
-        fanouts = {HOMOGENEOUS: self.num_neighbors.get_values()}
+        fanouts = self.fanouts()
         found = self._sample_types({"node": seed}, fanouts, _by_type(options, "node"))
         edge_type = HOMOGENEOUS
         return self._output(
@@ -206,7 +218,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         )
 
     def _typed_sample(self, seed: dict[str, Any], options: dict[str, Any], induced: bool) -> HeteroSamplerOutput:
-        fanouts = self.num_neighbors.get_values(self._asked_types())
+        fanouts = self.fanouts()
         if self._backward:
             fanouts = {t[::-1]: values for t, values in fanouts.items()}
         found = self._sample_types(seed, fanouts, options)

@@ -15,6 +15,7 @@ pytest.importorskip("torch_geometric")
 from torch_geometric.data import Data, HeteroData  # noqa: E402
 from torch_geometric.loader import NodeLoader  # noqa: E402
 from torch_geometric.nn import SAGEConv, to_hetero  # noqa: E402
+from torch_geometric.sampler import NegativeSampling  # noqa: E402
 from torch_geometric.utils import trim_to_layer  # noqa: E402
 
 import graphzero as gz  # noqa: E402
@@ -128,7 +129,7 @@ def test_torchs_seed_and_a_generator_repeat_epochs():
 
 
 def test_options_for_workers_are_explained_once(monkeypatch):
-    monkeypatch.setattr(graphzero.pyg.loaders, "_told", set())
+    monkeypatch.setattr(graphzero.pyg._native, "_told", set())
     data = small_data()
     with pytest.warns(UserWarning, match="num_workers=2 is ignored: batches are made by native threads"):
         loader = NeighborLoader(data, [2], num_workers=2, persistent_workers=True, pin_memory=True)
@@ -163,8 +164,16 @@ def test_times_of_edges_and_of_nodes():
     for batch in loader:
         assert (batch.edge_time <= batch.seed_time[batch.batch[batch.edge_index[1]]]).all()
     data.time = torch.arange(60)
-    for batch in NeighborLoader(data, [-1], torch.tensor([30, 40]), time_attr="time", batch_size=2):
+    loader = NeighborLoader(data, [-1], torch.tensor([30, 40]), time_attr="time", batch_size=2)
+    assert loader.native
+    for batch in loader:
+        assert type(batch) is Data
         assert (batch.time <= batch.time[:2][batch.batch]).all()
+        assert torch.equal(batch.n_id[batch.edge_index], data.edge_index[:, batch.e_id])
+        assert torch.equal(batch.edge_attr, data.edge_attr[batch.e_id])
+        assert batch.num_edges > 0
+    with pytest.raises(ValueError, match="input_time"):
+        NeighborLoader(data, [2], time_attr="edge_time")
     with pytest.raises(ValueError, match="time_attr"):
         NeighborLoader(data, [2], input_time=torch.tensor([1]))
 
@@ -199,8 +208,16 @@ def test_typed_batches_feed_a_typed_model():
             return self.convs[1](x, edge_index)
 
     model = to_hetero(Model(), data.metadata())
-    for batch in NeighborLoader(data, [3, 3], input_nodes=("paper", torch.arange(30)), batch_size=10):
+    data[CITES].year = torch.arange(200)
+    loader = NeighborLoader(data, [3, 3], input_nodes=("paper", torch.arange(40) < 30), batch_size=10)
+    assert loader.native
+    for batch in loader:
         assert type(batch) is HeteroData
+        assert torch.equal(batch["paper"].y, data["paper"].y[batch["paper"].n_id])
+        assert torch.equal(batch[CITES].year, batch[CITES].e_id)
+        assert torch.equal(batch["paper"].input_id, batch["paper"].n_id[:10])
+        stored = data[CITES].edge_index[:, batch[CITES].e_id]
+        assert torch.equal(batch["paper"].n_id[batch[CITES].edge_index], stored)
         assert torch.equal(batch["author"].x, data["author"].x[batch["author"].n_id])
         out = model(batch.x_dict, batch.edge_index_dict)
         assert out["paper"][: batch["paper"].batch_size].shape == (10, 3)
@@ -211,13 +228,48 @@ def test_links_with_negatives_over_data_and_dataset(tmp_path):
     ds = gz.Dataset.create(tmp_path / "ds", data.edge_index, features=data.x, direction="in", num_nodes=60)
     labels = data.edge_index[:, :50]
     for source in (data, ds):
-        for batch in LinkNeighborLoader(source, [3], edge_label_index=labels, neg_sampling="binary", batch_size=20):
+        loader = LinkNeighborLoader(source, [3], edge_label_index=labels, neg_sampling="binary", batch_size=20)
+        assert loader.native
+        assert len(loader) == 3
+        for batch in loader:
             assert torch.equal(batch.x, data.x[batch.n_id])
             pairs = batch.n_id[batch.edge_label_index]
             assert torch.equal(pairs[:, batch.edge_label == 1], labels[:, batch.input_id])
             assert (batch.edge_label == 0).sum() == len(batch.input_id)
+            assert "batch_size" not in batch
+        weights = NegativeSampling("triplet", 2, dst_weight=(torch.arange(60) < 5).float())
+        loader = LinkNeighborLoader(source, [3], edge_label_index=labels, neg_sampling=weights, batch_size=20)
+        assert loader.why_not_native == "negatives are drawn by weights"
+        assert all(batch.n_id[batch.dst_neg_index].max() < 5 for batch in loader)
     with pytest.raises(ValueError, match="'edge_label_time' is not set"):
         LinkNeighborLoader(data, [2], time_attr="time")
+
+
+def test_edges_of_a_batch_are_sampled_as_pyg_does():
+    """PyG lets a model see the edges of its batch; whoever wants them left out has gz.LinkNeighborLoader."""
+    data = small_data()
+    batches = LinkNeighborLoader(data, [-1], batch_size=50)
+    assert all(torch.isin(batch.input_id, batch.e_id).all() for batch in batches)
+
+
+def test_typed_triplets(tmp_path):
+    data = HeteroData()
+    torch.manual_seed(0)
+    data["user"].x, data["item"].x = torch.randn(30, 2), torch.randn(20, 3)
+    buys = ("user", "buys", "item")
+    data[buys].edge_index = torch.stack([torch.randint(0, 30, (80,)), torch.randint(0, 20, (80,))])
+    ds = gz.Dataset.from_pyg(data, tmp_path / "ds")
+    for source in (data, ds):
+        options = {"edge_label_index": (buys, data[buys].edge_index), "neg_sampling": "triplet", "batch_size": 16}
+        loader = LinkNeighborLoader(source, [2, 2], **options)
+        assert loader.native
+        for batch in loader:
+            assert type(batch) is HeteroData
+            known = data[buys].edge_index[:, batch[buys].input_id]
+            assert torch.equal(batch["user"].n_id[batch["user"].src_index], known[0])
+            assert torch.equal(batch["item"].n_id[batch["item"].dst_pos_index], known[1])
+            assert batch["item"].dst_neg_index.shape == (16,)
+            assert torch.equal(batch["item"].x, data["item"].x[batch["item"].n_id])
 
 
 def test_layers_may_be_trimmed():

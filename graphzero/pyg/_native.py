@@ -1,0 +1,135 @@
+"""When PyG's loaders may run on the native ones, and what the native ones are given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.sampler.base import SubgraphType
+
+from ..dataset import Dataset
+from ..link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..loader import NeighborLoader as NativeNodeLoader
+from ..loader_stats import LoaderStats
+from ._attributes import Attributes
+from .sampler import NeighborSampler
+
+__all__ = ["NativeEpochs", "why_not_native", "without_workers"]
+
+# Options of torch's DataLoader for its worker processes, which the native loader does without.
+_WORKERS = {
+    "num_workers": "batches are made by native threads; num_threads= sets how many",
+    "persistent_workers": "there are no workers to keep",
+    "prefetch_factor": "batches are made ahead within memory=; prefetch= sets how many",
+    "worker_init_fn": "there are no workers",
+    "multiprocessing_context": "there are no workers",
+    "timeout": "there are no workers to wait for",
+    "pin_memory": 'device="cuda" makes batches in page-locked memory and copies them ahead',
+    "pin_memory_device": 'device="cuda" makes batches in page-locked memory and copies them ahead',
+}
+_told: set[str] = set()
+
+
+class NativeEpochs:
+    """The part that PyG's two loaders share here: epochs from a native loader, where there is one."""
+
+    why_not_native: str | None
+    generator: Any
+    input_data: Any
+    _attributes: Attributes | None = None
+    _native: NativeNodeLoader | NativeLinkLoader | None = None
+    _homogeneous = True
+    _user_transform: Any = None
+
+    @property
+    def native(self) -> bool:
+        """Whether batches come from the native loader."""
+        return self.why_not_native is None
+
+    def stats(self) -> LoaderStats:
+        """Where the time of the current (or last) epoch went; raises ValueError where the native loader is not used."""
+        if self._native is None:
+            raise ValueError(f"only the native loader has statistics, and it is not used: {self.why_not_native}")
+        return self._native.stats()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start an epoch."""
+        if self._native is None:
+            return super().__iter__()  # type: ignore[misc, no-any-return]
+        # Batches are a function of (seed, epoch, number): an epoch that torch's generator draws follows manual_seed.
+        self._native.set_epoch(int(torch.randint(0, 2**31 - 1, (1,), generator=self.generator)))
+        return self._batches(iter(self._native))
+
+    def _batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        assert self._attributes is not None
+        input_id = self.input_data.input_id
+        for raw in batches:
+            batch = self._attributes.batch(raw, self._homogeneous)
+            del raw
+            if input_id is not None:  # of a mask, PyG tells the nodes
+                store = batch if self._homogeneous else batch[self.input_data.input_type]
+                store.input_id = input_id[store.input_id.cpu()].to(store.input_id.device)
+            yield batch if self._user_transform is None else self._user_transform(batch)
+            del batch  # while the next one is awaited, only the user holds this one
+
+    def _start_native(self, data: Any, sampler: NeighborSampler, **options: Any) -> None:
+        """Make the native loader; `data` holds the attributes, and what a subclass has the seeds."""
+        mounted, attributes = sampler._mounted, Attributes(data)
+        self._attributes, self._homogeneous = attributes, mounted.homogeneous
+        plain = mounted.homogeneous and not mounted.node_time
+        common: dict[str, Any] = {
+            "features": attributes.features.get("node", {}) if plain else attributes.features,
+            "edge_features": _only(attributes.edge_features) if plain else attributes.edge_features,
+            "fanouts": sampler.fanouts(),
+            "replace": sampler.replace,
+            "weighted": mounted.weighted,
+            "disjoint": sampler.disjoint,
+            "temporal": sampler.temporal_strategy,
+            "direction": mounted.side if plain else None,
+            "seed": 0,
+            "rank": 0,  # as with PyG, each process loads what it is given
+            "world_size": 1,
+        }
+        if mounted.node_time:
+            common["node_time"] = mounted.node_time
+        self._native = self._make_native(mounted.graph if plain else mounted.typed(), **common, **options)
+
+    def _make_native(self, graph: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+
+def _only(by_type: dict[Any, Any]) -> Any:
+    return next(iter(by_type.values()), {})
+
+
+def why_not_native(data: Any, sampler: Any, given_sampler: bool, kwargs: dict[str, Any]) -> str | None:
+    """Return why PyG's own loader has to run; None where the native one will do."""
+    if given_sampler:
+        return "neighbor_sampler is given"
+    for name in ("sampler", "batch_sampler", "custom_cls", "transform_sampler_output"):
+        if kwargs.get(name) is not None:
+            return f"{name} is given"
+    if kwargs.get("batch_size", 1) is None:
+        return "batch_size is None"
+    if not isinstance(data, Dataset):
+        if not isinstance(data, (Data, HeteroData)):
+            return "edges and features are in stores"
+        if any("adj_t" in store or "adj" in store for store in data.edge_stores):
+            return "edges are in a sparse matrix"
+    if sampler.subgraph_type != SubgraphType.directional:
+        return f"subgraph_type={sampler.subgraph_type.value!r} is made of the sampler's output"
+    if not sampler.edge_types:
+        return "there are no edges"
+    return None if len(sampler.num_neighbors) else "there are no hops"
+
+
+def without_workers(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that are left without those for workers; explain those once."""
+    for name in _WORKERS.keys() & kwargs.keys():
+        if kwargs[name] and name not in _told:
+            _told.add(name)
+            warnings.warn(f"{name}={kwargs[name]!r} is ignored: {_WORKERS[name]}", stacklevel=3)
+    return {name: value for name, value in kwargs.items() if name not in _WORKERS}
