@@ -55,7 +55,7 @@ def compile_graph(
 
     The source is a text file of integers (CSV, TSV, blanks, Matrix Market; gzip, bzip2 and xz too) or a list of them, a
     `.npy` file or array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of
-    such blocks, an existing `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see
+    such blocks, a Graph or a `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see
     `graphzero.sources`). Tables too: DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet
     and Arrow IPC files and folders; and SciPy sparse matrices, NetworkX and igraph graphs. An undirected graph object
     is stored both ways.
@@ -113,8 +113,11 @@ def compile_graph(
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{folder}: no such folder to spill to")
 
+    from .graph import Graph
     from .importing.objects import edges_of  # it stands on this module's sources
 
+    if isinstance(source, Graph):
+        source = source.path
     other = edges_of(source, columns, weights, times)
     if other is not None:  # it yields what was picked
         source, weights, times = other, None, None

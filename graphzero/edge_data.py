@@ -63,6 +63,16 @@ class EdgeData:
         """Edge ids are below this: how many edges the source had; None where they were not counted."""
         return self._entry.count
 
+    def to_arrow(self) -> Any:
+        """The edges as a `pyarrow.RecordBatchReader`: src, dst, weight, time, then edge features and the split."""
+        from .importing.arrow_out import edge_stream
+
+        return edge_stream(self.graph, self)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Give the edges to whoever reads Arrow's C stream."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def verify(self) -> None:
         """Raise FormatError at the first edge id or pair that is out of range."""
         graph, count = self.graph, self._entry.count

@@ -170,6 +170,20 @@ class Graph(WalkMethods, LinkMethods):
 
         return to_scipy(self, direction)
 
+    def to_arrow(self) -> Any:
+        """The edges as a `pyarrow.RecordBatchReader`: columns src, dst, and weight and time where there are.
+
+        Batches are made as they are read. Engines that take Arrow streams (polars, DuckDB, pyarrow) take the graph
+        itself, too: `polars.from_arrow(graph)`.
+        """
+        from .importing.arrow_out import edge_stream
+
+        return edge_stream(self)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Give the edges to whoever reads Arrow's C stream."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     # -- sampling -----------------------------------------------------------------------------------------------------
 
     def sample(

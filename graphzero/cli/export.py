@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from graphzero.importing.back_out import export_dataset
+from graphzero.importing.export import export_dataset
 
 from . import terminal
 

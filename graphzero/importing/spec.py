@@ -50,6 +50,7 @@ class EdgeSpec:
     time: Any = None
     relation: str | None = None  # the column that names the relation, in the place of type[1]
     features: Any = field(default_factory=list)
+    split: str | None = None  # the column that names the split of an edge
     dedup: Any = False
     self_loops: bool = True
     symmetrise: bool = False  # both ways, as edges of their own, the second marked in the edge feature "reverse"

@@ -231,11 +231,22 @@ class _Tables:
         for key, source in found.rows.items():
             rows = kept_rows(all_rows(source, key)[0], log.row_kept)
             edge.features[safe_name(key)] = repeated(rows) if spec.symmetrise else rows
+        if spec.split is not None:
+            edge.splits = self._edge_splits(table, spec, log)
         if spec.symmetrise:
             edge.features["reverse"] = _alternating(log.kept)
         self._plan.found += [note.replace("features ", f"edge features {what} ", 1) for note in found.notes]
         if found.categories:
             self._plan.about.setdefault("categories", {})["__".join(edge_type)] = found.categories
+
+    def _edge_splits(self, table: Table, spec: EdgeSpec, log: EdgeLog) -> dict[str, npt.NDArray[np.int64]]:
+        """Return the edge ids of each split that a column names; reverses are in the split of their edge."""
+        column = _named(table.name, table.names, spec.split)
+        codes, names = _codes(_whole(table, column)[np.asarray(log.row_kept)], missing=-1)
+        if names is None:
+            raise InputError(f"{table.name}: column {column!r} holds numbers, expected names such as 'train'")
+        codes = np.repeat(codes, 2) if spec.symmetrise else codes
+        return {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names)}
 
 
 def _first_rows(ids: Any, which: str) -> tuple[npt.NDArray[np.int64], list[int]]:
@@ -254,7 +265,13 @@ def _first_rows(ids: Any, which: str) -> tuple[npt.NDArray[np.int64], list[int]]
 def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
     given = None if spec.source is None or spec.target is None else (spec.source, spec.target)
     picked = pick(table.name, table.names, given, False, None)
-    used = {picked.src, picked.dst, spec.relation, *(spec.features if isinstance(spec.features, (list, tuple)) else [])}
+    used = {
+        picked.src,
+        picked.dst,
+        spec.relation,
+        spec.split,
+        *(spec.features if isinstance(spec.features, (list, tuple)) else []),
+    }
     rest = [name for name in table.names if name not in used]
     weight = _known(rest, WEIGHTS) if spec.weight is None else spec.weight
     time = _known(rest, TIMES) if spec.time is None else spec.time
