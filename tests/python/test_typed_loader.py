@@ -42,10 +42,11 @@ def test_every_way_gives_the_batches_of_plain_samples_and_gathers(world, options
 def test_read_windows_are_shared_by_types(tmp_path):
     """Rows that do not fit the budget are read in file order for many batches, for each type that needs it."""
     world = World(tmp_path / "ds", widths=(16000, 32000))
+    seeds = np.arange(40)
     loader = gz.NeighborLoader(
-        world.ds, split="train", fanouts=[2, 1], batch_size=1, seed=2, memory="58MB", cache="on", num_threads=1
+        world.ds, seeds=("paper", seeds), fanouts=[2, 1], batch_size=1, seed=2, memory="58MB", cache="on", num_threads=1
     )
-    world.check(loader, "paper", world.splits["paper"]["train"], [2, 1], 2)
+    world.check(loader, "paper", seeds, [2, 1], 2)
     plan = loader.stats().plan
     assert plan["ways"]["paper.x"] == plan["ways"]["author.x"] == "window", plan["why"]
     assert plan["ways"]["ghost.x"] == "whole", plan["why"]  # small ones are copied: a sweep has buffers of its own
