@@ -1,0 +1,279 @@
+// divide: the ways to divide a budget, what each would cost, and the arithmetic.
+#include "load/divide.h"
+
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "sample/merged.h"
+
+namespace gz {
+namespace {
+
+constexpr uint64_t kMB = uint64_t{1} << 20;
+constexpr uint64_t kRing = 13 * kMB;         // a reader's buffers and lists
+constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, where nothing is known of them
+constexpr uint64_t kMostWindow = 1024;       // batches
+constexpr uint64_t kMostGroup = 128;         // batches sampled together
+constexpr int kWindowDepth = 2;              // finished batches beside a window: complete ones take only a copy
+constexpr double kGapPages = 4;              // that a sweep reads over
+
+// One way to divide, before it is known to be the best.
+class Divider {
+ public:
+  Divider(const LoadPlan& plan, const Facts& facts, const Sizes& sizes) : plan_(plan), facts_(facts), sizes_(sizes) {
+    const bool chosen = plan.options.memory > 0;
+    spare_ = chosen ? 0 : facts.available / 8 + std::min(kLeastSpare, facts.available / 4);
+    usable_ = minus(facts.available, spare_);
+  }
+
+  Division best() const {
+    Division best = with(facts_.topology, false);
+    if (topology_fits_beside_all(best)) return best;
+    double least = cost(best);
+    const auto consider = [&](Division other) {
+      const double seconds = cost(other);
+      if (seconds >= least) return;
+      least = seconds;
+      best = std::move(other);
+    };
+    if (plan_.options.memory == 0) {  // less of the topology in the page cache, more rows held
+      for (const uint64_t part : {2, 4, 16}) consider(with(facts_.topology / part, false));
+      consider(with(0, false));
+    }
+    const bool may_merge = !plan_.graph.typed() && plan_.options.sample.io == TopologyIo::kAuto &&
+                           merged_supported(plan_.options.sample, plan_.seeds->timed());
+    if (may_merge) consider(with(0, true));
+    return best;
+  }
+
+ private:
+  // What lies in the page cache counts as available, so files that are there take their room from the same sum:
+  // `topology` bytes are left to the graph.
+  Division with(uint64_t topology, bool merges) const {
+    Division d;
+    d.merges = merges;
+    d.sampling_bytes = sizes_.sampling;
+    d.packed_bytes = sizes_.packed;
+    d.batch_bytes = sizes_.batch;
+    const uint64_t least = static_cast<uint64_t>(plan_.threads) * d.sampling_bytes + (held() + 1) * d.batch_bytes;
+    choose_ways(d, minus(usable_, topology + least));
+    const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
+    d.threads = plan_.threads;
+    const uint64_t ring = reads || d.merges ? kRing : 0;
+    d.fixed_bytes = static_cast<uint64_t>(d.threads) * ring;
+    d.memory = plan_.options.memory;
+    if (d.memory == 0) {
+      const uint64_t room = minus(usable_, topology + mapped_bytes(d));
+      d.memory = reads ? room : std::min(room, most_for_batches(d));
+      // Where little is left the batches come first, then the spare for others.
+      const uint64_t needed = least_of(d) + d.sampling_bytes + d.batch_bytes;
+      d.memory = std::max(d.memory, std::min(needed, facts_.available / 10 * 9));
+    }
+    for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + (held() + 2) * d.batch_bytes; --d.threads) {
+      d.fixed_bytes -= ring;
+    }
+    divide(d);
+    return d;
+  }
+
+  uint64_t held() const { return static_cast<uint64_t>(plan_.options.held); }
+  uint64_t least_of(const Division& d) const { return d.fixed_bytes + d.sampling_bytes + (held() + 1) * d.batch_bytes; }
+
+  uint64_t most_for_batches(const Division& d) const {
+    const auto depth = static_cast<uint64_t>(plan_.options.prefetch) + held();
+    return d.fixed_bytes + (static_cast<uint64_t>(plan_.threads) + 2) * d.sampling_bytes + depth * d.batch_bytes +
+           64 * kMB;
+  }
+
+  std::vector<size_t> by_size() const {  // parts, the smallest first
+    std::vector<size_t> order(plan_.parts.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const auto bytes = [&](size_t i) { return matrix_bytes(matrix_of(plan_.parts[i])); };
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) < bytes(b); });
+    return order;
+  }
+
+  // Small files first: what fits into the page cache is read from there.
+  void choose_ways(Division& d, uint64_t room) const {
+    const LoadOptions& options = plan_.options;
+    d.ways.assign(plan_.parts.size(), Way::kMapped);
+    if (options.io == Io::kMmap) return;
+    for (const size_t i : by_size()) {
+      const bool forced = options.cache == CacheMode::kOn || options.io != Io::kAuto;
+      const uint64_t bytes = matrix_bytes(matrix_of(plan_.parts[i]));
+      if (!forced && bytes <= room / 100 * 95) {
+        room -= bytes;
+        continue;
+      }
+      d.ways[i] = options.cache == CacheMode::kOff ? Way::kDirect : Way::kWindow;
+    }
+  }
+
+  void divide(Division& d) const {
+    const auto threads = static_cast<uint64_t>(d.threads);
+    const uint64_t least = least_of(d);
+    if (d.memory < least) {
+      throw BudgetError(
+          text("memory is ", amount(d.memory), ", reading and sampling take ", amount(d.fixed_bytes + d.sampling_bytes),
+               " and one batch takes ", amount(d.batch_bytes), ", of which ", held() + 1, " must fit: raise memory to ",
+               amount(least), " or lower batch_size or fanouts"),
+          least);
+    }
+    uint64_t room = d.memory - least;
+    const uint64_t samplers = std::min((threads - 1) * d.sampling_bytes, room / 4);
+    room -= samplers;
+    const uint64_t copied = copy_small(d, room);
+    room -= copied;
+    const uint64_t windowed = rows_of(d, Way::kWindow);
+    if (windowed > 0) {
+      divide_window(d, room, windowed);
+    } else {
+      d.depth = 1 + static_cast<int>(
+                        std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
+      if (d.merges) d.group = group_of(minus(room, static_cast<uint64_t>(d.depth - 1) * d.batch_bytes), 32);
+    }
+    d.store_bytes += copied;
+  }
+
+  // A part of which a whole copy is smaller than the buffers of a sweep is copied: typed graphs have many such.
+  uint64_t copy_small(Division& d, uint64_t room) const {
+    uint64_t bytes = 0;
+    for (const size_t i : by_size()) {
+      const uint64_t whole = WholeRows::bytes_for(matrix_of(plan_.parts[i]));
+      if (d.ways[i] != Way::kWindow || whole > kRing || bytes + whole > room / 4) continue;
+      d.ways[i] = Way::kWhole;
+      bytes += whole;
+    }
+    return bytes;
+  }
+
+  // Bytes of the rows of a batch in all parts of a way, as a window holds them.
+  uint64_t rows_of(const Division& d, Way way) const {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < d.ways.size(); ++i) {
+      if (d.ways[i] == way) bytes += sizes_.rows[i] * RowWindow::row_cost(matrix_of(plan_.parts[i]));
+    }
+    return bytes;
+  }
+
+  // A batch of the window holds half of its rows on average.
+  void divide_window(Division& d, uint64_t room, uint64_t rows) const {
+    d.depth = 1 + static_cast<int>(std::min<uint64_t>(
+                      std::min(static_cast<uint64_t>(plan_.options.prefetch), uint64_t{kWindowDepth}) - 1,
+                      room / 4 / d.batch_bytes));
+    room -= static_cast<uint64_t>(d.depth - 1) * d.batch_bytes;
+    const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
+    room = minus(room, sweeps * kRing);
+    if (const uint64_t whole = whole_bytes(d); whole <= room) {
+      for (Way& way : d.ways) way = way == Way::kWindow ? Way::kWhole : way;
+      d.store_bytes = whole;
+      d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
+                                                        (room - whole) / d.batch_bytes));
+      return;
+    }
+    if (d.merges) {
+      d.group = group_of(room, std::max<uint64_t>(room / (rows / 2 + d.packed_bytes) / 2, 1));
+      room = minus(room, d.group * merged_batch_bytes());
+    }
+    const uint64_t waiting = d.merges ? d.group * d.packed_bytes : 2 * d.packed_bytes;  // sampled, not yet admitted
+    d.window = std::min({minus(room, waiting) / (rows / 2 + d.packed_bytes), facts_.batches, kMostWindow});
+    if (d.window < 2) {
+      for (Way& way : d.ways) way = way == Way::kWindow ? Way::kDirect : way;
+      d.window = 0;
+      d.depth = 1 + static_cast<int>(
+                        std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
+      return;
+    }
+    d.fixed_bytes += sweeps * kRing;
+    d.store_bytes = minus(room, waiting + (d.window + d.window / 4) * d.packed_bytes);
+  }
+
+  uint64_t whole_bytes(const Division& d) const {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < d.ways.size(); ++i) {
+      if (d.ways[i] == Way::kWindow) bytes += WholeRows::bytes_for(matrix_of(plan_.parts[i]));
+    }
+    return bytes;
+  }
+
+  uint64_t merged_batch_bytes() const {
+    return merged_bytes_per_batch(plan_.graph.topology(0), plan_.options.sample, plan_.options.batch_size);
+  }
+  uint64_t group_of(uint64_t room, uint64_t wanted) const {
+    const uint64_t fits = room / 4 / std::max<uint64_t>(merged_batch_bytes(), 1);
+    return std::clamp<uint64_t>(std::min(wanted, fits), 1, kMostGroup);
+  }
+
+  uint64_t mapped_bytes(const Division& d) const {  // of features in the page cache
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < d.ways.size(); ++i) {
+      bytes += d.ways[i] == Way::kMapped ? matrix_bytes(matrix_of(plan_.parts[i])) : 0;
+    }
+    return bytes;
+  }
+
+  bool topology_fits_beside_all(const Division& d) const {
+    const uint64_t mapped = mapped_bytes(d);
+    const bool windowed = d.window > 0;
+    const uint64_t taken = plan_.options.memory > 0 ? std::min(plan_.options.memory, most_needed(d)) : 0;
+    if (plan_.options.memory > 0) return facts_.topology + mapped + taken <= facts_.available / 100 * 95;
+    return !windowed && facts_.topology + mapped <= usable_;
+  }
+  uint64_t most_needed(const Division& d) const { return d.window > 0 ? d.memory : most_for_batches(d); }
+
+  // A circle for `window` batches reads the pages that they share once, and over gaps of a few pages.
+  static double swept_seconds(double bytes, double rows, uint64_t window) {
+    const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0), batches = static_cast<double>(window);
+    const double absent = std::exp(-rows * batches / pages);  // the share of pages that nobody wants
+    const double reads = pages * (1 - absent) * std::pow(absent, kGapPages);
+    const double read = bytes * (1 - std::pow(absent, kGapPages + 1));
+    const double circle = std::max(reads / kReadsPerSecond, read / kBytesPerSecond);
+    return std::min(circle / batches, rows / kReadsPerSecond);
+  }
+
+  // Seconds of disk a batch takes, roughly: what the choice between divisions needs.
+  double cost(const Division& d) const {
+    double seconds = 0;
+    for (size_t i = 0; i < d.ways.size(); ++i) {
+      const auto rows = static_cast<double>(sizes_.rows[i]);
+      if (d.ways[i] == Way::kWindow) {
+        seconds += swept_seconds(static_cast<double>(matrix_bytes(matrix_of(plan_.parts[i]))), rows, d.window);
+      } else if (d.ways[i] == Way::kDirect) {
+        seconds += rows / kReadsPerSecond;
+      }
+    }
+    const auto reads =
+        expected_reads(plan_.graph, plan_.options.sample, plan_.seeds->types(), plan_.options.batch_size).at(0);
+    const auto topology = static_cast<double>(facts_.topology);
+    if (d.merges) {
+      const double hops = static_cast<double>(plan_.options.sample.fanouts.size());
+      seconds +=
+          std::min(hops * topology / static_cast<double>(d.group) / kBytesPerSecond, reads.rows * 2 / kReadsPerSecond);
+    } else {
+      // What does not fit is read page by page, again and again.
+      const uint64_t room = minus(facts_.available, d.memory + mapped_bytes(d) + spare_ / 2);
+      const double share = room >= facts_.topology ? 0 : 1 - static_cast<double>(room) / topology;
+      seconds += share * reads.rows * 2 / kReadsPerSecond;
+    }
+    return seconds;
+  }
+
+  const LoadPlan& plan_;
+  const Facts& facts_;
+  const Sizes& sizes_;
+  uint64_t spare_ = 0, usable_ = 0;
+};
+
+}  // namespace
+
+Division divide(const LoadPlan& plan, const Facts& facts, const Sizes& sizes) {
+  return Divider(plan, facts, sizes).best();
+}
+
+std::string amount(uint64_t bytes) {
+  if (bytes < 10'000'000) return text((bytes + 999) / 1000, "KB");
+  return text((bytes + 999'999) / 1'000'000, "MB");
+}
+
+}  // namespace gz

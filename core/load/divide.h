@@ -1,0 +1,38 @@
+// divide: one budget, divided: the facts and the sizes it starts from, and the choice between ways.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "load/plan.h"
+
+namespace gz {
+
+constexpr double kReadsPerSecond = 200e3, kBytesPerSecond = 3e9;  // of a disk: what is worth reading whole
+
+struct Facts {
+  uint64_t available = 0;               // to this process, with what the loader holds already
+  uint64_t topology = 0;                // bytes of its files
+  std::vector<double> topology_cached;  // share of each edge type's file
+  std::vector<double> cached;           // share of each part
+  uint64_t batches = 0;                 // of an epoch
+};
+
+// What one batch takes.
+struct Sizes {
+  uint64_t sampling = 0, packed = 0, batch = 0;
+  std::vector<uint64_t> rows;  // one a part
+};
+
+// The best of the ways to divide that there are. Throws BudgetError when the budget cannot hold the least.
+Division divide(const LoadPlan& plan, const Facts& facts, const Sizes& sizes);
+
+inline uint64_t minus(uint64_t a, uint64_t b) { return a - std::min(a, b); }
+inline const Matrix& matrix_of(const Part& part) { return part.file->matrix(part.matrix); }
+inline uint64_t matrix_bytes(const Matrix& matrix) { return matrix.rows * matrix.row_bytes; }
+
+std::string amount(uint64_t bytes);  // rounded up, so that what an error asks for will do
+
+}  // namespace gz
