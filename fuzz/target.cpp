@@ -19,7 +19,11 @@
 #include "gather/gather.h"
 #include "gather/row_cache.h"
 #include "guard.h"
+#include "sample/edges_at.h"
 #include "sample/fanout.h"
+#include "sample/hgt.h"
+#include "sample/induce.h"
+#include "sample/link.h"
 #include "sample/merged.h"
 #include "sample/negatives.h"
 #include "sample/neighbours.h"
@@ -103,11 +107,10 @@ void read_unchecked(const Topology& topology) {
 }
 
 void read_rows(const Topology& topology, Calls& calls) {
-  const uint64_t nodes = topology.num_nodes();
   for (const Direction direction : {Direction::kNone, Direction::kOut, Direction::kIn}) {
     calls.run("rows", [&] {
       topology.visit(direction, [&](const auto& csr) {
-        for (uint64_t node = 0; node < nodes; ++node) {
+        for (uint64_t node = 0; node < csr.num_nodes; ++node) {
           const auto row = csr.row(node);
           for (uint64_t i = row.begin; i < row.end; ++i) csr.neighbour(i);
         }
@@ -140,6 +143,43 @@ void sample(const Topology& topology, Calls& calls) {
     MergedOptions merged;
     merged.past_page_cache = random.below(2) == 0;
     calls.run("sample together", [&] { sample_merged(topology, batches, options, merged); });
+  }
+}
+
+// The graph as one of types: one node type where it is square, else two, with rows by target.
+void sample_around_edges(const Topology& topology, Calls& calls) {
+  Random& random = calls.random;
+  const bool square = topology.square();
+  std::vector<NodeType> nodes{{"a", topology.num_sources(), {}}};
+  if (!square) nodes.push_back({"b", topology.num_targets(), {}});
+  for (int i = 0; i < 4; ++i) {
+    const auto direction = square ? static_cast<Direction>(random.below(3)) : Direction::kIn;
+    const std::vector<EdgeType> edges{{&topology, direction, 0, nodes.size() - 1, {3, 2}, nullptr}};
+    SampleOptions options;
+    options.fanouts = edges[0].fanouts;
+    options.weighted = random.below(2) == 0;
+    options.disjoint = random.below(2) == 0;
+    options.seed = random.next();
+    LinkOptions how;
+    how.negatives = static_cast<LinkNegatives>(random.below(3));
+    how.strict = random.below(2) == 0;
+    how.by_degree = random.below(2) == 0;
+    how.exclude = static_cast<LinkExclude>(random.below(3));
+    auto positions = calls.ids(random.below(9), topology.num_edges());
+    std::vector<int64_t> source(positions.size()), target(positions.size()), times(positions.size());
+    calls.run("edges", [&] {
+      topology.resolve(direction);
+      edges_at(topology, direction, positions,
+               {source, target, {}, random.below(2) == 0 ? times : std::span<int64_t>()});
+    });
+    if (random.below(2) == 0) times.clear();
+    calls.run("links", [&] { sample_links(nodes, edges, {0, source, target, times}, how, options); });
+    const TypedSeeds seeds{0, source, {}};
+    const std::vector<std::vector<int64_t>> counts(nodes.size(), {2, 3});
+    calls.run("hgt", [&] {
+      topology.resolve(direction);
+      sample_hgt(nodes, edges, {&seeds, 1}, counts, 7, 1);
+    });
   }
 }
 
@@ -253,6 +293,7 @@ Outcome run_one(std::span<const std::byte> bytes, bool unchecked) {
       const OnlyArrays poison(*file);
       read_rows(*topology, calls);
       sample(*topology, calls);
+      sample_around_edges(*topology, calls);
       walk(*topology, calls);
       draw(*topology, calls);
       if (unchecked) read_unchecked(*topology);

@@ -31,7 +31,7 @@ void find_rows(const Csr<Id>& csr, std::span<const int64_t> positions, int64_t* 
   }
   for (size_t i = 0; i < positions.size(); ++i) {
     const uint64_t row = searches[i].node(), position = static_cast<uint64_t>(positions[i]);
-    if (row >= csr.num_nodes) fail_row(*csr.file, csr.num_nodes - 1, csr.indptr[row - 1], csr.indptr[row]);
+    if (row >= csr.num_nodes) fail_row(*csr.file, row, csr.indptr[row], csr.num_edges);
     const auto found = csr.row(row);
     if (position < found.begin || position >= found.end) fail_row(*csr.file, row, found.begin, found.end);
     rows[i] = static_cast<int64_t>(row);
