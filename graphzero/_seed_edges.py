@@ -28,7 +28,7 @@ class SeedEdges:
 
     def __init__(self, edges: Any, graph: Graph, side: str, labels: Any, time: Any, negatives: str | None) -> None:
         """Check them; `graph` is the topology of their type, and `side` the rows of it that are sampled."""
-        self.ends: tuple[IdArray, IdArray] | None = None
+        self.ends: tuple[Any, Any] | None = None
         self.positions: IdArray | None = None
         count = graph.num_edges
         if edges is not None and _dimensions(edges) == 1:
@@ -36,7 +36,7 @@ class SeedEdges:
             self.positions = positions_of(ids, graph, side)
             count = len(ids)
         elif edges is not None:
-            self.ends = as_edges(edges, "edges")
+            self.ends = _narrow_edges(edges) or as_edges(edges, "edges")
             count = len(self.ends[0])
         self.own_times = isinstance(time, str)
         if self.own_times and (time != "edges" or self.ends is not None):
@@ -172,6 +172,13 @@ def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTyp
 
 def _is_type(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 3 and all(isinstance(part, str) for part in value)
+
+
+def _narrow_edges(edges: Any) -> tuple[Any, Any] | None:
+    """Return the rows of an int32 array as they are: the core reads them in place."""
+    array = edges.detach().cpu().numpy() if hasattr(edges, "detach") else edges
+    narrow = isinstance(array, np.ndarray) and array.dtype == np.int32 and array.ndim == 2 and len(array) == 2
+    return (array[0], array[1]) if narrow and array.flags.c_contiguous else None
 
 
 def _dimensions(edges: Any) -> int:

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/random.h"
 #include "sample/draw.h"
 
 namespace gz {
@@ -34,22 +33,23 @@ void ExcludedEdges::add(const Topology& topology, Direction direction, std::span
   }
 }
 
-size_t ExcludedEdges::home(uint64_t node) const {
-  return static_cast<size_t>((node * kGolden) >> 32) & (slots_.size() - 1);
-}
-
 void ExcludedEdges::build() {
   std::sort(pairs_.begin(), pairs_.end());
   pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
   if (pairs_.empty()) return;
   slots_.assign(std::bit_ceil(2 * pairs_.size()), {});
+  const size_t marks = std::bit_ceil(std::max<size_t>(16 * pairs_.size(), 64));
+  marks_.assign(marks / 64, 0);
+  marks_shift_ = 64 - std::countr_zero(marks);
   neighbours_.clear();
   for (size_t i = 0; i < pairs_.size();) {
     Slot slot{pairs_[i].first, static_cast<uint32_t>(i), 0};
     for (; i < pairs_.size() && pairs_[i].first == slot.node; ++i, ++slot.count) {
       neighbours_.push_back(pairs_[i].second);
     }
-    size_t at = home(slot.node);
+    const uint64_t hash = slot.node * kGolden;
+    marks_[hash >> marks_shift_ >> 6] |= uint64_t{1} << (hash >> marks_shift_ & 63);
+    size_t at = home(hash);
     while (slots_[at].count != 0) at = (at + 1) & (slots_.size() - 1);
     slots_[at] = slot;
   }

@@ -101,6 +101,15 @@ def test_batches_around_pairs_are_samples_around_them(world, options):
     assert seen.tolist() != again.tolist()
 
 
+def test_arrays_are_read_where_they_are(world, tmp_path):
+    for dtype in (np.int64, np.int32):
+        np.save(tmp_path / "edges.npy", world.edges.astype(dtype))
+        edges = np.load(tmp_path / "edges.npy", mmap_mode="r")
+        loader = loader_of(world, edges, seed=5)
+        assert all(np.shares_memory(edges, array) for array in loader._edges.ends)
+        world.check(loader, world.edges, [4, 3], 5, exclude="self")
+
+
 @pytest.mark.parametrize("time", [False, True])
 def test_all_edges_are_found_in_the_file(world, time):
     loader = loader_of(world, None, seed=2, neg_sampling="binary", time="edges" if time else None)
