@@ -70,6 +70,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="[NAME=]FILE", help="A row for each edge: .npy, .npz, .pt, .gd.", rich_help_panel=_EDGES),
     ] = None,
+    tag_reverse: Annotated[
+        bool, typer.Option("--tag-reverse", help="Add reverses, marked by a feature.", rich_help_panel=_EDGES)
+    ] = False,
     edge_types: Annotated[
         str | None,
         typer.Option(metavar="A__R__B,...", help="Of several types, those to take.", rich_help_panel=_EDGES),
@@ -121,6 +124,7 @@ def command(
             edge_features=_named(edge_features, "edge_attr"),
             edge_types=edge_types and edge_types.split(","),
             reverse=reverse,
+            tag_reverse=tag_reverse,
             labels=labels,
             splits=splits,
             num_nodes=num_nodes,

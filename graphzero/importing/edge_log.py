@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..row_sources import Rows
-from ..sources import Block
+from ..sources import Block, GraphFileSource
 from .id_space import IdSpace
 
-__all__ = ["EdgeLog", "kept_rows", "repeated"]
+__all__ = ["BothWays", "EdgeLog", "FileBothWays", "alternating", "kept_rows", "repeated"]
 
 _BLOCK = 1 << 20
 
@@ -105,6 +105,34 @@ class BothWays:
                 None if block.weights is None else np.repeat(block.weights, 2),
                 None if block.times is None else np.repeat(block.times, 2),
             )
+
+
+class FileBothWays:
+    """The edges of a graph file with edge ids, each with its reverse: edge i becomes edges 2i and 2i + 1."""
+
+    def __init__(self, path: str) -> None:
+        """Mount the file."""
+        self._source = GraphFileSource(path)
+        self.name, self.num_nodes = path, self._source.num_nodes
+        self.num_edges = 2 * self._source.num_edges
+        self.has_weights, self.has_times = self._source.has_weights, self._source.has_times
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges."""
+        for block in self._source.edge_blocks():
+            assert block.edge_ids is not None
+            yield Block(block.src, block.dst, block.weights, block.times, 2 * block.edge_ids)
+            yield Block(block.dst, block.src, block.weights, block.times, 2 * block.edge_ids + 1)
+
+
+def alternating(count: int) -> Rows:
+    """Return 0, 1, 0, 1, ... for `count` edges both ways: which of them are reverses."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        for at in range(0, 2 * count, step):
+            yield (np.arange(at, min(at + step, 2 * count)) % 2).astype(np.uint8)
+
+    return Rows("reverse", "uint8", None, 2 * count, blocks)
 
 
 def _mapped(path: str, dtype: Any) -> npt.NDArray[Any]:

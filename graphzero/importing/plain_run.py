@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from typing import Any
 
@@ -15,7 +16,9 @@ from ..compile_rows import compile_features
 from ..dataset import Dataset
 from ..errors import InputError
 from ..features import FeatureStore
-from ..row_sources import is_text
+from ..idmap import text_path
+from ..row_sources import all_rows, is_text
+from .edge_log import FileBothWays, alternating, repeated
 from .parts import count_of, drawn_splits, is_path, label_rows, label_stream
 from .plan import Plan
 from .stage import Stage
@@ -32,8 +35,11 @@ class PlainWork:
         self.seconds: dict[str, float] = {}
         self.losses: list[str] = []
         self.peak = 0
-        if plan.edge_features:
-            options.setdefault("edge_ids", True)
+        self.tagged = bool(options.pop("tag_reverse", False))
+        if self.tagged and options.get("directed") is False:
+            raise ValueError("tag_reverse stores each edge both ways itself: leave directed out")
+        if plan.edge_features or self.tagged:
+            options["edge_ids"] = True
         self.count, self.origin = plan.num_nodes, "the declared number of nodes"
         mapped = options.get("ids") is not None
         for key, rows in (
@@ -56,8 +62,12 @@ class PlainWork:
         for key in self.plan.features:
             if told.get(key) != self.count:
                 self._rows(key, again=key in told)
+        if self.tagged:
+            doubled = {k: repeated(all_rows(rows, k)[0]) for k, rows in self.plan.edge_features.items()}
+            self.plan.edge_features = {**doubled, "reverse": alternating(report.source_edges)}
+            self.plan.found.append("edges: each followed by its reverse, told by the edge feature reverse")
         for key, rows in self.plan.edge_features.items():
-            self._edge_rows(key, rows, report.source_edges)
+            self._edge_rows(key, rows, report.source_edges * (2 if self.tagged else 1))
         return report
 
     def _edge_rows(self, key: str, rows: Any, edges: int) -> None:
@@ -83,7 +93,7 @@ class PlainWork:
         try:
             report = compile_graph(
                 self.plan.edges,
-                self.stage.path("graph.gl"),
+                self.stage.path("one-way.gl" if self.tagged else "graph.gl"),
                 num_nodes=count,
                 **options,
                 **self._announced("graph"),
@@ -92,6 +102,8 @@ class PlainWork:
             if count is None or "num_nodes" not in str(error):
                 raise
             raise InputError(f"{error} ({self.origin})") from error
+        if self.tagged:
+            report = self._both_ways(report)
         given = self.options.get("node_ids")
         if given is not None and report.nodes != len(given):
             from ..idmap import IdMap
@@ -101,8 +113,26 @@ class PlainWork:
                 f"ids of the edges that no row of the nodes has: {report.nodes - len(given)}, such as {first!r}"
             )
         self._account("graph", start, report.peak_memory)
-        self.stage.note("graph.gl", dataclasses.asdict(report))
+        keys = [] if report.id_map is None else [report.id_map, text_path(report.id_map)]
+        self.stage.note("graph.gl", dataclasses.asdict(report), [os.path.basename(path) for path in keys])
         return report
+
+    def _both_ways(self, one_way: GraphReport) -> GraphReport:
+        """Compile the edges again, each followed by its reverse, which the edge feature "reverse" tells."""
+        source = FileBothWays(one_way.path)
+        shared = self._announced("graph, both ways")
+        report = compile_graph(
+            source, self.stage.path("graph.gl"), direction=self.options.get("direction", "in"), edge_ids=True, **shared
+        )
+        os.unlink(one_way.path)
+        return dataclasses.replace(
+            one_way,
+            path=report.path,
+            edges=report.edges,
+            bytes=report.bytes,
+            peak_memory=max(one_way.peak_memory, report.peak_memory),
+            spilled_bytes=one_way.spilled_bytes + report.spilled_bytes,
+        )
 
     def _rows(self, key: str, again: bool = False) -> int:
         file = f"x.{key}.gd"

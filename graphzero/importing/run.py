@@ -74,6 +74,7 @@ def import_dataset(
     labels: Any = None,
     splits: Any = None,
     edge_features: Any = None,
+    tag_reverse: bool = False,
     num_nodes: Any = None,
     num_classes: Any = None,
     edge_types: Iterable[Any] | None = None,
@@ -106,6 +107,8 @@ def import_dataset(
     splits: a dict, a `.npz`, `.pt` or `.json` file, or a folder, with ids or masks by name (train, valid, test); or
         shares such as "60/20/20", drawn from the nodes that have a label.
     edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
+    tag_reverse: store each edge followed by its reverse, with an edge feature "reverse" (0 or 1) that tells them apart;
+        `directed=False` stores both ways under one edge id.
     edge_types: of a source of several types, those to take, such as ["paper__cites__paper"]; `reverse=True` adds each
         the other way round. Features, labels, splits and num_nodes are dicts by node type there.
     num_nodes: checked against the edges when given; else the number of feature or label rows is, else the largest id
@@ -145,6 +148,8 @@ def import_dataset(
         node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {})))
     _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
     options = {**plan.graph, "direction": direction, **graph_options}
+    if tag_reverse:
+        options["tag_reverse"] = True
     if id_base is not None:  # a source may know its own: Matrix Market, KONECT
         options["id_base"] = id_base
     _choose_ids(plan, ids, node_ids, options)

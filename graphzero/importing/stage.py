@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from typing import Any
 
 from .. import _manifest
@@ -79,8 +80,9 @@ class Stage:
         self.resumed.append(name)
         return self._done[name]
 
-    def note(self, name: str, report: Any) -> None:
-        """Note that a file is complete."""
+    def note(self, name: str, report: Any, beside: Iterable[str] = ()) -> None:
+        """Note that a file is complete, with the files `beside` it that belong to it."""
+        self._done |= {other: None for other in beside if os.path.exists(self.path(other))}
         self._done[name] = report
         record = self.path(_RECORD)
         with open(record + ".tmp", "w", encoding="utf-8") as file:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..row_sources import Rows, all_rows
+from ..row_sources import all_rows
 from ..sources import as_weights
 from .columns import TIMES, WEIGHTS, EdgeColumns, _known, _named, pick
 from .dates import as_time_column
-from .edge_log import BothWays, EdgeLog, kept_rows, repeated
+from .edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
 from .edge_tables import numbers
 from .id_space import IdSpace
 from .node_tables import IDS, LABELS, SPLITS, _codes, _pick, _times, _whole, features_of, node_table
@@ -234,7 +233,7 @@ class _Tables:
         if spec.split is not None:
             edge.splits = self._edge_splits(table, spec, log)
         if spec.symmetrise:
-            edge.features["reverse"] = _alternating(log.kept)
+            edge.features["reverse"] = alternating(log.kept)
         self._plan.found += [note.replace("features ", f"edge features {what} ", 1) for note in found.notes]
         if found.categories:
             self._plan.about.setdefault("categories", {})["__".join(edge_type)] = found.categories
@@ -291,13 +290,3 @@ def _chosen(column: Any, chosen: npt.NDArray[np.bool_]) -> Any:
 
         return column.filter(pa.array(chosen))
     return column[chosen]
-
-
-def _alternating(count: int) -> Rows:
-    """Return 0, 1, 0, 1, ...: which edges are reverses."""
-
-    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
-        for at in range(0, 2 * count, step):
-            yield (np.arange(at, min(at + step, 2 * count)) % 2).astype(np.uint8)
-
-    return Rows("reverse", "uint8", None, 2 * count, blocks)

@@ -45,6 +45,48 @@ def create_dataset(folder: str, version: str) -> None:
     )
 
 
+_WRITES = ("author", "writes", "paper")
+
+
+def create_typed(folder: str, version: str) -> None:
+    """A dataset of two node types whose every part tells its version, over whatever is in the folder."""
+    v = int(version)
+    gz.Dataset.create(
+        folder,
+        graphs={_WRITES: np.array([[v], [v + 1]])},
+        num_nodes={"author": 30, "paper": 40},
+        features={"paper": {"x": np.full(40, v, np.float32)}, "author": {f"only{v}": np.full(30, v)}},
+        labels={"paper": np.full(40, v)},
+        splits={"paper": {"train": [v]}},
+        edge_features={_WRITES: np.full((1, 2), v)},
+        edge_splits={_WRITES: {"held": [[v, v]]}},
+        reverse=True,
+        about={"version": v},
+        num_threads=1,
+        overwrite=True,
+    )
+
+
+def typed_version(folder: str) -> int:
+    """The version of the typed dataset in the folder; AssertionError when its parts do not agree."""
+    ds = gz.Dataset(folder)
+    ds.verify()
+    v = int(ds.info["about"]["version"])
+    assert ds.graphs[_WRITES].get_neighbours(v + 1).tolist() == [v]
+    assert ds.graphs["paper__rev_writes__author"].get_neighbours(v).tolist() == [v + 1]
+    assert (ds.nodes["paper"].features["x"].get_tensor() == v).all()
+    assert (ds.nodes["author"].features[f"only{v}"].get_tensor() == v).all()
+    assert set(ds.nodes["paper"].labels.tolist()) == {v}
+    assert ds.edges[_WRITES].features["edge_attr"].get_tensor().tolist() == [[v, v]]
+    assert ds.edges[_WRITES].splits["held"].tolist() == [[v, v]]
+    return v
+
+
+def import_arrays(source: str, out: str) -> None:
+    """Import a folder of arrays, in files that a later run goes on from."""
+    gz.import_dataset(source, out, num_threads=1)
+
+
 def dataset_version(folder: str) -> int:
     """The version of the dataset in the folder; AssertionError when its parts do not agree."""
     ds = gz.Dataset(folder)

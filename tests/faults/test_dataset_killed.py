@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jobs
+import numpy as np
 import pytest
 from forks import Forks
 from test_killed import points
@@ -90,6 +91,55 @@ def test_a_kill_while_the_first_dataset_is_made_leaves_none_or_the_new_one(forks
             assert jobs.dataset_version(str(folder)) == 1
             assert files(folder) == named(folder), inject
     assert seen == {True, False}
+
+
+@needs_strace
+def test_a_kill_while_a_dataset_of_several_types_is_replaced(forks: Forks, folder_in_ram: Path) -> None:
+    folder, log = folder_in_ram / "ds", folder_in_ram / "log"
+    assert forks.run("create_typed", folder, 1).fine
+    counts = traced(forks, log, "create_typed", folder, 2, calls="rename,unlink,link").counts()
+    assert counts["rename"] >= 8, "seven files and the manifest"
+    seen = set()
+    for call in ("rename", "unlink"):
+        for when in points(counts[call], 3):
+            assert forks.run("create_typed", folder, 1).fine
+            inject = f"{call}:signal=KILL:when={when}"
+            assert traced(forks, log, "create_typed", folder, 2, calls=call, inject=inject).outcome.killed, inject
+            seen.add(jobs.typed_version(str(folder)))
+            assert forks.run("create_typed", folder, 3).fine
+            assert jobs.typed_version(str(folder)) == 3
+            assert files(folder) == named(folder), inject
+    assert seen == {1, 2}
+
+
+@needs_strace
+def test_an_import_that_is_killed_goes_on_from_its_finished_files(forks: Forks, folder_in_ram: Path) -> None:
+    root, log = folder_in_ram / "mag" / "processed", folder_in_ram / "log"
+    edges = {("author", "writes", "paper"): [[0, 1], [1, 2]], ("paper", "cites", "paper"): [[0, 2], [1, 0]]}
+    for edge_type, pairs in edges.items():
+        (root / "___".join(edge_type)).mkdir(parents=True)
+        np.save(root / "___".join(edge_type) / "edge_index.npy", np.array(pairs))
+    (root / "paper").mkdir()
+    np.save(root / "paper" / "node_feat.npy", np.eye(3, dtype=np.float16))
+    counts = traced(forks, log, "import_arrays", root.parent, folder_in_ram / "probe", calls="rename").counts()
+    resumed = set()
+    for when in points(counts["rename"], 6):
+        out, inject = folder_in_ram / f"out{when}", f"rename:signal=KILL:when={when}"
+        assert traced(forks, log, "import_arrays", root.parent, out, calls="rename", inject=inject).outcome.killed
+        there = (out / "dataset.json").exists()
+        if not there:
+            report = gz.import_dataset(root.parent, out, num_threads=1)
+            resumed.add(len(report.resumed))
+            assert not out.with_name(f"{out.name}.importing").exists()
+        ds = gz.Dataset(out)
+        ds.verify()
+        for edge_type, pairs in edges.items():
+            graph = ds.graphs[edge_type]
+            found = [(int(u), v) for v in range(3) for u in graph.get_neighbours(v)]
+            assert sorted(found) == sorted(zip(*pairs, strict=True))
+        assert ds.nodes["paper"].features["x"].get_tensor().tolist() == np.eye(3).tolist()
+    assert max(resumed) >= 2, "some strikes come after files were finished"
+    assert min(resumed) == 0, "and some before"
 
 
 @needs_strace

@@ -159,6 +159,25 @@ def test_npz_archives_are_read_as_streams_in_both_layouts(files):
         np.testing.assert_array_equal(ds.features["x"].get_tensor(), X)
 
 
+def test_an_import_of_strings_that_was_stopped_keeps_its_map(tmp_path, monkeypatch):
+    (tmp_path / "e.csv").write_text("src,dst\nann,bob\nbob,eve\n")
+    (tmp_path / "ids.txt").write_text("ann\nbob\neve\n")
+    np.save(tmp_path / "x.npy", np.eye(3, dtype=np.float32))
+    given = {"features": tmp_path / "x.npy", "node_ids": str(tmp_path / "ids.txt")}
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importing_plain_run, "compile_features", stop)
+        with pytest.raises(KeyboardInterrupt):
+            gz.import_dataset(tmp_path / "e.csv", tmp_path / "out", **given)
+    report = gz.import_dataset(tmp_path / "e.csv", tmp_path / "out", **given)
+    assert report.resumed == ["graph.gl"]
+    assert report.dataset.ids.to_dense(["eve"]).tolist() == [2]
+    report.dataset.verify()
+
+
 def test_an_import_that_was_stopped_goes_on_from_its_finished_files(files, monkeypatch):
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

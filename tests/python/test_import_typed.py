@@ -362,3 +362,26 @@ def test_edge_features_beside_a_plain_file(tmp_path):
     ds = report.dataset
     assert ds.graph.get_edge_ids(2).tolist() == [1]
     assert ds.edge_features["kind"].get_tensor().tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_reverses_of_a_plain_file_are_tagged(tmp_path, names):
+    text = "ann,bob,0.5\nbob,eve,2\nbob,eve,3\n" if names else "0,1,0.5\n1,2,2\n1,2,3\n"
+    (tmp_path / "e.csv").write_text(f"src,dst,weight\n{text}")
+    report = gz.import_dataset(
+        tmp_path / "e.csv", tmp_path / "out", edge_features={"kind": np.array([5, 6, 7])}, tag_reverse=True, dedup=True
+    )
+    ds = report.dataset
+    kind, reverse = (ds.edge_features[name].get_tensor() for name in ("kind", "reverse"))
+    found = sorted(
+        (int(u), v, float(w), int(kind[e]), int(reverse[e]))
+        for v in range(3)
+        for u, w, e in zip(ds.graph.get_neighbours(v), ds.graph.get_weights(v), ds.graph.get_edge_ids(v), strict=True)
+    )
+    assert found == [(0, 1, 0.5, 5, 0), (1, 0, 0.5, 5, 1), (1, 2, 2.0, 6, 0), (2, 1, 2.0, 6, 1)]
+    assert ds.ids.mapped == names
+    if names:
+        assert ds.ids.to_original([2]) == ["eve"]
+    ds.verify()
+    with pytest.raises(ValueError, match="leave directed out"):
+        gz.import_dataset(tmp_path / "e.csv", tmp_path / "no", tag_reverse=True, directed=False)
