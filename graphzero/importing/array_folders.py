@@ -18,6 +18,7 @@ from .torchfile import load_pt
 __all__ = ["is_igb", "is_mag240m", "plan_igb", "plan_mag240m"]
 
 _IGB_COLUMNS = 1024
+_BLOCK = 1 << 20
 
 
 def is_mag240m(folder: str) -> bool:
@@ -63,9 +64,16 @@ def plan_igb(folder: str) -> TypedPlan:
     paper = plan.nodes["paper"]
     count = paper.num_nodes or 0
     ends = [0, int(count * 0.6), int(count * 0.6) + int(count * 0.2), count]
-    paper.splits = {s: np.arange(a, b) for s, a, b in zip(("train", "valid", "test"), ends, ends[1:], strict=False)}
+    paper.splits = {s: _span(a, b) for s, a, b in zip(("train", "valid", "test"), ends, ends[1:], strict=False)}
     plan.found.append("splits: the first 60 %, the next 20 % and the rest, as IGB's loader makes them")
     return plan
+
+
+def _span(begin: int, end: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the ids from `begin` on, in blocks: of the largest size they would fill gigabytes."""
+    yield np.arange(begin, min(begin + _BLOCK, end))
+    for at in range(begin + _BLOCK, end, _BLOCK):
+        yield np.arange(at, min(at + _BLOCK, end))
 
 
 def _add_relations(plan: TypedPlan, folder: str, between: str) -> None:

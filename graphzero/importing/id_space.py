@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from ..idmap import text_path
 from .keys import Keys, keys_of
 
 __all__ = ["IdSpace"]
+
+_STEP = 1 << 20
 
 
 class IdSpace:
@@ -39,21 +42,28 @@ class IdSpace:
             return int(self._builder.count)
         return max(self.declared, self._largest + 1)
 
-    def declare(self, ids: Any, always_map: bool, closed: bool) -> IdArray:
-        """Take the ids of a node table, in the order of its rows; return the dense id of each row."""
-        numbers = isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))
-        self.closed, self.declared = closed, len(ids)
-        if numbers and not always_map:
-            self._numbers = True
-            return np.arange(len(ids))
-        keys = keys_of(ids, f"ids of {self.name}")
-        dense: IdArray = self._map(keys)
+    def declare(self, batches: Iterable[Any], always_map: bool, closed: bool) -> IdArray:
+        """Take the ids of a node table, in the order of its rows; return the dense id of each row.
+
+        A row whose id was there before gets the id of that: `count` is then less than the number of rows.
+        """
+        parts: list[IdArray] = []
+        rows, self._numbers = 0, not always_map
+        for batch in batches:
+            keys = keys_of(batch, f"ids of {self.name}", rows)
+            ordered = keys[0] is None and np.array_equal(keys[1], np.arange(rows, rows + len(keys[1])))
+            if self._numbers and not ordered:
+                self._numbers = False
+                for at in range(0, rows, _STEP):  # what looked like numbers of nodes before
+                    self._map((None, np.arange(at, min(at + _STEP, rows))))
+            parts.append(np.arange(rows, rows + len(keys[1])) if self._numbers else self._map(keys))
+            rows += len(parts[-1])
         if self._builder is not None and self._builder.late:
             raise InputError(f"{self.name}: the memory does not hold the ids of the node table; give more")
-        self.declared = self.count
-        if closed:
+        self.closed, self.declared = closed, rows if self._builder is None else self.count
+        if closed and self._builder is not None and self.declared == rows:
             self._write()
-        return dense
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def map(self, column: Any, where: str, row: int, base: int, always_map: bool) -> tuple[IdArray, bool]:
         """Return the dense ids of a column, -1 where a closed space has none, and whether they are provisional."""

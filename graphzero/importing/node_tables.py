@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .._dtypes import NAMES
 from ..errors import InputError
 from ..row_sources import Rows
+from .categories import codes_of
 from .columns import _known, _named
 from .dates import as_time_column, is_date
 from .edge_tables import numbers
@@ -44,14 +45,14 @@ def add_node_table(plan: Plan, nodes: Any, columns: dict[str, Any]) -> npt.NDArr
     plan.num_nodes = None
     _add_features(plan, table, rest)
     if picked["label"] is not None:
-        labels, categories = _codes(_whole(table, picked["label"]), missing=-1)
+        labels, categories = codes_of(table, picked["label"])
         plan.labels = labels
         if categories is not None:
             plan.about["classes"] = categories
             plan.num_classes = len(categories)
         plan.found.append(f"labels: column {picked['label']!r}")
     if picked["split"] is not None:
-        codes, names = _codes(_whole(table, picked["split"]), missing=-1)
+        codes, names = codes_of(table, picked["split"])
         if names is None:
             raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
         plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
@@ -93,18 +94,6 @@ def _whole(table: Table, column: str) -> Any:
         values = batch.dictionary_decode() if hasattr(batch, "dictionary_decode") else batch
         parts.append(np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "null_count") else values))
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _codes(values: npt.NDArray[Any], missing: int) -> tuple[npt.NDArray[Any], list[str] | None]:
-    """Return numbers as they are, and text as codes with its names in order; missing values get `missing`."""
-    if values.dtype.kind in "iubf":
-        return values, None
-    present = np.array([isinstance(value, str) and value != "" for value in values], dtype=bool)
-    names = sorted({str(value) for value in values[present]})
-    code = {name: i for i, name in enumerate(names)}
-    out = np.full(len(values), missing, np.int64)
-    out[present] = [code[str(value)] for value in values[present]]
-    return out, names
 
 
 def _add_features(plan: Plan, table: Table, columns: Sequence[str]) -> None:
@@ -170,7 +159,7 @@ def _add_column(
     elif len(columns) > 1:
         raise InputError(f"{table.name}: columns {columns} of features {name!r} are not all numbers: name them apart")
     else:
-        codes, names = _codes(_whole(table, columns[0]), missing=-1)
+        codes, names = codes_of(table, columns[0])
         if names is None or len(names) > _MOST_CATEGORIES:
             found.notes.append(f"left out: column {columns[0]!r}, text with more than {_MOST_CATEGORIES} values")
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..row_sources import all_rows
 from ..sources import as_weights
+from .categories import codes_of, encoded
 from .columns import TIMES, WEIGHTS, EdgeColumns, _known, _named, pick
 from .dates import as_time_column
 from .edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
 from .edge_tables import numbers
 from .id_space import IdSpace
-from .node_tables import IDS, LABELS, SPLITS, _codes, _pick, _times, _whole, features_of, node_table
+from .node_tables import IDS, LABELS, SPLITS, _pick, _times, features_of, node_table
 from .parts import label_rows, safe_name, split_name
 from .plan import NodePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
@@ -48,7 +50,7 @@ def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
     column = _named(table.name, table.names, spec.relation)
     names: dict[str, None] = {}
     for (batch,) in table.batches([column]):
-        names |= dict.fromkeys(_texts(batch))
+        names |= dict.fromkeys(str(name) for name in encoded(batch)[1] if name not in (None, ""))
     return [(source, safe_name(name), target) for name in sorted(names)]
 
 
@@ -61,8 +63,11 @@ class _Tables:
 
     def __init__(self, spec: TableSpec, plan: TypedPlan, folder: str, memory: int, threads: int) -> None:
         self._spec, self._plan, self._folder = spec, plan, folder
-        share = max(1 << 20, memory // (2 * max(1, len(plan.nodes))))
-        self._spaces = {name: IdSpace(name, folder, share, threads) for name in plan.nodes}
+        self._share, self._threads = max(1 << 20, memory // (2 * max(1, len(plan.nodes)))), threads
+        self._spaces = {name: self._space(name) for name in plan.nodes}
+
+    def _space(self, name: str) -> IdSpace:
+        return IdSpace(name, self._folder, self._share, self._threads)
 
     def prepare(self, edges: list[tuple[EdgeSpec, tuple[str, str, str]]]) -> None:
         """Fill in the plan."""
@@ -85,24 +90,29 @@ class _Tables:
         """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
         table = node_table(spec.table)
         column = _pick(table, spec.id, IDS) or table.names[0]
-        ids = _whole(table, column)
-        ids = ids if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" else ids.tolist()
-        if isinstance(ids, list) and any(value is None for value in ids):
-            at = next(i for i, value in enumerate(ids) if value is None)
-            raise InputError(f"{table.name}: column {column!r} has no value in row {at}, expected an id in every row")
-        rows, again = _first_rows(ids, spec.duplicates)
-        if again and spec.duplicates == "error":
-            key = ids[again[0]]
-            raise InputError(
-                f"{table.name}: row {again[0]}: id {key!r} is there twice, expected each id once ({len(again)} such "
-                "rows); duplicates: first or last takes one of them"
-            )
-        kept = ids[rows] if isinstance(ids, np.ndarray) else [ids[i] for i in rows]
-        self._spaces[name].declare(kept, spec.ids == "map", closed=spec.missing != "fill")
-        self._plan.found.append(f"nodes {name}: {table.name}, {len(rows)} rows, ids in {column!r}")
+        always, closed = spec.ids == "map", spec.missing != "fill"
+        found = self._spaces[name].declare((batch for (batch,) in table.batches([column])), always, closed)
+        again = len(found) - self._spaces[name].count
+        rows = np.arange(len(found))
         if again:
-            self._plan.found.append(f"nodes {name}: {len(again)} rows left out, whose ids are there twice")
-        dense = np.full(len(ids), -1, np.int64)
+            _, first = np.unique(found, return_index=True)
+            if spec.duplicates == "error":
+                at = int(np.setdiff1d(rows, first)[0])
+                raise InputError(
+                    f"{table.name}: row {at}: id {_value(table, column, at)!r} is there twice, expected each id once "
+                    f"({again} such rows); duplicates: first or last takes one of them"
+                )
+            if spec.duplicates == "last":
+                _, back = np.unique(found[::-1], return_index=True)
+                first = len(found) - 1 - back
+            rows = np.sort(first)
+            self._spaces[name] = self._space(name)
+            kept = np.zeros(len(found), bool)
+            kept[rows] = True
+            self._spaces[name].declare(_filtered(table, column, kept), always, closed)
+            self._plan.found.append(f"nodes {name}: {again} rows left out, whose ids are there twice")
+        self._plan.found.append(f"nodes {name}: {table.name}, {len(rows)} rows, ids in {column!r}")
+        dense = np.full(len(found), -1, np.int64)
         dense[rows] = np.arange(len(rows))
         return dense
 
@@ -145,14 +155,15 @@ class _Tables:
 
     def _add_labels(self, name: str, node: NodePlan, table: Table, roles: dict[str, Any], keep: Any) -> None:
         if roles["label"] is not None:
-            values, names = _codes(_whole(table, roles["label"]), missing=-1)
+            values, names = codes_of(table, roles["label"])
             node.labels = label_rows(values[keep])
             if names is not None:
                 self._plan.about.setdefault("classes", {})[name] = names
                 node.num_classes = len(names)
             self._plan.found.append(f"labels {name}: column {roles['label']!r}")
         if roles["split"] is not None:
-            codes, names = _codes(_whole(table, roles["split"])[keep], missing=-1)
+            codes, names = codes_of(table, roles["split"])
+            codes = codes[keep]
             if names is None:
                 raise InputError(
                     f"{table.name}: column {roles['split']!r} holds numbers, expected names such as 'train'"
@@ -174,7 +185,8 @@ class _Tables:
             parts = dict(zip(("src", "dst", *_carried(columns)), batch, strict=False))
             chosen = np.ones(len(batch[0]), bool)
             if relation is not None:
-                chosen = np.array([safe_name(text) == edge_type[1] for text in _texts(batch[-1])], bool)
+                codes, names = encoded(batch[-1])
+                chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
             if chosen.any():
                 log.write(chosen, self._dense(table, spec, edge_type, columns, parts, chosen, row))
             else:
@@ -241,24 +253,29 @@ class _Tables:
     def _edge_splits(self, table: Table, spec: EdgeSpec, log: EdgeLog) -> dict[str, npt.NDArray[np.int64]]:
         """Return the edge ids of each split that a column names; reverses are in the split of their edge."""
         column = _named(table.name, table.names, spec.split)
-        codes, names = _codes(_whole(table, column)[np.asarray(log.row_kept)], missing=-1)
+        codes, names = codes_of(table, column)
+        codes = codes[np.asarray(log.row_kept)]
         if names is None:
             raise InputError(f"{table.name}: column {column!r} holds numbers, expected names such as 'train'")
         codes = np.repeat(codes, 2) if spec.symmetrise else codes
         return {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names)}
 
 
-def _first_rows(ids: Any, which: str) -> tuple[npt.NDArray[np.int64], list[int]]:
-    """Return the rows to keep, one for each id, in order, and the others."""
-    seen: dict[Any, int] = {}
-    again: list[int] = []
-    for row, key in enumerate(ids.tolist() if isinstance(ids, np.ndarray) else ids):
-        if key in seen:
-            again.append(seen[key] if which == "last" else row)
-            seen[key] = row if which == "last" else seen[key]
-        else:
-            seen[key] = row
-    return np.sort(np.fromiter(seen.values(), np.int64, len(seen))), again
+def _filtered(table: Table, column: str, kept: npt.NDArray[np.bool_]) -> Iterator[Any]:
+    row = 0
+    for (batch,) in table.batches([column]):
+        yield _chosen(batch, kept[row : row + len(batch)])
+        row += len(batch)
+
+
+def _value(table: Table, column: str, at: int) -> Any:
+    """Return one value of a column, for a message."""
+    for (batch,) in table.batches([column]):
+        if at < len(batch):
+            value = batch[at]
+            return value.as_py() if hasattr(value, "as_py") else value.item() if hasattr(value, "item") else value
+        at -= len(batch)
+    return None
 
 
 def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
