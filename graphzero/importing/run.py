@@ -200,6 +200,7 @@ def _import_typed(
         with Reporting(run["progress"]) as callback:
             if plan.prepare is not None:
                 plan.prepare(stage.path("tables"), parse_size(run["memory"]), as_threads(run["num_threads"]))
+            joined = time.perf_counter() - start
             work = TypedWork(plan, stage, options, dtype, reverse, {**run, "progress": callback or False})
             made = work.compile()
             dataset = work.publish(target, overwrite)
@@ -213,7 +214,7 @@ def _import_typed(
         nodes=sum(data.num_nodes for data in dataset.nodes.values()),
         edges=made.edges,
         bytes=dataset.nbytes,
-        seconds={**work.seconds, "total": time.perf_counter() - start},
+        seconds={"reading ids": joined, **work.seconds, "total": time.perf_counter() - start},
         peak_memory=work.peak,
         resumed=stage.resumed,
         graph=made,
