@@ -33,6 +33,7 @@ class IdSpace:
         self._builder: _core.IdMapBuilder | None = None
         self._found: _core.IdMap | None = None
         self._numbers = False
+        self._text: bool | None = None  # not known yet
         self._largest = -1
 
     @property
@@ -56,7 +57,9 @@ class IdSpace:
                 self._numbers = False
                 for at in range(0, rows, _STEP):  # what looked like numbers of nodes before
                     self._map((None, np.arange(at, min(at + _STEP, rows))))
-            parts.append(np.arange(rows, rows + len(keys[1])) if self._numbers else self._map(keys))
+            count = len(keys[1]) - (keys[0] is not None)
+            parts.append(np.arange(rows, rows + count) if self._numbers else self._map(keys))
+            self._text = keys[0] is not None
             rows += len(parts[-1])
         if self._builder is not None and self._builder.late:
             raise InputError(f"{self.name}: the memory does not hold the ids of the node table; give more")
@@ -70,8 +73,7 @@ class IdSpace:
         keys = keys_of(column, where, row)
         if self._builder is None and self._found is None and (self._numbers or (keys[0] is None and not always_map)):
             return self._plain(keys, where, row, base), False
-        if self._numbers:
-            raise InputError(f"{where}: found strings, and ids of {self.name!r} were numbers before")
+        self._check_kind(keys, where)
         if self._found is not None:
             known: IdArray = self._found.find(*keys, self._threads)
             return known, False
@@ -79,10 +81,16 @@ class IdSpace:
         assert self._builder is not None
         return dense, bool(self._builder.late)
 
+    def _check_kind(self, keys: Keys, where: str) -> None:
+        """Refuse integers among strings, and the other way round: they would never meet."""
+        text = keys[0] is not None
+        if self._text is not None and text != self._text:
+            kinds = ("strings", "integers") if text else ("integers", "strings")
+            raise InputError(f"{where}: found {kinds[0]}, and the ids of {self.name!r} are {kinds[1]} elsewhere")
+
     def _plain(self, keys: Keys, where: str, row: int, base: int) -> IdArray:
-        if keys[0] is not None:
-            raise InputError(f"{where}: found strings, and ids of {self.name!r} were numbers before")
-        self._numbers = True
+        self._check_kind(keys, where)
+        self._numbers, self._text = True, False
         ids: IdArray = keys[1] - base if base else keys[1].copy()
         if ids.size and int(ids.min()) < 0:
             at = int(np.argmin(ids))
@@ -94,6 +102,8 @@ class IdSpace:
         return ids
 
     def _map(self, keys: Keys) -> IdArray:
+        self._check_kind(keys, f"ids of {self.name!r}")
+        self._text = keys[0] is not None
         if self._builder is None:
             os.makedirs(self._folder, exist_ok=True)
             self._builder = _core.IdMapBuilder(

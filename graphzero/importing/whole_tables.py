@@ -71,9 +71,10 @@ class _Tables:
 
     def prepare(self, edges: list[tuple[EdgeSpec, tuple[str, str, str]]]) -> None:
         """Fill in the plan."""
+        edges = [(one, edge_type) for one, edge_type in edges if edge_type in self._plan.edges]  # others are left out
         dense: dict[str, npt.NDArray[np.int64]] = {}
         for name, node in self._spec.nodes.items():
-            if node.table is not None:
+            if node.table is not None and name in self._plan.nodes:
                 dense[name] = self._declare(name, node)
         logs = [self._log(one, edge_type) for one, edge_type in edges]
         for space in self._spaces.values():

@@ -271,6 +271,12 @@ def test_more_ids_than_the_memory_holds_are_the_same(tmp_path: Path, monkeypatch
         ({"orders": {"table": None}}, r"edges\[0\].table: found nothing"),
         ({"orders": {"time": "channel"}}, "column 'channel': row 0: found 'web', expected a date such as"),
         ({"users": {"split": "churn"}}, "column 'churn' holds numbers, expected names such as 'train'"),
+        ({"orders": {"source": "qty"}}, "column 'qty': found integers, and the ids of 'user' are strings elsewhere"),
+        ({"orders": {"target": "channel"}}, "column 'channel': found strings, and the ids of 'item' are integers"),
+        (
+            {"items": {"table": {"id": np.arange(4)}}, "orders": {"target": "channel"}},
+            "found strings, and the ids of 'item'",
+        ),
         ({"orders": {"dedup": "sum", "weight": False}}, "dedup='sum' is for edges with weights"),
     ],
 )
@@ -324,3 +330,38 @@ def test_losses_of_smaller_types_are_reported(tmp_path: Path) -> None:
         assert f"stored as {dtype}: largest error" in str(report)
         assert largest <= error.max() + 1e-9
     assert gz.compile_features(rows, tmp_path / "y.gd", report_error=True).losses == {}
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from graphzero.cli.app import app
+
+    words = ["import", str(write(tmp_path)), str(tmp_path / "out"), "--reverse", "--edge-types", "user__bought__item"]
+    made = CliRunner().invoke(app, words)
+    assert made.exit_code == 0, made.output
+    ds = gz.Dataset(tmp_path / "out")
+    assert ds.edge_types == [BOUGHT, ("item", "rev_bought", "user")]
+    shown = CliRunner().invoke(app, ["export", str(tmp_path / "out"), str(tmp_path / "files")])
+    assert shown.exit_code == 0, shown.output
+    assert (tmp_path / "files" / "edges" / "item__rev_bought__user.parquet").exists()
+
+
+def test_an_import_of_tables_goes_on_from_its_finished_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphzero.importing import typed_run
+
+    path = write(tmp_path)
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(typed_run, "compile_features", stop)
+        with pytest.raises(KeyboardInterrupt):
+            gz.import_dataset(path, tmp_path / "out")
+    report = gz.import_dataset(path, tmp_path / "out")
+    assert report.resumed == ["user__bought__item.gl", "user__follows__user.gl"]
+    times = [seconds(t.replace(" ", "T")) for t in ORDERS["when"]]
+    assert orders_of(report.dataset) == list(zip(ORDERS["user"], ORDERS["item"], ORDERS["amount"], times, strict=True))
+    report.dataset.verify()
