@@ -154,14 +154,13 @@ class TypedSource:
 LoadSource = PlainSource | TypedSource
 
 _LINKS = ("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index")
-_PLACES = ("y", "edge_index", "n_id", "e_id", "input_id", *_LINKS, "batch", "seed_time", "batch_size")
-_LAST = ("num_sampled_nodes", "num_sampled_edges")
+_ORDER = ("y", "edge_index", "n_id", "e_id", "input_id", *_LINKS, "batch", "seed_time", "batch_size")
+_PLACES = {name: i for i, name in enumerate((*_ORDER, "num_sampled_nodes", "num_sampled_edges"))}
 
 
 def _place(name: str) -> int:
     """Where an attribute stands: rows first, then what PyG's batches have, counts last."""
-    order = (*_PLACES, "", *_LAST)
-    return order.index(name) if name in order else -1
+    return _PLACES.get(name, -1)
 
 
 def _subgraph_tensors(arrays: Mapping[str, Any]) -> dict[str, Any]:

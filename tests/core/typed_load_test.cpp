@@ -195,6 +195,31 @@ TEST(typed_windows_are_complete_where_a_batch_needs_no_rows) {
   }
 }
 
+// Short of memory, batches are thrown away, made again, or made alone; their arrays too.
+TEST(typed_batches_that_find_no_room_are_made_again) {
+  uint64_t remade = 0, whole = 0;
+  const auto plan =
+      make_plan(shop(), shop_parts(), std::make_shared<Pairs>(), options_of(CacheMode::kOff, Io::kAuto), {}, nullptr);
+  const uint64_t room = 3 * plan->division.batch_bytes + plan->division.sampling_bytes;
+  plan->division.sampling_bytes = plan->division.batch_bytes = 1 << 10;  // as if batches had been small so far
+  plan->division.depth = 8;
+  for (uint64_t part = 8; part >= 3; --part) {
+    plan->pool->set_limit(room / 8 * part);
+    Pipeline pipeline(plan, 0, Share{});
+    uint64_t seen = 0;
+    try {
+      for (LoadedBatch batch; get(pipeline, batch); ++seen) check_batch(*plan, 0, batch);
+      CHECK_EQ(seen, pipeline.num_batches());
+      ++whole;
+    } catch (const BudgetError&) {
+      CHECK(part < 8);
+    }
+    remade += pipeline.stats().remade;
+  }
+  CHECK(remade > 0);
+  CHECK(whole > 1);
+}
+
 TEST(packed_typed_subgraphs_come_back_as_they_were) {
   const auto plan =
       make_plan(shop(), {}, std::make_shared<Pairs>(), options_of(CacheMode::kAuto, Io::kAuto), {}, nullptr);
