@@ -68,17 +68,19 @@ def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
     return _known(table.names, known) if asked is None else _named(table.name, table.names, asked)
 
 
-def node_table(nodes: Any) -> Table:
-    """Return a table of nodes or edges: what `as_table` knows, or a CSV file."""
+def node_table(nodes: Any, text: Sequence[str] = ()) -> Table:
+    """Return a table of nodes or edges: what `as_table` knows, or a CSV file whose columns `text` hold strings."""
     if isinstance(nodes, (str, os.PathLike)) and not os.path.exists(nodes):
         raise FileNotFoundError(f"{os.fspath(nodes)}: no such file")
     table = as_table(nodes)
     if table is None and isinstance(nodes, (str, os.PathLike)):
         path = os.fspath(nodes)
-        require_pyarrow(path)
+        arrow = require_pyarrow(path)
+        import pyarrow.csv as csv
         import pyarrow.dataset as files
 
-        return ArrowTable(path, files.dataset(path, format="csv"))
+        convert = csv.ConvertOptions(column_types={column: arrow.string() for column in text})
+        return ArrowTable(path, files.dataset(path, format=files.CsvFileFormat(convert_options=convert)))
     if table is None:
         raise TypeError(f"found a {type(nodes).__name__}, expected a table: a DataFrame, Parquet, CSV, ...")
     return table

@@ -34,7 +34,7 @@ class NodeSpec:
     features: Any = None  # a list of columns, or a dict of names to columns; None: all that are nothing else
     duplicates: str = "error"  # a second row of an id
     missing: str = "error"  # an end of an edge that has no row
-    ids: str = "auto"  # "map" maps integers too
+    ids: str = "auto"  # "map" maps integers too, "text" reads ids of CSV files as strings, such as 007
     count: int | None = None
 
 
@@ -126,7 +126,7 @@ def _node(entry: Any, where: str, folder: str) -> NodeSpec:
     spec = NodeSpec(**{**given, "table": _located(given.get("table"), folder)})
     _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
     _one_of(spec.missing, MISSING, f"{where}.missing")
-    _one_of(spec.ids, ("auto", "map"), f"{where}.ids")
+    _one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
     return spec
 
 

@@ -67,10 +67,13 @@ class ArrowTable:
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         if _is_dataset(self._source):
-            # little readahead: a row group of each of many files would exceed any budget
-            yield from self._source.to_batches(
-                columns=list(dict.fromkeys(columns)), batch_size=_BATCH, batch_readahead=4, fragment_readahead=1
-            )
+            arrow = require_pyarrow(self.name)
+            try:  # little readahead: a row group of each of many files would exceed any budget
+                yield from self._source.to_batches(
+                    columns=list(dict.fromkeys(columns)), batch_size=_BATCH, batch_readahead=4, fragment_readahead=1
+                )
+            except arrow.ArrowInvalid as error:
+                raise InputError(f"{self.name}: cannot be read: {' '.join(str(error).split())}") from error
             return
         reader = self._reader
         if reader is None:

@@ -91,7 +91,8 @@ class _Tables:
         """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
         table = node_table(spec.table)
         column = _pick(table, spec.id, IDS) or table.names[0]
-        always, closed = spec.ids == "map", spec.missing != "fill"
+        table = node_table(spec.table, [column]) if spec.ids == "text" else table
+        always, closed = spec.ids != "auto", spec.missing != "fill"
         found = self._spaces[name].declare((batch for (batch,) in table.batches([column])), always, closed)
         again = len(found) - self._spaces[name].count
         rows = np.arange(len(found))
@@ -178,6 +179,9 @@ class _Tables:
         """Write the edges of one type under dense ids."""
         table = node_table(spec.table)
         columns = _edge_columns(table, spec)
+        ends = ((columns.src, edge_type[0]), (columns.dst, edge_type[2]))
+        text = [column for column, name in ends if self._spec.nodes.get(name, NodeSpec()).ids == "text"]
+        table = node_table(spec.table, text) if text else table
         log = EdgeLog(self._folder, "__".join(edge_type), columns.weight is not None, columns.time is not None)
         relation = None if spec.relation is None else _named(table.name, table.names, spec.relation)
         wanted = [*columns.all(), *([relation] if relation is not None else [])]
@@ -212,7 +216,7 @@ class _Tables:
             where = f"{table.name}: column {column!r}"
             node = self._spec.nodes.get(name, NodeSpec())
             space = self._spaces[name]
-            out[side], _ = space.map(picked[side], where, row, spec.base, node.ids == "map")
+            out[side], _ = space.map(picked[side], where, row, spec.base, node.ids != "auto")
             unknown = np.flatnonzero(out[side] < 0) if space.closed else np.empty(0)
             if unknown.size and node.missing == "error":
                 at = int(np.flatnonzero(chosen)[unknown[0]])

@@ -365,3 +365,40 @@ def test_an_import_of_tables_goes_on_from_its_finished_files(tmp_path: Path, mon
     times = [seconds(t.replace(" ", "T")) for t in ORDERS["when"]]
     assert orders_of(report.dataset) == list(zip(ORDERS["user"], ORDERS["item"], ORDERS["amount"], times, strict=True))
     report.dataset.verify()
+
+
+def test_ids_that_look_like_numbers_may_be_text(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("id,age\n007,1\n12,2\n")
+    (tmp_path / "e.csv").write_text("src,dst\n12,007\n")
+    given = {
+        "nodes": {"node": {"table": str(tmp_path / "n.csv"), "ids": "text"}},
+        "edges": [{"table": str(tmp_path / "e.csv")}],
+    }
+    ds = gz.import_dataset(given, tmp_path / "out").dataset
+    assert ds.ids["node"].to_original([0, 1]) == ["007", "12"]
+    assert ds.graph.get_neighbours(0).tolist() == [1]
+
+
+def test_a_column_that_changes_its_kind_is_told_with_its_file(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{i + 1}\n" for i in range(200_000))
+    (tmp_path / "e.csv").write_text(f"src,dst\n{rows}abc,1\n")
+    with pytest.raises(gz.InputError, match=r"e\.csv: cannot be read: .*abc"):
+        gz.import_dataset({"edges": [{"table": str(tmp_path / "e.csv")}]}, tmp_path / "out")
+    given = {"nodes": {"node": {"ids": "text"}}, "edges": [{"table": str(tmp_path / "e.csv")}]}
+    ds = gz.import_dataset(given, tmp_path / "out").dataset
+    one, abc = ds.ids["node"].to_dense(["1", "abc"])
+    assert abc in ds.graph.get_neighbours(one)
+
+
+def test_one_node_type_with_several_edge_types_is_reordered(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    edges = {("p", name, "p"): rng.integers(0, 50, (2, 300)) for name in ("a", "b")}
+    ds = gz.Dataset.create(tmp_path / "ds", graphs=edges, features={"p": np.arange(50.0)})
+    new = gz.reorder(ds, tmp_path / "new", by="degree")
+    old = new.ids.to_original(np.arange(50))
+    assert new.features["x"].get_tensor().tolist() == [float(i) for i in old]
+    for edge_type, pairs in edges.items():
+        graph = new.graphs[edge_type]
+        found = [(int(old[u]), int(old[v])) for v in range(50) for u in graph.get_neighbours(v)]
+        assert sorted(found) == sorted(map(tuple, pairs.T.tolist()))
+    new.verify()
