@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 
+import container_spec as spec
 import numpy as np
 import pytest
+from glfile import write_container
 from sample_oracle import make_key
 from test_oracle_loader import BATCH, Order
 
@@ -120,6 +122,34 @@ def test_all_edges_are_found_in_the_file(world, time):
     )
     assert sorted(seen) == list(range(M))
     assert len(loader) == 15
+
+
+def test_billions_of_seed_edges_take_no_memory(tmp_path):
+    """A file of 17 billion edges, 64 GB of which are a hole: to copy or to shuffle them would not end."""
+    many = 2**34
+    header = spec.Header(spec.TOPOLOGY, 4, many, 2, 1)
+    header.arrays = [spec.Entry("in.indptr", "uint64", (5,)), spec.Entry("in.indices", "uint32", (many,))]
+    spec.lay_out(header)
+    with open(tmp_path / "huge.gl", "wb") as f:
+        f.write(spec.write_header(header))
+        (np.arange(5, dtype=np.uint64) * np.uint64(many // 4)).tofile(f)
+        try:
+            f.truncate(header.arrays[1].offset + 4 * many)
+        except OSError as error:
+            pytest.skip(f"no sparse files of this size here: {error}")
+    options = {"batch_size": 64, "shuffle": True, "exclude": "none", "memory": "200MB", "num_threads": 1}
+    loader = gz.LinkNeighborLoader(gz.Graph(tmp_path / "huge.gl"), fanouts=[3], seed=1, **options)
+    assert len(loader) == many // 64
+    batches = iter(loader)
+    some = [next(batches) for _ in range(3)]
+    batches.close()
+    ids = torch.cat([batch.input_id for batch in some])
+    assert len(set(ids.tolist())) == 192
+    assert int(ids.max()) > 2**33
+    for batch in some:
+        source, target = batch.n_id[batch.edge_label_index]
+        assert target.tolist() == (batch.input_id // (many // 4)).tolist()
+        assert set(source.tolist()) == {0}
 
 
 def test_edges_may_be_edge_ids(world):
@@ -268,6 +298,17 @@ def test_batches_become_pygs(world, typed):
     assert plain.edge_label_index.shape == (2, 128)
     hetero = next(iter(gz.LinkNeighborLoader(typed[0], split="train", fanouts=[2], neg_sampling="binary"))).to_pyg()
     assert hetero[BUYS].edge_label.shape == (400,)
+
+
+def test_damaged_rows_are_a_format_error(tmp_path):
+    arrays = {"out.indptr": np.array([0, 2**40, 2], np.uint64), "out.indices": np.array([0, 1], np.uint32)}
+    path = write_container(tmp_path / "rows.gl", 2, 2, "out", arrays)
+    with pytest.raises(gz.FormatError, match=r"rows\.gl.*verify"):
+        gz.LinkNeighborLoader(gz.Graph(path), fanouts=[2])
+    arrays = {"out.indptr": np.array([0, 1, 2], np.uint64), "out.indices": np.array([1, 7], np.uint32)}
+    loader = gz.LinkNeighborLoader(gz.Graph(write_container(tmp_path / "ids.gl", 2, 2, "out", arrays)), fanouts=[2])
+    with pytest.raises(gz.FormatError, match=r"ids\.gl.*verify"):
+        list(loader)
 
 
 def test_mistakes_are_named(world, typed):
