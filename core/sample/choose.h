@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -81,7 +82,31 @@ class RowChooser {
   size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch,
                 int64_t time = 0) const {
     if (fanout_ == 0 && !all_) return 0;
-    const Candidates from = candidates(row, node, time, scratch);
+    if (options_.exclude != nullptr) [[unlikely]] {
+      const auto refused = options_.exclude->of(node);
+      if (!refused.empty()) return choose_past(refused, row, node, batch, out, scratch, time);
+    }
+    return choose_from(candidates(row, time, scratch), row, node, batch, out, scratch);
+  }
+
+ private:
+  // What is chosen from: ranks of the row (by time, where rows are timed), or positions that were listed one by one.
+  struct Candidates {
+    uint64_t skip, count;
+    const uint64_t* listed;
+    bool plain() const { return listed == nullptr; }
+  };
+  // Ranks of the row that are no holes, which is what excluded edges leave. A type of its own: rows without holes are
+  // nearly all, and a look at whether there are any would cost a tenth of a uniform draw (benchmarks/sampling).
+  struct PastHoles {
+    uint64_t count;
+    std::span<const uint64_t> holes;  // ranks, ascending
+    bool plain() const { return false; }
+  };
+
+  template <class From>
+  size_t choose_from(const From& from, const HopRow& row, uint64_t node, uint64_t batch, int64_t* out,
+                     ChooseScratch& scratch) const {
     const uint64_t population = from.count;
     if (population == 0) return 0;
     const bool take_all = takes_all({row.begin, row.degree, population, 0});
@@ -106,31 +131,27 @@ class RowChooser {
     return chosen;
   }
 
- private:
-  // What is chosen from: ranks of the row (by time, where rows are timed) past its holes, which are excluded edges; or
-  // positions that were listed one by one.
-  struct Candidates {
-    uint64_t skip, count;
-    const uint64_t* listed;
-    std::span<const uint64_t> holes;  // ranks, ascending
-    bool plain() const { return listed == nullptr && holes.empty(); }
-  };
+  // The same from a row of which these neighbours may not be taken.
+  size_t choose_past(std::span<const uint64_t> refused, const HopRow& row, uint64_t node, uint64_t batch, int64_t* out,
+                     ChooseScratch& scratch, int64_t time) const {
+    scratch.holes.clear();
+    if (row.degree > 0) find_places(csr_, row.begin, row.degree, refused, scratch.holes);
+    const std::span<const uint64_t> holes = scratch.holes;
+    if (timed_ || !options_.node_times.empty()) {
+      list_by_time(row, time, holes, scratch.listed);
+      const Candidates from = latest({0, scratch.listed.size(), scratch.listed.data()});
+      return choose_from(from, row, node, batch, out, scratch);
+    }
+    return choose_from(PastHoles{row.population - holes.size(), holes}, row, node, batch, out, scratch);
+  }
 
-  Candidates candidates(const HopRow& row, uint64_t node, int64_t time, ChooseScratch& scratch) const {
-    Candidates from{row.first, row.population, nullptr, {}};
-    std::span<const uint64_t> refused;
-    if (options_.exclude != nullptr) [[unlikely]] {
-      refused = options_.exclude->of(node);
-    }
-    if (!refused.empty() && row.degree > 0) {
-      find_places(csr_, row.begin, row.degree, refused, scratch.holes);
-      from.holes = scratch.holes;
-    }
-    if (!options_.node_times.empty() || (timed_ && !from.holes.empty())) {
-      list_by_time(row, time, from.holes, scratch.listed);
-      from = {0, scratch.listed.size(), scratch.listed.data(), {}};
-    }
-    from.count -= from.holes.size();
+  Candidates candidates(const HopRow& row, int64_t time, ChooseScratch& scratch) const {
+    if (options_.node_times.empty()) return latest({row.first, row.population, nullptr});
+    list_by_time(row, time, {}, scratch.listed);
+    return latest({0, scratch.listed.size(), scratch.listed.data()});
+  }
+
+  Candidates latest(Candidates from) const {
     const bool ordered = timed_ || from.listed != nullptr;
     if (ordered && options_.temporal == Temporal::kLast && !all_ && from.count > fanout_) {
       from.skip += from.count - fanout_;
@@ -160,12 +181,12 @@ class RowChooser {
 
   uint64_t position_of(const HopRow& row, const Candidates& from, uint64_t i) const {
     if (from.listed != nullptr) return from.listed[from.skip + i];
-    if (!from.holes.empty()) return row.begin + past_holes(from.holes, i);
     return timed_ ? position_by_time(row, from.skip + i) : row.begin + i;
   }
 
-  // The rank of the i-th edge that is no hole: before hole j there are holes[j] - j of them.
-  static uint64_t past_holes(std::span<const uint64_t> holes, uint64_t i) {
+  // Before hole j there are holes[j] - j edges that are none.
+  uint64_t position_of(const HopRow& row, const PastHoles& from, uint64_t i) const {
+    const auto holes = from.holes;
     uint64_t low = 0, high = holes.size();
     while (low < high) {
       const uint64_t middle = low + (high - low) / 2;
@@ -175,7 +196,7 @@ class RowChooser {
         high = middle;
       }
     }
-    return i + low;
+    return row.begin + i + low;
   }
 
   uint64_t position_by_time(const HopRow& row, uint64_t rank) const {
@@ -201,7 +222,8 @@ class RowChooser {
     return low;
   }
 
-  void to_positions(const HopRow& row, const Candidates& from, int64_t* out, size_t count) const {
+  template <class From>
+  void to_positions(const HopRow& row, const From& from, int64_t* out, size_t count) const {
     if (timed_ || !from.plain()) {
       for (size_t i = 0; i < count; ++i) {
         out[i] = static_cast<int64_t>(position_of(row, from, static_cast<uint64_t>(out[i])));
@@ -222,7 +244,8 @@ class RowChooser {
     }
   }
 
-  size_t choose_weighted(Random& random, const HopRow& row, const Candidates& from, bool take_all, int64_t* out,
+  template <class From>
+  size_t choose_weighted(Random& random, const HopRow& row, const From& from, bool take_all, int64_t* out,
                          ChooseScratch& scratch) const {
     const auto weight_of = [&](size_t i) { return weight_at(csr_, row.begin, position_of(row, from, i)); };
     if (take_all) {
@@ -240,7 +263,8 @@ class RowChooser {
   }
 
   // Running sums of the candidates, in their order. O(population): the file's sums go by position.
-  std::span<const double> sums_of(const HopRow& row, const Candidates& from, std::vector<double>& sums) const {
+  template <class From>
+  std::span<const double> sums_of(const HopRow& row, const From& from, std::vector<double>& sums) const {
     sums.resize(static_cast<size_t>(from.count));
     double sum = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -254,13 +278,15 @@ class RowChooser {
   // LABOR-0 with a fixed size (sequential Poisson sampling): the `count` neighbours whose shared random numbers are
   // smallest. For one row that is a uniform draw without replacement; rows with common neighbours tend to agree. Reads
   // the whole row. Equal numbers (a neighbour twice in the row) go by position.
-  void choose_labor(const HopRow& row, const Candidates& from, size_t count, int64_t* out,
-                    ChooseScratch& scratch) const {
+  template <class From>
+  void choose_labor(const HopRow& row, const From& from, size_t count, int64_t* out, ChooseScratch& scratch) const {
     auto& heap = scratch.heap;  // largest on top
     heap.clear();
-    for (uint64_t i = 0; i < from.count; ++i) {
-      const uint64_t position = from.plain() ? row.begin + i : position_of(row, from, i);
-      const std::pair<uint64_t, uint64_t> candidate{absorb(key_, csr_.neighbour(position)), i};
+    const uint64_t population = from.count, begin = row.begin, key = key_;  // in registers: the heap is written to
+    for (uint64_t i = 0; i < population; ++i) {
+      uint64_t position = begin + i;  // times and layer-neighbour sampling do not go together
+      if constexpr (std::is_same_v<From, PastHoles>) position = position_of(row, from, i);
+      const std::pair<uint64_t, uint64_t> candidate{absorb(key, csr_.neighbour(position)), i};
       if (heap.size() < count) {
         heap.push_back(candidate);
         std::push_heap(heap.begin(), heap.end());
