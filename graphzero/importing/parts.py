@@ -23,6 +23,7 @@ from .torchfile import load_pt
 __all__ = ["as_rows", "label_rows", "label_stream", "named_splits", "safe_name"]
 
 _STEP = 1 << 20
+_MOST_NOTES = _manifest.MOST_BYTES // 2  # of the manifest; the rest is for types and files
 _SPLIT_NAMES = {"val": "valid", "validation": "valid", "validate": "valid", "dev": "valid", "training": "train"}
 _SPLIT_SUFFIX = re.compile(r"(_mask|_idx|_ids?|_index|_nodes)$")
 _SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
@@ -196,6 +197,25 @@ def safe_name(text: object) -> str:
     """
     name = re.sub(r"[^\w.-]", "_", str(text))
     return name if name and _manifest.is_name(name) else f"_{name}"[:100]
+
+
+def fitted(about: dict[str, Any]) -> dict[str, Any]:
+    """Return notes that fit a manifest: the longest lists of names go first, and it says how many there were."""
+    about = json.loads(json.dumps(about))
+    while len(json.dumps(about, indent=2)) > _MOST_NOTES:
+        lists = [(len(json.dumps(names)), table, key) for table, key, names in _name_lists(about)]
+        if not lists:
+            break
+        _, table, key = max(lists, key=lambda one: one[0])
+        table[key] = f"{len(table[key])} names, too many for the manifest"
+    return about
+
+
+def _name_lists(value: Any) -> Iterator[tuple[dict[str, Any], str, list[Any]]]:
+    for key, item in value.items() if isinstance(value, dict) else ():
+        if isinstance(item, list) and key != "found":
+            yield value, key, item
+        yield from _name_lists(item)
 
 
 def split_name(key: object) -> str:

@@ -19,7 +19,7 @@ from ..features import FeatureStore
 from ..idmap import text_path
 from ..row_sources import all_rows, is_text
 from .edge_log import FileBothWays, alternating, repeated
-from .parts import count_of, drawn_splits, is_path, label_rows, label_stream
+from .parts import count_of, drawn_splits, fitted, is_path, label_rows, label_stream
 from .plan import Plan
 from .stage import Stage
 
@@ -178,7 +178,7 @@ class PlainWork:
             edge_splits=plan.edge_splits,
             name=plan.name,
             ids=graph.id_map,
-            about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about},
+            about=fitted({"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about}),
             overwrite=overwrite,
             **self.common,
         )

@@ -21,7 +21,7 @@ from ..dataset import Dataset
 from ..errors import InputError
 from ..features import FeatureStore
 from ..row_sources import all_rows, is_text
-from .parts import as_rows, count_of, drawn_splits, is_path, label_rows, label_stream, named_splits
+from .parts import as_rows, count_of, drawn_splits, fitted, is_path, label_rows, label_stream, named_splits
 from .plan import TypedPlan
 from .stage import Stage
 
@@ -178,7 +178,7 @@ class TypedWork:
             ids={name: node.id_map for name, node in plan.nodes.items() if node.id_map is not None},
             reverse=self.reverse,
             name=plan.name,
-            about={"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about},
+            about=fitted({"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about}),
             overwrite=overwrite,
             **self.common,
         )

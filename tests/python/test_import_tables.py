@@ -402,3 +402,12 @@ def test_one_node_type_with_several_edge_types_is_reordered(tmp_path: Path) -> N
         found = [(int(old[u]), int(old[v])) for v in range(50) for u in graph.get_neighbours(v)]
         assert sorted(found) == sorted(map(tuple, pairs.T.tolist()))
     new.verify()
+
+
+def test_names_that_do_not_fit_the_manifest_are_left_out_of_it(tmp_path: Path) -> None:
+    long = [f"{'x' * 200}{i:05d}" for i in range(4000)]
+    table = {"src": np.arange(4000), "dst": np.arange(4000), "a": long, "b": ["u", "v"] * 2000}
+    ds = gz.import_dataset({"edges": [{"table": table, "features": ["a", "b"]}]}, tmp_path / "out").dataset
+    names = ds.info["about"]["categories"]["node__to__node"]
+    assert names == {"a": "4000 names, too many for the manifest", "b": ["u", "v"]}
+    assert ds.edge_features["a"].get_tensor()[:3].tolist() == [0, 1, 2]
