@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,9 @@ class PlainSource:
         self._graph = graph
         self._parts: Parts = all_parts(features, edge_features, dtype)
         self.hops = as_fanouts(fanouts)
-        self.asked_direction = direction
-        self.direction = direction or ("in" if graph.direction == "in" else "out")
+        self.asked_direction = self.direction = direction or graph.message_direction
+        if direction is None:
+            _say_if_reversed(graph)
 
     def open(self) -> tuple[_core.LoadGraph, list[_core.LoadPart]]:
         """Return what the core takes: the files as they are open in this process."""
@@ -62,6 +64,22 @@ class PlainSource:
     def __str__(self) -> str:
         """Say it in words."""
         return f"fanouts={self.hops} along {self.direction!r} edges, parts={list(self._parts)}"
+
+
+_told: set[str] = set()
+
+
+def _say_if_reversed(graph: Graph) -> None:
+    """Warn, once for a file, that messages will flow against its edges."""
+    if graph.direction != "out" or graph.info["undirected"] or graph.path in _told:
+        return
+    _told.add(graph.path)
+    warnings.warn(
+        f"{graph.path} has out-rows only: each node gets messages from the targets of its edges, against their "
+        'direction. Compile it with direction="in" (or "both") to sample as PyG does; direction="out" says that it is '
+        "meant",
+        stacklevel=5,
+    )
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,14 @@ class Graph(WalkMethods, LinkMethods):
         return str(self._info["direction"])
 
     @property
+    def message_direction(self) -> str:
+        """Which rows loaders and inference follow unless told otherwise: "in" where the file has those, else "out".
+
+        A GNN layer sends from source to target, so a node hears from the sources of the edges that point to it.
+        """
+        return "out" if self.direction == "out" else "in"
+
+    @property
     def has_weights(self) -> bool:
         """Whether edges carry weights."""
         return self._has("weights")

@@ -123,6 +123,7 @@ def inference(
     training = getattr(model, "training", False)
     if isinstance(model, torch.nn.Module):
         model.eval()
+    direction = direction or graph.message_direction  # as loaders do
     job = Job(model, graph, budget, direction, device, name, num_threads, io, progress)
     work = _layer_by_layer if layerwise else run_module
     try:

@@ -39,8 +39,8 @@ class NeighborLoader(EpochLoader):
 
     A neighbour of a node is what a row of the file lists (`loader.direction`). For "in", the sources of the edges that
     point to the node: messages flow along the edges, as in PyG. For "out", the targets of its own edges: messages
-    flow against them. An undirected graph has both ways in either. `direction=` chooses where the file has both; typed
-    graphs are sampled along "in".
+    flow against them. An undirected graph has both ways in either. `direction=` chooses where the file has both,
+    "in" unless given; typed graphs are sampled along "in".
 
     Batches depend on `seed`, the epoch and their number alone: not on threads, memory or the read path. Each new
     iteration is the next epoch, reshuffled when `shuffle` is set; `set_epoch` goes back or ahead.

@@ -83,6 +83,7 @@ def reorder(
     manifest = _checked_manifest(source, target)
     budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
     graph = Graph(source.graph.path)
+    direction = direction or graph.message_direction  # as loaders do
     _core.check_order(graph._open(), direction)
     about: dict[str, Any] = {"by": by}
     make_order: Callable[[], Order] = partial(_ordered, graph, by, direction, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -93,7 +93,7 @@ def synthesize(
     }
     return Dataset.create(
         out,
-        graph,
+        _ToSource(graph),
         features={"x": graph.feature_blocks()},
         labels=graph.label_blocks(),
         splits={name: graph.split_blocks(name) for name, size in graph.split_sizes.items() if size},
@@ -106,8 +106,24 @@ def synthesize(
         progress=progress,
         overwrite=overwrite,
         directed=not both_ways,
+        direction="in",
         dedup=dedup,
     )
+
+
+class _ToSource:
+    """The edges of a synthetic graph the other way round: the node whose row an edge is in is its target.
+
+    Loaders sample rows of sources, as messages flow. The rows are those that the graph draws, whatever they are called.
+    """
+
+    def __init__(self, graph: SyntheticGraph) -> None:
+        self._graph = graph
+        self.num_edges, self.num_nodes, self.has_weights = graph.num_edges, graph.num_nodes, graph.weights
+
+    def edge_blocks(self) -> Iterator[Any]:
+        """Yield (target, source) and the rest."""
+        return ((block[1], block[0], *block[2:]) for block in self._graph.edge_blocks())
 
 
 def _typed(

@@ -51,7 +51,7 @@ def command(
         typer.Option(
             metavar="in|out",
             help="Edges to follow from a node to those it hears from: in, those that point to it; out, those that "
-            "start at it. Without it: out where the file has those, as `compile_graph` makes it, else in.",
+            "start at it. Without it: in where the file has those, else out, with a warning.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,

@@ -50,7 +50,7 @@ class TrainOptions:
     as `fanouts` when None, -1 for all neighbours). `memory` bounds what the loaders hold: one is at work at a time, and
     may use all of it; "auto" takes what the machine and the container leave, less some for the model. `patience` stops
     the run when the validation accuracy has not risen for so many epochs. `device` None is the GPU where there is one.
-    `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "out" where the file
+    `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "in" where the file
     has those.
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers

@@ -192,7 +192,8 @@ class Trainer:
             return self._checked(model(x, batch.edge_index)[: batch.batch_size], batch.batch_size)
         degree = None
         if model.aggregation == "gcn":
-            degrees = self.data.graph.degrees(batch.n_id, direction=self.options.direction)
+            direction = self.options.direction or self.data.graph.message_direction
+            degrees = self.data.graph.degrees(batch.n_id, direction=direction)
             degree = torch.from_numpy(degrees).to(self.device)
         out: Tensor = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
         return out[: batch.batch_size]

@@ -124,7 +124,7 @@ def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
         (["--resume"], "needs --checkpoint"),
         (["--checkpoint", "c.npz", "--resume", "--overwrite"], "--resume goes on"),
         (["--direction", "both"], "expected in or out"),
-        (["--direction", "in"], "direction 'in' is not in the file"),
+        (["--direction", "out"], "direction 'out' is not in the file"),
         (["--fanouts", "3;2"], "such as 15,10"),
         (["--layers", "3"], "names 2 hops"),
         (["--model", "gat"], "expected one of 'sage', 'gcn'"),
