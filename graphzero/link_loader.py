@@ -153,7 +153,7 @@ class LinkNeighborLoader(EpochLoader):
                 exclude=exclude,
                 reverse_types=reverse_types,
                 disjoint=disjoint,
-                direction=direction,
+                direction=source.asked_direction,
             ),
             sampling={
                 "replace": bool(replace),

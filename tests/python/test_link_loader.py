@@ -32,8 +32,8 @@ class World:
         gz.compile_graph(block, folder / "g.gl", direction=direction, edge_ids=edge_ids, num_nodes=N)
         gz.compile_features(self.x, folder / "x.gd")
         self.graph, self.store = gz.Graph(folder / "g.gl"), gz.FeatureStore(folder / "x.gd")
-        side = direction if direction != "both" else "out"
-        row, other = self.edges if side == "out" else self.edges[::-1]
+        self.side = direction if direction != "both" else "in"  # what loaders follow
+        row, other = self.edges if self.side == "out" else self.edges[::-1]
         self.order = np.lexsort((np.arange(M), other, row))  # position -> number in the source
         self.by_position = self.edges[:, self.order]
         self.ids = self.order if edge_ids else np.arange(M)  # position -> edge id
@@ -49,7 +49,7 @@ class World:
             got = batch.input_id.numpy()
             np.testing.assert_array_equal(got, places if input_ids is None else input_ids[places])
             key = make_key(seed, BATCH, epoch, number)
-            own = {} if time is None else {"time": time[places]}
+            own = {"direction": self.side} | ({} if time is None else {"time": time[places]})
             want = self.graph.sample_links(edges[:, places], fanouts, seed=key, **own, **options)
             same(batch, want)
             np.testing.assert_array_equal(batch.x.numpy(), self.x[want.node])

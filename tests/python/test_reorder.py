@@ -265,8 +265,8 @@ def test_the_engine_stays_within_its_budget(tmp_path: Path) -> None:
     )  # fmt: skip
     assert report["spilled_bytes"] > 0
     assert report["peak_bytes"] <= 4_000_000
-    assert edges_of(gz.Graph(tmp_path / "g.gl"), "out", order.astype(np.int64)) == edges_of(
-        old.graph, "out", np.arange(20_000)
+    assert edges_of(gz.Graph(tmp_path / "g.gl"), "in", order.astype(np.int64)) == edges_of(
+        old.graph, "in", np.arange(20_000)
     )
 
 
