@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -84,6 +85,17 @@ Buffer::Buffer(size_t bytes, Purpose purpose, [[maybe_unused]] Pages pages) : pu
 #endif
 #endif
   count(purpose_, size_);
+}
+
+Buffer Buffer::zeroed(size_t bytes, Purpose purpose, Pages pages) {
+  Buffer buffer(bytes, purpose, pages);
+#ifdef _WIN32
+  const bool is_zero = false;
+#else
+  const bool is_zero = buffer.size_ >= kOwnMapping;  // a new mapping
+#endif
+  if (!is_zero) std::memset(buffer.data_, 0, buffer.size_);
+  return buffer;
 }
 
 Buffer::~Buffer() {

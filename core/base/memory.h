@@ -31,7 +31,8 @@ class Buffer {
   // Memory that is filled little by little may ask for small pages: a huge page is cleared as a whole when it is first
   // touched, which takes milliseconds where a virtual machine gets its memory at that moment.
   enum class Pages { kHuge, kSmall };
-  Buffer(size_t bytes, Purpose purpose, Pages pages = Pages::kHuge);  // throws std::bad_alloc
+  Buffer(size_t bytes, Purpose purpose, Pages pages = Pages::kHuge);                // throws std::bad_alloc
+  static Buffer zeroed(size_t bytes, Purpose purpose, Pages pages = Pages::kHuge);  // without touching what is zero
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));

@@ -20,15 +20,14 @@ class HeldRows {
       : capacity_(static_cast<uint32_t>(capacity)),
         row_bytes_(row_bytes),
         rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kSmall),
-        tables_(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache),
+        tables_(
+            Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kSmall)),
         free_(capacity_) {
     uint64_t* entries = tables_.as<uint64_t>();
     const size_t count = RowTable::entries_for(capacity);
-    std::fill_n(entries, count, uint64_t{0});
     table_ = RowTable({entries, count});
     ids_ = reinterpret_cast<uint32_t*>(entries + count);
     uses_ = ids_ + capacity;
-    std::fill_n(uses_, capacity, kEmpty);
   }
 
   uint32_t capacity() const { return capacity_; }
@@ -56,10 +55,14 @@ class HeldRows {
   // A place for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
   // nobody holds any more gives up its place, in turn.
   uint32_t take(uint64_t id, uint32_t times) {
-    while (uses_[hand_] != kEmpty && uses_[hand_] != 0) advance();
+    while (hand_ < touched_ && uses_[hand_] != 0) advance();
     const uint32_t place = hand_;
     advance();
-    if (uses_[place] == 0) table_.erase(id_of()(place), id_of());
+    if (place < touched_) {
+      table_.erase(id_of()(place), id_of());
+    } else {
+      touched_ = place + 1;
+    }
     ids_[place] = static_cast<uint32_t>(id);
     table_.insert(id, place);
     uses_[place] = times | kLoading;
@@ -76,14 +79,11 @@ class HeldRows {
   }
 
   void release_all() {
-    for (uint32_t place = 0; place < capacity_; ++place) {
-      if (uses_[place] != kEmpty) uses_[place] = 0;
-    }
+    std::fill_n(uses_, touched_, 0u);
     free_ = capacity_;
   }
 
  private:
-  static constexpr uint32_t kEmpty = UINT32_MAX;           // never used
   static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
   static constexpr uint32_t kLost = UINT32_MAX;            // no row has this id (RowWindow::supports)
   static constexpr uint64_t kLostId = uint64_t{1} << 40;
@@ -102,6 +102,7 @@ class HeldRows {
   uint32_t* ids_ = nullptr;   // by place
   uint32_t* uses_ = nullptr;  // by place: claims that hold it
   uint32_t hand_ = 0;
+  uint32_t touched_ = 0;  // places that were ever taken: the first ones. The others cost no memory yet
   uint32_t free_;
 };
 
