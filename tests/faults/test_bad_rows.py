@@ -112,6 +112,9 @@ def calls(g: gz.Graph) -> list[tuple[str, object]]:
         {"time": np.full(len(ids), 5)},
         {"time": np.full(len(ids), 5), "temporal": "last"},
         {"num_threads": 2},
+        {"exclude_edges": np.stack([ids, ids[::-1]]), "exclude_reverse": True},
+        {"subgraph": "bidirectional"},
+        {"subgraph": "induced"},
     ):
         for fanouts in ([3, 3], [-1], [20, 2]):
             found.append((f"sample {options}", lambda f=fanouts, o=options: g.sample(ids, f, seed=1, **o)))
@@ -121,6 +124,14 @@ def calls(g: gz.Graph) -> list[tuple[str, object]]:
         found.append(("walk", lambda w=weighted: g.batch_random_walk_uniform(ids, 9, seed=1)))
         found.append(("node2vec", lambda w=weighted: g.batch_random_walk(ids, 9, p=0.3, q=3.0, weighted=w, seed=1)))
         found.append(("neighbours", lambda w=weighted: g.sample_neighbours(5, 9)))
+    pairs = np.stack([ids, np.roll(ids, 7)])
+    for options in (
+        {},
+        {"neg_sampling": "binary", "exclude": "reverse"},
+        {"neg_sampling": "triplet", "neg_method": "degree", "strict": True},
+    ):
+        found.append((f"sample_links {options}", lambda o=options: g.sample_links(pairs, [3, 3], seed=1, **o)))
+    found.append(("to_arrow", lambda: g.to_arrow().read_all()))
     found.append(("negatives", lambda: g.negative_edges(100, seed=1)))
     found.append(("negatives", lambda: g.negative_edges(100, method="degree", seed=1)))
     return found
@@ -128,7 +139,7 @@ def calls(g: gz.Graph) -> list[tuple[str, object]]:
 
 def ids_of(result: object) -> list[np.ndarray]:
     """The arrays of a result that hold node ids."""
-    if isinstance(result, gz.Subgraph):
+    if isinstance(getattr(result, "node", None), np.ndarray):
         return [result.node]
     if isinstance(result, tuple):
         return []
