@@ -42,6 +42,10 @@ void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) {
     const bool src = writer.src[i] >= limits.src;
     const uint64_t limit = src ? limits.src : limits.dst;
     const auto found = static_cast<int64_t>((src ? writer.src[i] : writer.dst[i]) + options_.id_base);
+    if (limit == 0) {
+      fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found,
+                       ", expected no edges: ", options_.count_name(src), " = 0");
+    }
     const uint64_t last = limit + options_.id_base - 1;
     fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected a node id from ",
                      options_.id_base,
