@@ -18,6 +18,7 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = True
 nitpicky = False
+suppress_warnings = ["ref.python"]  # FeatureStore is ours, and PyG's over our files: a hint names it without its module
 # Docstrings are written in Markdown habits: single backticks are code.
 default_role = "code"
 

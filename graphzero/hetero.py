@@ -134,7 +134,7 @@ class HeteroGraph(HgtMethods):
         - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'.
         - `method="labor"`: nodes of a hop prefer the same neighbours, over all edge types with one source type.
         - `exclude_edges`: by edge type, (2, M): edges that are never taken, as in `Graph.sample`. `exclude_reverse`
-          excludes the reverse of each too: in (target, "rev_" + relation, source), the name that PyG's `ToUndirected`
+          excludes the reverse of each too: in `(target, "rev_" + relation, source)`, the name that PyG's `ToUndirected`
           gives, and in the edge type itself where it leads from a node type to itself.
         - `subgraph`: as in `Graph.sample`; "bidirectional" gives an edge type and its reverse type each other's edges,
           with the id -1 where an edge comes from the other type.
@@ -205,7 +205,7 @@ class HeteroGraph(HgtMethods):
         """Sample around the ends of `edges` (2, P) of one edge type: `Graph.sample_links` for typed graphs.
 
         Sources and targets are seeds of their own node types, together where those are one. `exclude="reverse"` also
-        keeps the reverses out of (target, "rev_" + relation, source), as `exclude_reverse` of `sample` does. With
+        keeps the reverses out of `(target, "rev_" + relation, source)`, as `exclude_reverse` of `sample` does. With
         `node_time`, which needs `time`, negatives are nodes that exist at the time of their edge.
 
         >>> g.sample_links(("user", "buys", "item"), edges, [15, 10], neg_sampling="triplet")  # doctest: +SKIP
