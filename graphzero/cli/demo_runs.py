@@ -19,6 +19,7 @@ from graphzero.batch import Batch
 from graphzero.dataset import Dataset
 from graphzero.loader import LoaderStats
 from graphzero.train import Trainer, TrainOptions
+from graphzero.train.tasks import NodeTask
 
 from .train import progress
 
@@ -29,7 +30,9 @@ class InRam(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Load everything."""
         super().__init__(*args, **kwargs)
-        self.x = torch.from_numpy(np.array(self.features.get_tensor()))
+        assert isinstance(self.task, NodeTask)
+        self.x = torch.from_numpy(np.array(self.task.features.get_tensor()))
+        self.labels = self.task.labels
         for array in self.data.graph.csr():
             int(array.sum())  # read the topology too, so that sampling finds it in memory
 

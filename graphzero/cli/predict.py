@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import terminal
 from .train import require_torch
+
+if TYPE_CHECKING:
+    from graphzero.dataset import Dataset
+    from graphzero.inference import InferenceReport
 
 
 def command(
@@ -26,7 +30,8 @@ def command(
     """Compute a trained model's output for all nodes, over all neighbours, and write it to a .gd file.
 
     The features and the direction of edges are those of the run. A row has one number for each class, before softmax:
-    the largest is the prediction.
+    the largest is the prediction. In a dataset of several types, rows are of the type that was trained on, and
+    neighbours are sampled as in the evaluation of the run.
     """
     require_torch()
     import dataclasses
@@ -34,33 +39,16 @@ def command(
     import torch
 
     import graphzero as gz
-    from graphzero.train import load_checkpoint, load_model
+    from graphzero.train import load_checkpoint
 
     ds = gz.Dataset(dataset)
     options: dict[str, Any] = load_checkpoint(checkpoint).note.get("options", {})
-    feature, direction = options.get("feature", "x"), options.get("direction")
-    if feature not in ds.features:
-        known = ", ".join(map(repr, ds.features)) or "none"
-        raise ValueError(f"{checkpoint}: trained on the feature {feature!r}, the dataset has {known}")
-    model = load_model(checkpoint)
-    width = getattr(model, "dims", [0])[0]
-    if width != ds.features[feature].feature_dim:
-        raise ValueError(
-            f"{checkpoint}: trained on rows of {width} numbers, {feature!r} of {dataset} has "
-            f"{ds.features[feature].feature_dim}"
-        )
     device = device if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
-    report = gz.inference(
-        model.to(device),
-        ds.graph,
-        ds.features[feature],
-        out,
-        memory=memory,
-        num_layers=layers,
-        direction=direction,
-        device=device,
-        num_threads=threads,
-    )
+    running = {"memory": memory, "device": device, "num_threads": threads}
+    if ds.is_typed:
+        report = _typed(ds, checkpoint, options, out, layers, running)
+    else:
+        report = _plain(ds, checkpoint, options, out, layers, running)
     if json:
         terminal.print_json(dataclasses.asdict(report))
         return
@@ -72,4 +60,55 @@ def command(
             ("size", terminal.size(report.bytes_written)),
             ("took", terminal.duration(report.seconds)),
         ],
+    )
+
+
+def _plain(
+    ds: Dataset, checkpoint: Path, options: Any, out: Path, layers: int | None, running: dict[str, Any]
+) -> InferenceReport:
+    import graphzero as gz
+    from graphzero.train import load_model
+
+    feature, direction = options.get("feature", "x"), options.get("direction")
+    if feature not in ds.features:
+        known = ", ".join(map(repr, ds.features)) or "none"
+        raise ValueError(f"{checkpoint}: trained on the feature {feature!r}, the dataset has {known}")
+    model = load_model(checkpoint)
+    width = getattr(model, "dims", [0])[0]
+    if width != ds.features[feature].feature_dim:
+        raise ValueError(
+            f"{checkpoint}: trained on rows of {width} numbers, {feature!r} of {ds.path} has "
+            f"{ds.features[feature].feature_dim}"
+        )
+    return gz.inference(
+        model.to(running["device"]),
+        ds.graph,
+        ds.features[feature],
+        out,
+        num_layers=layers,
+        direction=direction,
+        **running,
+    )
+
+
+def _typed(
+    ds: Dataset, checkpoint: Path, options: Any, out: Path, layers: int | None, running: dict[str, Any]
+) -> InferenceReport:
+    from graphzero.train import HeteroSAGE, load_model, typed_inference
+
+    if layers is not None:
+        raise typer.BadParameter("a dataset of several types is predicted batch by batch", param_hint="--layers")
+    model = load_model(checkpoint)
+    if not isinstance(model, HeteroSAGE) or (model.node_types, model.edge_types) != ds.metadata():
+        raise ValueError(f"{checkpoint}: trained on other node and edge types than {ds.path} has: {ds.metadata()}")
+    return typed_inference(
+        model,
+        ds,
+        out,
+        node_type=model.targets[0],
+        fanouts=options.get("eval_fanouts") or options["fanouts"],
+        feature=options.get("feature", "x"),
+        batch_size=options.get("batch_size", 1024),
+        seed=options.get("seed", 0),
+        **running,
     )

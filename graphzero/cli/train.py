@@ -32,13 +32,16 @@ def numbers(text: str, option: str) -> list[int]:
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="A dataset folder, as `graphzero synth` makes.", show_default=False)],
-    model: Annotated[str, typer.Option(help="sage or gcn.", rich_help_panel=_MODEL)] = "sage",
+    model: Annotated[str, typer.Option(help="sage or gcn; sage for several types.", rich_help_panel=_MODEL)] = "sage",
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", rich_help_panel=_MODEL)] = 128,
     layers: Annotated[
         int | None, typer.Option(help="Layers; as many as fanouts name.", rich_help_panel=_MODEL, show_default=False)
     ] = None,
     dropout: Annotated[float, typer.Option(help="Share of hidden values dropped.", rich_help_panel=_MODEL)] = 0.5,
     feature: Annotated[str, typer.Option(help="Which features to use.", rich_help_panel=_MODEL)] = "x",
+    node_type: Annotated[
+        str | None, typer.Option(help="Whose classes to learn, of several types.", rich_help_panel=_MODEL)
+    ] = None,
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
     ] = "15,10",
@@ -114,6 +117,7 @@ def command(
         hidden=hidden,
         dropout=dropout,
         feature=feature,
+        node_type=node_type,
         direction=direction,
         fanouts=hops,
         eval_fanouts=None if eval_fanouts is None else numbers(eval_fanouts, "--eval-fanouts"),

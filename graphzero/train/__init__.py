@@ -6,17 +6,20 @@ Needs torch (`pip install graphzero[torch]`); importing `graphzero` alone does n
 from __future__ import annotations
 
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from .hetero import HeteroSAGE
 from .models import GCN, GraphSAGE, SampledModel, make_model
 from .monitor import MemoryMonitor
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
 from .state import load_model
 from .trainer import Trainer
+from .typed_inference import typed_inference
 
 __all__ = [
     "GCN",
     "Checkpoint",
     "EpochRecord",
     "GraphSAGE",
+    "HeteroSAGE",
     "MemoryMonitor",
     "Observer",
     "SampledModel",
@@ -28,4 +31,5 @@ __all__ = [
     "load_model",
     "make_model",
     "save_checkpoint",
+    "typed_inference",
 ]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from .. import _core
+from .._epochs import EpochLoader
 from .._sizes import format_size
 from ..errors import BudgetError
-from ..loader import LoaderStats, NeighborLoader
+from ..loader import LoaderStats
 
 __all__ = ["Loaders"]
 
@@ -23,14 +24,14 @@ class Loaders:
     budget; otherwise it is dropped, and made again for its next pass: the batches are the same.
     """
 
-    def __init__(self, make: Callable[[str, int, int], NeighborLoader], memory: int, num_threads: int | None) -> None:
+    def __init__(self, make: Callable[[str, int, int], EpochLoader], memory: int, num_threads: int | None) -> None:
         """Make loaders by `make(split, num_threads, memory)` within `memory` bytes; 0 is what the first one chooses."""
         self._make = make
         self._memory = memory
         self._chooses = memory == 0
         self._threads = num_threads or _core.default_threads()
         self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
-        self._loaders: dict[str, NeighborLoader] = {}
+        self._loaders: dict[str, EpochLoader] = {}
         self._kept: dict[str, int] = {}  # bytes of row cache that a loader holds between its passes
         self._used: dict[str, int] = {}  # the most bytes that its pass was seen to take
 
@@ -45,7 +46,7 @@ class Loaders:
         if refused:  # the one that asks for most: the others are content with that
             raise max(refused, key=lambda error: error.needed_bytes)
 
-    def ready(self, split: str) -> NeighborLoader:
+    def ready(self, split: str) -> EpochLoader:
         """The loader of a split, with its share of the budget."""
         others = sum(kept for name, kept in self._kept.items() if name != split)
         if split in self._loaders:
@@ -87,11 +88,11 @@ class Loaders:
             self._kept.pop(split, None)
             self._used.pop(split, None)
 
-    def _ready(self, split: str, memory: int) -> NeighborLoader:
+    def _ready(self, split: str, memory: int) -> EpochLoader:
         """Make the loader and divide its budget. Where that does not do, fewer threads are tried: they hold less."""
         if self._chooses:
             loader = self._make(split, self._threads, 0)
-            if not isinstance(loader, NeighborLoader):
+            if not isinstance(loader, EpochLoader):
                 return loader
             self._memory = max(self._memory, int(loader._ready_plan().info["memory"]))
             return loader
@@ -99,7 +100,7 @@ class Loaders:
         for threads in [most, *(n for n in (8, 4, 2, 1) if n < most)]:
             loader = self._make(split, threads, memory)
             try:
-                if isinstance(loader, NeighborLoader):
+                if isinstance(loader, EpochLoader):
                     loader._ready_plan()
             except BudgetError as error:
                 reason = error

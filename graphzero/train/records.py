@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 
 Stopped = Literal["finished", "patience", "interrupted"]
+TASKS = ("nodes",)
 
 
 class TrainingData(Protocol):
@@ -53,6 +54,8 @@ class TrainOptions:
     `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "in" where the file
     has those.
 
+    `node_type` is the type whose classes are learned, where a dataset has several types with labels.
+
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
     """
@@ -74,6 +77,8 @@ class TrainOptions:
     feature: str = "x"
     direction: str | None = None
     seed: int = 0
+    task: str = "nodes"
+    node_type: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
@@ -93,6 +98,8 @@ class TrainOptions:
             raise ValueError(f"lr is {self.lr}, expected more than 0")
         if self.direction not in (None, "in", "out"):
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
+        if self.task not in TASKS:
+            raise ValueError(f"task is {self.task!r}, expected one of {', '.join(map(repr, TASKS))}")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
         if self.memory != "auto":
@@ -131,6 +138,11 @@ class EpochRecord:
     bytes_useful: int
     hit_rate: float
     bottleneck: str
+    metrics: dict[str, float] = field(default_factory=dict)  # scores beside the accuracy, of the validation split
+
+    def score(self, metric: str) -> float:
+        """A score of the validation split by name."""
+        return self.metrics.get(metric, self.val_accuracy)
 
     @property
     def seeds_per_second(self) -> float:
@@ -155,6 +167,19 @@ class TrainResult:
     checkpoint: str | None = None
     memory: list[MemorySample] = field(default_factory=list, repr=False)
     progress: list[tuple[float, int]] = field(default_factory=list, repr=False)
+    metric: str = "accuracy"  # which score chose the best epoch
+    val_metrics: dict[str, float] = field(default_factory=dict)
+    test_metrics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def val_score(self) -> float:
+        """The score of the best epoch that `metric` names."""
+        return self.val_metrics.get(self.metric, self.val_accuracy)
+
+    @property
+    def test_score(self) -> float | None:
+        """The same of the test split; None where it was not evaluated."""
+        return self.test_metrics.get(self.metric, self.test_accuracy)
 
     @property
     def seeds_per_second(self) -> float:
@@ -171,6 +196,9 @@ class TrainResult:
             "best_epoch": self.best_epoch,
             "val_accuracy": self.val_accuracy,
             "test_accuracy": self.test_accuracy,
+            "metric": self.metric,
+            "val_metrics": self.val_metrics,
+            "test_metrics": self.test_metrics,
             "stopped": self.stopped,
             "seconds": self.seconds,
             "seeds_per_second": self.seeds_per_second,

@@ -14,7 +14,8 @@ from torch import Tensor
 from ..errors import FormatError
 from ..loader import LoaderStats
 from .checkpoint import Checkpoint, load_checkpoint
-from .models import MODELS, SampledModel, make_model
+from .hetero import HeteroSAGE
+from .models import MODELS, make_model
 from .records import EpochRecord, TrainOptions
 
 __all__ = ["RunState", "Tally", "load_model", "pack", "restore"]
@@ -49,13 +50,13 @@ class Tally:
         seconds = self.wait_seconds + self.compute_seconds
         return self.seeds / seconds if seconds > 0 else 0.0
 
-    def record(self, epoch: int, val_accuracy: float, eval_seconds: float, stats: LoaderStats) -> EpochRecord:
+    def record(self, epoch: int, scores: dict[str, float], eval_seconds: float, stats: LoaderStats) -> EpochRecord:
         """Close the epoch: the sums, and what the loader says of its stages."""
         return EpochRecord(
             epoch=epoch,
             loss=self.loss / max(self.seeds, 1),
             train_accuracy=self.correct / max(self.seeds, 1),
-            val_accuracy=val_accuracy,
+            val_accuracy=scores["accuracy"],
             batches=self.batches,
             seeds=self.seeds,
             seconds=self.wait_seconds + self.compute_seconds,
@@ -71,6 +72,7 @@ class Tally:
             bytes_useful=int(stats.bytes_useful),
             hit_rate=float(stats.hit_rate),
             bottleneck=str(stats.bottleneck),
+            metrics={name: score for name, score in scores.items() if name != "accuracy"},
         )
 
 
@@ -85,7 +87,7 @@ class RunState:
         self.tally = Tally()
         self.records: list[EpochRecord] = []
         self.best_epoch = -1
-        self.best_accuracy = 0.0
+        self.best_score = 0.0
         self.best_weights: dict[str, Tensor] | None = None
         self.progress: list[tuple[float, int]] = [(0.0, 0)]
         self._seeds = 0
@@ -104,11 +106,12 @@ class RunState:
         if now - self.progress[-1][0] >= 0.25:
             self.progress.append((now, self._seeds))
 
-    def close_epoch(self, record: EpochRecord) -> None:
-        """Take in a finished epoch; keep its weights when it is the best so far."""
+    def close_epoch(self, record: EpochRecord, metric: str = "accuracy") -> None:
+        """Take in a finished epoch; keep its weights when it is the best so far by `metric`."""
         self.records.append(record)
-        if self.best_weights is None or record.val_accuracy > self.best_accuracy:
-            self.best_epoch, self.best_accuracy = record.epoch, record.val_accuracy
+        score = record.score(metric)
+        if self.best_weights is None or score > self.best_score:
+            self.best_epoch, self.best_score = record.epoch, score
             self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         self.epoch += 1
         self.tally = Tally()
@@ -128,11 +131,12 @@ def pack(run: RunState, options: TrainOptions) -> Checkpoint:
     note = {
         "options": options.defining(),
         "model_class": f"{type(run.model).__module__}.{type(run.model).__qualname__}",
+        "model_arguments": run.model.arguments() if isinstance(run.model, HeteroSAGE) else None,
         "epoch": run.epoch,
         "tally": dataclasses.asdict(run.tally),
         "records": [dataclasses.asdict(r) for r in run.records],
         "best_epoch": run.best_epoch,
-        "best_accuracy": run.best_accuracy,
+        "best_accuracy": run.best_score,
         "seconds": run.seconds,
     }
     return Checkpoint(arrays, note)
@@ -157,7 +161,7 @@ def restore(run: RunState, saved: Checkpoint, path: str) -> None:
         run.epoch = int(note["epoch"])
         run.tally = Tally(**note["tally"])
         run.records = [EpochRecord(**r) for r in note["records"]]
-        run.best_epoch, run.best_accuracy = int(note["best_epoch"]), float(note["best_accuracy"])
+        run.best_epoch, run.best_score = int(note["best_epoch"]), float(note["best_accuracy"])
         run._before = float(note["seconds"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise FormatError(f"{path}: the checkpoint does not fit this model: {error}") from error
@@ -183,8 +187,10 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
     return model.eval()
 
 
-def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> SampledModel:
+def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.nn.Module:
     """Make one of our own models, of the shape that its weights have."""
+    if saved.note.get("model_arguments") is not None:
+        return _made_hetero(saved.note["model_arguments"], path)
     ours = {f"{kind.__module__}.{kind.__qualname__}": name for name, kind in MODELS.items()}
     options = saved.note.get("options", {})
     of = saved.note.get("model_class")  # older checkpoints have none
@@ -196,6 +202,13 @@ def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> Sampled
         raise ValueError(f"{path}: holds the weights of {of}: make one and pass it, load_model(path, model)")
     dropout = float(options.get("dropout", 0.5))
     return make_model(str(name), shapes[0][1], shapes[0][0], shapes[-1][0], len(shapes), dropout)
+
+
+def _made_hetero(arguments: Any, path: str) -> HeteroSAGE:
+    try:
+        return HeteroSAGE(**arguments)
+    except (TypeError, ValueError, KeyError) as error:
+        raise FormatError(f"{path}: model_arguments do not make a HeteroSAGE: {error}") from error
 
 
 def _load_weights(model: torch.nn.Module, arrays: dict[str, Any]) -> None:

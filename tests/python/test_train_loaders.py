@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
-from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, trainer  # noqa: E402
+from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, tasks  # noqa: E402
 
 OPTIONS = TrainOptions(
     hidden=8, fanouts=[3, 2], batch_size=64, epochs=3, memory="32MB", num_threads=1, prefetch=1, device="cpu"
@@ -40,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
 @pytest.fixture
 def _cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no page of the features were in RAM: all rows are read, and kept in the loader's own cache."""
-    monkeypatch.setattr(trainer, "NeighborLoader", functools.partial(gz.NeighborLoader, io="pread", cache="on"))
+    monkeypatch.setattr(tasks, "NeighborLoader", functools.partial(gz.NeighborLoader, io="pread", cache="on"))
 
 
 def bare(data: gz.Dataset) -> list[int]:
@@ -112,7 +112,7 @@ def test_threads_are_those_that_the_process_may_use(data: gz.Dataset) -> None:
     seen = []
 
     class Look(Trainer):
-        def loader(self, split: str, num_threads: int, memory: int) -> gz.NeighborLoader:
+        def loader(self, split: str, num_threads: int, memory: int) -> Any:
             seen.append(num_threads)
             return super().loader(split, num_threads, memory)
 
