@@ -22,6 +22,7 @@ def command(
     layers: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many layers: hidden rows.", show_default=False)
     ] = None,
+    node_type: Annotated[str | None, typer.Option(help="Whose rows to write, of several types.")] = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="RAM that it may take.")] = "2GB",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that read.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.")] = None,
@@ -31,7 +32,7 @@ def command(
 
     The features and the direction of edges are those of the run. A row has one number for each class, before softmax:
     the largest is the prediction. In a dataset of several types, rows are of the type that was trained on, and
-    neighbours are sampled as in the evaluation of the run.
+    neighbours are sampled as in the evaluation of the run. For a run with --task links, rows are embeddings.
     """
     require_torch()
     import dataclasses
@@ -46,7 +47,7 @@ def command(
     device = device if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
     running = {"memory": memory, "device": device, "num_threads": threads}
     if ds.is_typed:
-        report = _typed(ds, checkpoint, options, out, layers, running)
+        report = _typed(ds, checkpoint, options | {"node_type": node_type}, out, layers, running)
     else:
         report = _plain(ds, checkpoint, options, out, layers, running)
     if json:
@@ -101,11 +102,15 @@ def _typed(
     model = load_model(checkpoint)
     if not isinstance(model, HeteroSAGE) or (model.node_types, model.edge_types) != ds.metadata():
         raise ValueError(f"{checkpoint}: trained on other node and edge types than {ds.path} has: {ds.metadata()}")
+    node_type = options["node_type"] or model.targets[0]
+    if node_type not in model.targets:
+        known = ", ".join(model.targets)
+        raise typer.BadParameter(f"{node_type!r}, the model has outputs for {known}", param_hint="--node-type")
     return typed_inference(
         model,
         ds,
         out,
-        node_type=model.targets[0],
+        node_type=node_type,
         fanouts=options.get("eval_fanouts") or options["fanouts"],
         feature=options.get("feature", "x"),
         batch_size=options.get("batch_size", 1024),

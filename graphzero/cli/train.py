@@ -1,4 +1,4 @@
-"""`graphzero train`: train GraphSAGE or GCN on a dataset, out of core, with checkpoints and a report."""
+"""`graphzero train`: learn classes of nodes or edges of a dataset, out of core, with checkpoints and a report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from . import terminal
 
 if TYPE_CHECKING:
-    from graphzero.train import Observer, TrainResult
+    from graphzero.train import EpochRecord, Observer, TrainResult
 
 _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
 EXIT_INTERRUPTED = 130
@@ -32,6 +32,9 @@ def numbers(text: str, option: str) -> list[int]:
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="A dataset folder, as `graphzero synth` makes.", show_default=False)],
+    task: Annotated[
+        str, typer.Option(metavar="nodes|links", help="Learn classes of nodes, or edges.", rich_help_panel=_MODEL)
+    ] = "nodes",
     model: Annotated[str, typer.Option(help="sage or gcn; sage for several types.", rich_help_panel=_MODEL)] = "sage",
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", rich_help_panel=_MODEL)] = 128,
     layers: Annotated[
@@ -41,6 +44,10 @@ def command(
     feature: Annotated[str, typer.Option(help="Which features to use.", rich_help_panel=_MODEL)] = "x",
     node_type: Annotated[
         str | None, typer.Option(help="Whose classes to learn, of several types.", rich_help_panel=_MODEL)
+    ] = None,
+    edge_type: Annotated[
+        str | None,
+        typer.Option(metavar="SRC,REL,DST", help="Which edges to learn, of several types.", rich_help_panel=_MODEL),
     ] = None,
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
@@ -117,7 +124,9 @@ def command(
         hidden=hidden,
         dropout=dropout,
         feature=feature,
+        task=task,
         node_type=node_type,
+        edge_type=None if edge_type is None else edge_type.split(","),
         direction=direction,
         fanouts=hops,
         eval_fanouts=None if eval_fanouts is None else numbers(eval_fanouts, "--eval-fanouts"),
@@ -165,8 +174,12 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     facts: list[tuple[str, object]] = []
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
-    if result.epochs:
+    facts += [(f"test {name}", f"{score:.4f}") for name, score in result.test_metrics.items()]
+    if result.metric != "accuracy" and result.epochs:
+        facts.append((f"validation {result.metric}", f"{result.val_score:.4f} in epoch {result.best_epoch + 1}"))
+    elif result.epochs:
         facts.append(("validation accuracy", f"{result.val_accuracy:.2%} in epoch {result.best_epoch + 1}"))
+    if result.epochs:
         facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
     facts += [
         ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, all of the process"),
@@ -177,6 +190,10 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     if report is not None and result.epochs:
         facts.append(("report", report))
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
+
+
+def _score(record: EpochRecord) -> str:
+    return f"AUC {record.metrics['auc']:.4f}" if "auc" in record.metrics else f"{record.val_accuracy:6.2%}"
 
 
 def _say_how_to_resume(checkpoint: Path | None) -> None:
@@ -190,7 +207,7 @@ def _say_how_to_resume(checkpoint: Path | None) -> None:
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[Observer]:
     """Yield an observer that prints a line an epoch and, on a terminal, shows a bar for the batches."""
-    from graphzero.train import EpochRecord, Observer
+    from graphzero.train import Observer
 
     if quiet:
         yield Observer()
@@ -201,7 +218,7 @@ def progress(quiet: bool = False) -> Iterator[Observer]:
             waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
             terminal.console.print(
                 f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  train {record.train_accuracy:6.2%}  "
-                f"validation {record.val_accuracy:6.2%}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
+                f"validation {_score(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
                 f"{record.seeds_per_second:>8,.0f} seeds/s{waits}",
                 soft_wrap=True,
             )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 
 Stopped = Literal["finished", "patience", "interrupted"]
-TASKS = ("nodes",)
+TASKS = ("nodes", "links")
 
 
 class TrainingData(Protocol):
@@ -54,7 +54,9 @@ class TrainOptions:
     `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "in" where the file
     has those.
 
-    `node_type` is the type whose classes are learned, where a dataset has several types with labels.
+    `task` is "nodes" to learn the classes of nodes, "links" to learn which edges there are. `node_type` is the type
+    whose classes are learned, where a dataset has several types with labels; `edge_type` (source, relation, target) the
+    type whose edges are. Each edge of an evaluation is ranked among `eval_negatives` others.
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
@@ -79,10 +81,12 @@ class TrainOptions:
     seed: int = 0
     task: str = "nodes"
     node_type: str | None = None
+    edge_type: Sequence[str] | None = None
+    eval_negatives: int = 20
 
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
-        for name, least in (("hidden", 1), ("batch_size", 1), ("epochs", 1), ("prefetch", 1)):
+        for name, least in (("hidden", 1), ("batch_size", 1), ("epochs", 1), ("prefetch", 1), ("eval_negatives", 1)):
             if getattr(self, name) is not None and getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least {least}")
         if not self.fanouts:
@@ -100,6 +104,8 @@ class TrainOptions:
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
         if self.task not in TASKS:
             raise ValueError(f"task is {self.task!r}, expected one of {', '.join(map(repr, TASKS))}")
+        if self.edge_type is not None and (isinstance(self.edge_type, str) or len(self.edge_type) != 3):
+            raise ValueError(f"edge_type is {self.edge_type!r}, expected (source type, relation, target type)")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
         if self.memory != "auto":

@@ -74,14 +74,18 @@ def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
 def _tiles(result: TrainResult) -> list[tuple[str, str, str]]:
     data = result.data
     total = data["topology_bytes"] + data["feature_bytes"]
-    score = result.test_accuracy if result.test_accuracy is not None else result.val_accuracy
-    which = "test" if result.test_accuracy is not None else "validation"
+    score = result.test_score if result.test_score is not None else result.val_score
+    which = "test" if result.test_score is not None else "validation"
     return [
-        (f"{score:.1%}", f"{which} accuracy", f"best epoch {result.best_epoch + 1} of {len(result.epochs)}"),
+        (f"{score:.1%}", f"{which} {_metric(result)}", f"best epoch {result.best_epoch + 1} of {len(result.epochs)}"),
         (f"{result.seeds_per_second:,.0f}", "seeds a second", f"{len(result.epochs)} epochs in {result.seconds:.0f} s"),
         (format_size(result.peak_anonymous), "peak memory", f"anonymous, all of the process; budget {data['budget']}"),
         (format_size(total), "on disk", f"{data['nodes']:,} nodes, {data['edges']:,} edges"),
     ]
+
+
+def _metric(result: TrainResult) -> str:
+    return {"auc": "AUC"}.get(result.metric, result.metric)
 
 
 def _tile(figure: str, label: str, note: str) -> str:
@@ -90,14 +94,24 @@ def _tile(figure: str, label: str, note: str) -> str:
 
 
 def _epoch_table(result: TrainResult) -> str:
-    heads = ["epoch", "loss", "train", "validation", "seconds", "seeds/s", "read", "from RAM", "waiting for"]
+    heads = [
+        "epoch",
+        "loss",
+        "train",
+        f"validation {_metric(result)}",
+        "seconds",
+        "seeds/s",
+        "read",
+        "from RAM",
+        "waiting for",
+    ]
     rows = []
     for e in result.epochs:
         cells = [
             str(e.epoch + 1),
             f"{e.loss:.4f}",
             f"{e.train_accuracy:.2%}",
-            f"{e.val_accuracy:.2%}",
+            f"{e.score(result.metric):.2%}",
             f"{e.seconds:.2f}",
             f"{e.seeds_per_second:,.0f}",
             format_size(e.bytes_read),
@@ -185,13 +199,12 @@ def _whole_epochs(axes: Any, count: int) -> None:
 
 def _draw_learning(axes: Any, result: TrainResult) -> None:
     epochs = [e.epoch + 1 for e in result.epochs]
-    axes.plot(epochs, [e.val_accuracy * 100 for e in result.epochs], "o-", markersize=4, label="validation")
+    label = "validation" if result.metric == "accuracy" else f"validation {_metric(result)}"
+    axes.plot(epochs, [e.score(result.metric) * 100 for e in result.epochs], "o-", markersize=4, label=label)
     axes.plot(epochs, [e.train_accuracy * 100 for e in result.epochs], "o-", markersize=4, label="training")
     if result.best_epoch >= 0:
-        axes.plot(
-            [result.best_epoch + 1], [result.val_accuracy * 100], "o", markersize=11, fillstyle="none", color=_INK
-        )
-    axes.set_ylabel("accuracy, %")
+        axes.plot([result.best_epoch + 1], [result.val_score * 100], "o", markersize=11, fillstyle="none", color=_INK)
+    axes.set_ylabel("accuracy, %" if result.metric == "accuracy" else "%")
     _whole_epochs(axes, max(epochs, default=1))
     loss = axes.twinx()
     loss.grid(False)

@@ -21,6 +21,7 @@ from ..errors import GraphZeroError
 from ..loader import LoaderStats
 from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, save_checkpoint
 from .hetero import HeteroSAGE
+from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
 from .monitor import MemoryMonitor
@@ -30,6 +31,8 @@ from .tasks import NodeTask, Task
 from .typed_tasks import TypedNodeTask
 
 __all__ = ["Trainer"]
+
+_ADDED = {"task": "nodes", "eval_negatives": 20}  # options that older checkpoints do not name
 
 
 class Trainer:
@@ -57,7 +60,7 @@ class Trainer:
 
         Any module with `forward(x, edge_index)` will do, such as those of PyG: it gets a sampled batch, and the rows of
         the seeds are taken from what it returns. For a dataset of several types it gets `x_dict` and `edge_index_dict`,
-        and returns a dict by node type.
+        and returns a dict by node type. For links, what it returns are embeddings.
         """
         self.data = data
         self.options = options if options is not None else TrainOptions()
@@ -198,7 +201,7 @@ class Trainer:
         return run
 
     def _refuse_other_run(self, saved: Checkpoint) -> None:
-        then, now = {"task": "nodes", **saved.note.get("options", {})}, self.options.defining()
+        then, now = {**_ADDED, **saved.note.get("options", {})}, self.options.defining()
         for name, value in now.items():
             if then.get(name) != value:
                 raise ValueError(
@@ -230,6 +233,8 @@ class Trainer:
 
 def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -> Task:
     """What the options ask for, of data of one type or of several."""
+    if options.task == "links":
+        return LinkTask(data, options, device)
     if isinstance(data, Dataset) and data.is_typed:
         return TypedNodeTask(data, options, device)
     return NodeTask(data, options, device)

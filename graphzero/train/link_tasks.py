@@ -1,0 +1,179 @@
+"""Learning which edges a graph has: embeddings of nodes whose dot product tells edges from other pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._epochs import EpochLoader
+from .._hetero_subgraph import EdgeTypeName
+from .._seed_edges import edge_split_of
+from ..dataset import Dataset
+from ..link_loader import LinkNeighborLoader
+from .held_out import HeldOut, all_have_others
+from .link_scores import LinkScores
+from .models import make_model
+from .records import TrainingData, TrainOptions
+from .tasks import WIDENED, Meter, Step, Task, feature_of, sampled_outputs
+from .typed_tasks import describe_types, features_by_type, make_hetero, typed_outputs
+
+__all__ = ["LinkTask"]
+
+
+class LinkTask(Task):
+    """Learns the edges of a graph, or those of one edge type where there are several.
+
+    Training draws one random pair for each edge. In evaluation each edge is ranked among other targets for its source,
+    which are no edges. The edges of a batch, and their reverses, are never in what is sampled for it.
+    """
+
+    metric = "auc"
+
+    def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
+        """Find the edges to learn and their splits; without splits, some edges are held out."""
+        self.typed = data if isinstance(data, Dataset) and data.is_typed else None
+        self.features: Any = feature_of(data, options) if self.typed is None else features_by_type(data, options)
+        self.edge_type = None if self.typed is None else _edge_type(self.typed, options)
+        if self.edge_type is None and options.edge_type is not None:
+            raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has one type of edges: leave it out")
+        self.graph = data.graph if self.typed is None else data.edges[self.edge_type].graph
+        self.has_others = all_have_others(self.graph)
+        self.held_out: HeldOut | None = None
+        super().__init__(data, options, device)
+
+    def _find_splits(self, data: TrainingData | Dataset) -> Mapping[str, Any]:
+        names: list[str] = []
+        if isinstance(data, Dataset):
+            names = list(data.edge_splits if self.edge_type is None else data.edges[self.edge_type].splits)
+        if names:
+            assert isinstance(data, Dataset)
+            return {name: edge_split_of(data, name, self.edge_type)[1] for name in names}
+        within = self.edge_type is None or self.edge_type[0] == self.edge_type[2]
+        self.held_out = HeldOut(self.graph, within)
+        if not self.held_out.valid.size:
+            raise ValueError(f"{self.graph.path} has {self.graph.num_edges} edges, too few to hold some out")
+        return {"train": None, "valid": self.held_out.valid, "test": self.held_out.test}
+
+    def size(self, split: str) -> int:
+        """How many edges a split has."""
+        if split not in self.splits:
+            return 0
+        edges = self.splits[split]
+        return self.graph.num_edges if edges is None else int(edges.shape[-1])
+
+    def make_model(self) -> torch.nn.Module:
+        """Make a model from rows to embeddings as wide as the hidden layers."""
+        options = self.options
+        if self.typed is not None and self.edge_type is not None:
+            ends = list(dict.fromkeys((self.edge_type[0], self.edge_type[2])))
+            return make_hetero(self.typed, self.features, options, options.hidden, ends)
+        width = self.features.feature_dim
+        return make_model(options.model, width, options.hidden, options.hidden, options.layers, options.dropout)
+
+    def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
+        """Return batches of the split's edges with negatives."""
+        training, negatives = split == "train", self.options.eval_negatives
+        loading = self.loading(split, num_threads, memory)
+        if not training:  # about as many nodes as in a training batch
+            loading["batch_size"] = max(1, 4 * self.options.batch_size // (2 + negatives))
+        return LinkNeighborLoader(
+            self.graph if self.typed is None else self.typed.hetero,
+            self.features,
+            edges=self.splits[split],
+            edge_type=self.edge_type,
+            neg_sampling="binary" if training else "triplet",
+            neg_ratio=1 if training else negatives,
+            strict=not training and self.has_others,
+            exclude="reverse",
+            dtype="float32" if self.typed is not None or self.features.dtype_name in WIDENED else None,
+            **loading,
+        )
+
+    def step(self, model: torch.nn.Module, batch: Any) -> Step:
+        """Tell the edges of a batch from random pairs."""
+        link, source, target = self._ends(batch)
+        rows, columns = link.edge_label_index
+        left, right = self._embed(model, batch)
+        out, label = (left[rows] * right[columns]).sum(-1), link.edge_label
+        if self.held_out is not None:
+            kept = ~(self.held_out.has(source.n_id[rows], target.n_id[columns]) & (label > 0))
+            out, label = out[kept], label[kept]
+        loss = functional.binary_cross_entropy_with_logits(out, label)
+        return Step(loss, ((out.detach() > 0) == (label > 0)).sum(), len(label))
+
+    def meter(self) -> Meter:
+        """Return what ranks edges among their negatives."""
+        return _LinkMeter(self)
+
+    def negatives(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return the scores of the n edges of an evaluation batch, and of (n, k) negatives."""
+        _, source, target = self._ends(batch)
+        left, right = self._embed(model, batch)
+        own = left[source.src_index]
+        others = right[target.dst_neg_index.reshape(len(own), -1)]
+        return (own * right[target.dst_pos_index]).sum(-1), torch.einsum("nd,nkd->nk", own, others)
+
+    def _ends(self, batch: Any) -> tuple[Any, Any, Any]:
+        """What the batch holds for the edges, for their sources and for their targets."""
+        if self.edge_type is None:
+            return batch, batch, batch
+        return batch[self.edge_type], batch[self.edge_type[0]], batch[self.edge_type[2]]
+
+    def _embed(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        if self.edge_type is None:
+            out = sampled_outputs(model, batch, self.graph, self.options)
+            return out, out
+        by_type = typed_outputs(model, batch, self.options.feature)
+        return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
+
+    def suspects(self, batch: Any) -> str:
+        """Name some nodes."""
+        return f"look at the features of the nodes {self._ends(batch)[1].n_id[:3].tolist()}..."
+
+    def describe(self) -> dict[str, Any]:
+        """Return the size of the data."""
+        seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size(self.valid)}
+        if self.typed is not None and self.edge_type is not None:
+            return describe_types(self.typed, self.features) | {"edge_type": "__".join(self.edge_type)} | seeds
+        return {
+            "nodes": self.graph.num_nodes,
+            "edges": self.graph.num_edges,
+            "features": list(self.features.shape),
+            "dtype": self.features.dtype_name,
+            "topology_bytes": self.graph.info["file_bytes"],
+            "feature_bytes": self.features.info["file_bytes"],
+        } | seeds
+
+
+class _LinkMeter(Meter):
+    """Ranks the edges of an evaluation."""
+
+    def __init__(self, task: LinkTask) -> None:
+        super().__init__(task)
+        self._links, self._scores = task, LinkScores()
+
+    def add(self, model: torch.nn.Module, batch: Any) -> None:
+        edges, others = self._links.negatives(model, batch)
+        self._scores.add(edges.float().cpu().numpy(), others.float().cpu().numpy())
+
+    def scores(self) -> dict[str, float]:
+        return self._scores.scores()
+
+
+def _edge_type(data: Dataset, options: TrainOptions) -> EdgeTypeName:
+    """Return the edge type to learn: the one asked for, else the one that has edge splits."""
+    if options.edge_type is not None:
+        if tuple(options.edge_type) not in list(data.edges):
+            known = ", ".join(map(repr, data.edges))
+            raise ValueError(f"no edge type {tuple(options.edge_type)!r}, the dataset has {known}")
+        source, relation, target = options.edge_type
+        return source, relation, target
+    able = [name for name, edge in data.edges.items() if edge.splits]
+    if len(able) != 1:
+        known = ", ".join(map(repr, able or data.edges))
+        raise ValueError(f"which edges are to be learned? Choose with edge_type= (--edge-type): {known}")
+    return able[0]
