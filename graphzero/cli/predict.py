@@ -31,8 +31,8 @@ def command(
     """Compute a trained model's output for all nodes, over all neighbours, and write it to a .gd file.
 
     The features and the direction of edges are those of the run. A row has one number for each class, before softmax:
-    the largest is the prediction. In a dataset of several types, rows are of the type that was trained on, and
-    neighbours are sampled as in the evaluation of the run. For a run with --task links, rows are embeddings.
+    the largest is the prediction. In a dataset of several types, rows are of the type that was trained on. For
+    a run with --task links, rows are embeddings.
     """
     require_torch()
     import dataclasses
@@ -98,7 +98,7 @@ def _typed(
     from graphzero.train import HeteroSAGE, load_model, typed_inference
 
     if layers is not None:
-        raise typer.BadParameter("a dataset of several types is predicted batch by batch", param_hint="--layers")
+        raise typer.BadParameter("a dataset of several types is predicted with all layers", param_hint="--layers")
     model = load_model(checkpoint)
     if not isinstance(model, HeteroSAGE) or (model.node_types, model.edge_types) != ds.metadata():
         raise ValueError(f"{checkpoint}: trained on other node and edge types than {ds.path} has: {ds.metadata()}")
@@ -111,9 +111,6 @@ def _typed(
         ds,
         out,
         node_type=node_type,
-        fanouts=options.get("eval_fanouts") or options["fanouts"],
         feature=options.get("feature", "x"),
-        batch_size=options.get("batch_size", 1024),
-        seed=options.get("seed", 0),
         **running,
     )

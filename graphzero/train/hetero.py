@@ -139,17 +139,50 @@ class HeteroSAGE(nn.Module):
         sizes: Mapping[str, int],
         parts: Mapping[EdgeTypeName, Neighbourhood],
     ) -> dict[str, Tensor]:
-        out = {}
+        return {name: self._layer_of(layer, name, rows, sizes[name], parts) for name in self.kept(layer)}
+
+    def _layer_of(
+        self,
+        layer: int,
+        name: str,
+        rows: Mapping[str, Tensor],
+        size: int,
+        parts: Mapping[EdgeTypeName, Neighbourhood],
+    ) -> Tensor:
         neighbours, own = self.neighbours[layer], self.own[layer]
         assert isinstance(neighbours, nn.ModuleList)
         assert isinstance(own, nn.ModuleList)
-        for name in self.kept(layer):
-            total = own[self.node_types.index(name)](rows[name][: sizes[name]])
-            for number, key in enumerate(self.edge_types):
-                if key[2] == name and key in parts:
-                    part = parts[key]
-                    total = total + neighbours[number](part.mean(rows[key[0]][: part.num_sources]))
-            if layer + 1 < self.num_layers:
-                total = functional.dropout(functional.relu(total), self.dropout, self.training)
-            out[name] = total
-        return out
+        total: Tensor = own[self.node_types.index(name)](rows[name][:size])
+        for number, key in enumerate(self.edge_types):
+            if key[2] == name and key in parts:
+                part = parts[key]
+                total = total + neighbours[number](part.mean(rows[key[0]][: part.num_sources]))
+        if layer + 1 < self.num_layers:
+            total = functional.dropout(functional.relu(total), self.dropout, self.training)
+        return total
+
+    def one_layer(
+        self,
+        layer: int,
+        name: str,
+        x: Mapping[str, Tensor],
+        edge_index: Mapping[EdgeTypeName, Tensor],
+        num_nodes: Mapping[str, int],
+        count: int,
+    ) -> Tensor:
+        """Return the rows after one layer of the first `count` nodes of type `name`, from their direct neighbours.
+
+        `x` has features for layer 0, for others the rows after the layer before.
+        """
+        ends = {key: edges for key, edges in edge_index.items() if key[2] == name and num_nodes[key[0]]}
+        types = {name, *(key[0] for key in ends)}
+        rows = {t: self._enter(t, x, num_nodes[t]) if layer == 0 else x[t] for t in types}
+        parts = {key: Neighbourhood.from_edges(edges, num_nodes[key[0]], count) for key, edges in ends.items()}
+        return self._layer_of(layer, name, rows, count, parts)
+
+    def needed(self, node_type: str) -> list[set[str]]:
+        """The node types whose rows after each layer the outputs of `node_type` come from."""
+        found = [{node_type}]
+        for _ in range(self.num_layers - 1):
+            found.insert(0, found[0] | {key[0] for key in self.edge_types if key[2] in found[0]})
+        return found

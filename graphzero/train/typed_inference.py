@@ -1,29 +1,38 @@
-"""Outputs of a trained model for every node of one type of a typed dataset, batch by batch, to a .gd file."""
+"""Outputs of a trained model for every node of one type of a typed dataset, to a .gd file."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from .._sizes import parse_size
 from .._transfer import as_device
 from ..compile_rows import compile_features
 from ..dataset import Dataset
+from ..errors import BudgetError
 from ..features import FeatureStore
 from ..inference import InferenceReport
 from ..loader import NeighborLoader
+from .hetero import HeteroSAGE
 from .records import TrainOptions
 from .typed_tasks import features_by_type, typed_outputs
 
 __all__ = ["typed_inference"]
 
 _WRITER_SHARE = 10  # of the budget: a tenth
+_BATCH_SIZES = (1024, 256, 64, 16, 4, 1)
+
+Stores = Mapping[str, Mapping[str, FeatureStore]]
 
 
 def typed_inference(
@@ -32,63 +41,126 @@ def typed_inference(
     out: str | os.PathLike[str],
     *,
     node_type: str,
-    fanouts: Sequence[int],
+    fanouts: Sequence[int] | None = None,
     feature: str = "x",
-    batch_size: int = 1024,
     memory: int | str = "2GB",
     device: Any = None,
     num_threads: int | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
 ) -> InferenceReport:
     """Run `model` over all nodes of `node_type` and write a row for each to the `.gd` file `out`.
 
-    Neighbours are sampled by `fanouts`, as in the evaluation of a run; -1 takes all of them, where the budget allows.
+    A `HeteroSAGE` is run layer by layer over all neighbours: each layer streams the rows of the one before it from
+    temporary files beside `out`, a file for each node type. With `fanouts`, and for other models, which need them, it
+    goes batch by batch over sampled neighbourhoods, as in the evaluation of a run.
 
-    >>> report = typed_inference(load_model("run.npz"), ds, "out.gd", node_type="paper", fanouts=[15, 10])
-    ... # doctest: +SKIP
+    >>> report = typed_inference(load_model("run.npz"), ds, "out.gd", node_type="paper")  # doctest: +SKIP
     """
-    begin, budget = time.perf_counter(), parse_size(memory)
-    where = as_device("cpu" if device is None else device)
+    begin = time.perf_counter()
     if node_type not in data.nodes:
         raise ValueError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, data.nodes))}")
-    loader = NeighborLoader(
-        data.hetero,
-        features_by_type(data, TrainOptions(feature=feature)),
-        fanouts=list(fanouts),
-        input_type=node_type,
-        batch_size=batch_size,
-        memory=budget - budget // _WRITER_SHARE,
-        num_threads=num_threads,
-        seed=seed,
-        dtype="float32",
-        device=None if where.type == "cpu" else where,
-        rank=0,
-        world_size=1,  # every process that calls this writes all rows
-    )
-    count, was_training = data.nodes[node_type].num_nodes, model.training
-
-    def rows() -> Iterator[npt.NDArray[np.float32]]:
-        for number, batch in enumerate(loader):
-            size = batch[node_type].batch_size
-            with torch.no_grad():
-                made = typed_outputs(model, batch, feature)[node_type][:size]
-            yield made.float().cpu().numpy()
-            if progress is not None:
-                progress(min((number + 1) * batch_size, count), count)
-
-    model.to(where).eval()
+    if data.nodes[node_type].num_nodes == 0:
+        raise ValueError(f"{data.path}: there are no nodes of type {node_type!r}")
+    where = as_device("cpu" if device is None else device)
+    job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed)
+    stores = features_by_type(data, TrainOptions(feature=feature))
+    was_training = model.training
+    model.eval()
     try:
-        compile_features(
-            rows(), out, num_nodes=count, memory=max(budget // _WRITER_SHARE, 1 << 20), num_threads=num_threads
-        )
+        if fanouts is not None:
+            rows_read, layers = job.sampled(stores, feature, node_type, fanouts, Path(out)), len(fanouts)
+        elif isinstance(model, HeteroSAGE):
+            rows_read, layers = job.layer_by_layer(model, stores, feature, node_type, Path(out)), model.num_layers
+        else:
+            raise ValueError(f"{type(model).__name__} does not offer its layers: give fanouts=, a number for each hop")
     finally:
         model.train(was_training)
     return InferenceReport(
         path=os.fspath(out),
         shape=tuple(FeatureStore(out).shape),
-        layers=len(fanouts),
+        layers=layers,
         seconds=time.perf_counter() - begin,
-        rows_read=int(loader.stats().rows),
+        rows_read=rows_read,
         bytes_written=os.path.getsize(out),
     )
+
+
+@dataclass(frozen=True)
+class _Job:
+    model: torch.nn.Module
+    data: Dataset
+    budget: int
+    device: torch.device
+    num_threads: int | None
+    seed: int
+
+    def sampled(self, stores: Stores, feature: str, node_type: str, fanouts: Sequence[int], out: Path) -> int:
+        """Write the outputs batch by batch; return how many rows were read."""
+
+        def outputs(batch: Any) -> Tensor:
+            return typed_outputs(self.model, batch, feature)[node_type]
+
+        return self._write(self._loader(stores, node_type, fanouts), node_type, outputs, out)
+
+    def layer_by_layer(self, model: HeteroSAGE, stores: Stores, feature: str, node_type: str, out: Path) -> int:
+        """Write the rows after each layer of all types that the next one needs; return how many rows were read."""
+        rows_read = 0
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
+            for layer, types in enumerate(model.needed(node_type)):
+                after: dict[str, dict[str, FeatureStore]] = {}
+                for number, name in enumerate(model.node_types):
+                    if name not in types or self.data.nodes[name].num_nodes == 0:
+                        continue
+                    last = layer + 1 == model.num_layers
+                    path = out if last else Path(folder, f"layer{layer}-type{number}.gd")
+
+                    def outputs(batch: Any, layer: int = layer, name: str = name) -> Tensor:
+                        counts = {t: batch[t].num_nodes for t in batch.node_types}
+                        x, edges = batch.collect(feature), batch.collect("edge_index")
+                        return model.one_layer(layer, name, x, edges, counts, batch[name].batch_size)
+
+                    rows_read += self._write(self._loader(stores, name, [-1]), name, outputs, path)
+                    after[name] = {feature: FeatureStore(path)}
+                stores = after
+        return rows_read
+
+    def _loader(self, stores: Stores, node_type: str, fanouts: Sequence[int]) -> NeighborLoader:
+        """All nodes of a type in order, in the largest batches that the budget holds."""
+        for size in _BATCH_SIZES:
+            loader = NeighborLoader(
+                self.data.hetero,
+                stores,
+                fanouts=list(fanouts),
+                input_type=node_type,
+                batch_size=size,
+                memory=self.budget - self.budget // _WRITER_SHARE,
+                num_threads=self.num_threads,
+                seed=self.seed,
+                dtype="float32",
+                device=None if self.device.type == "cpu" else self.device,
+                rank=0,
+                world_size=1,  # every process that calls this writes all rows
+            )
+            try:
+                loader._ready_plan()
+            except BudgetError as error:
+                reason = error
+            else:
+                return loader
+        raise reason
+
+    def _write(self, loader: NeighborLoader, node_type: str, outputs: Any, path: Path) -> int:
+        def rows() -> Iterator[npt.NDArray[np.float32]]:
+            for batch in loader:
+                with torch.no_grad():
+                    made = outputs(batch)[: batch[node_type].batch_size]
+                yield made.float().cpu().numpy()
+
+        compile_features(
+            rows(),
+            path,
+            num_nodes=self.data.nodes[node_type].num_nodes,
+            memory=max(self.budget // _WRITER_SHARE, 1 << 20),
+            num_threads=self.num_threads,
+        )
+        return int(loader.stats().rows)

@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
-from graphzero.train import HeteroSAGE, Observer, Trainer, TrainOptions, TrainResult, load_model  # noqa: E402
+from graphzero.train import HeteroSAGE, Observer, Trainer, TrainOptions, TrainResult, load_model, typed_inference  # noqa: E402
 
 OPTIONS = TrainOptions(
     hidden=32, fanouts=[4, 3], dropout=0.2, batch_size=128, epochs=3, lr=0.01, memory="128MB", device="cpu", seed=5
@@ -135,6 +135,22 @@ def test_a_batch_of_all_neighbours_equals_the_sums_by_hand(tmp_path: Path) -> No
         np.testing.assert_allclose(whole[: len(out)].detach().numpy(), out.detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_inference_layer_by_layer_equals_the_sums_by_hand(tmp_path: Path, layers: int) -> None:
+    ds = gz.synthesize(tmp_path / "ds", preset="mag", scale=0.0002, dim=4, classes=3, seed=1)
+    torch.manual_seed(0)
+    model = HeteroSAGE({"paper": 4}, ds.metadata(), 6, 3, ["paper", "author"], num_layers=layers)
+    by_hand = plain_rows(model, ds)
+    for name in ("paper", "author"):
+        report = typed_inference(model, ds, tmp_path / "out.gd", node_type=name, memory="64MB")
+        assert report.layers == layers
+        np.testing.assert_allclose(gz.FeatureStore(tmp_path / "out.gd").get_tensor(), by_hand[name], atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ds", "out.gd"]
+    assert model.training
+    typed_inference(model, ds, tmp_path / "all.gd", node_type="paper", fanouts=[-1] * layers, memory="64MB")
+    np.testing.assert_allclose(gz.FeatureStore(tmp_path / "all.gd").get_tensor(), by_hand["paper"], atol=1e-5)
+
+
 def test_a_module_of_ones_own_gets_dicts(data: gz.Dataset) -> None:
     class Own(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -146,6 +162,8 @@ def test_a_module_of_ones_own_gets_dicts(data: gz.Dataset) -> None:
             return {"paper": self.linear(x["paper"])}
 
     result = Trainer(data, OPTIONS, model=Own()).fit()
+    with pytest.raises(ValueError, match=r"Own does not offer its layers: give fanouts="):
+        typed_inference(result.model, data, "unused.gd", node_type="paper")
     assert result.epochs[-1].loss < result.epochs[0].loss
 
 
