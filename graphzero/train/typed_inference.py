@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .._outputs import as_target
 from .._sizes import parse_size
 from .._transfer import as_device
 from ..compile_rows import compile_features
@@ -61,6 +62,7 @@ def typed_inference(
         raise ValueError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, data.nodes))}")
     if data.nodes[node_type].num_nodes == 0:
         raise ValueError(f"{data.path}: there are no nodes of type {node_type!r}")
+    target = as_target(out, "features", data.files)
     where = as_device("cpu" if device is None else device)
     job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed)
     stores = features_by_type(data, TrainOptions(feature=feature))
@@ -68,9 +70,9 @@ def typed_inference(
     model.eval()
     try:
         if fanouts is not None:
-            rows_read, layers = job.sampled(stores, feature, node_type, fanouts, Path(out)), len(fanouts)
+            rows_read, layers = job.sampled(stores, feature, node_type, fanouts, Path(target)), len(fanouts)
         elif isinstance(model, HeteroSAGE):
-            rows_read, layers = job.layer_by_layer(model, stores, feature, node_type, Path(out)), model.num_layers
+            rows_read, layers = job.layer_by_layer(model, stores, feature, node_type, Path(target)), model.num_layers
         else:
             raise ValueError(f"{type(model).__name__} does not offer its layers: give fanouts=, a number for each hop")
     finally:

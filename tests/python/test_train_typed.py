@@ -151,6 +151,14 @@ def test_inference_layer_by_layer_equals_the_sums_by_hand(tmp_path: Path, layers
     np.testing.assert_allclose(gz.FeatureStore(tmp_path / "all.gd").get_tensor(), by_hand["paper"], atol=1e-5)
 
 
+def test_inference_does_not_replace_what_it_reads(data: gz.Dataset) -> None:
+    path = data.nodes["paper"].features["x"].path
+    before = Path(path).read_bytes()
+    with pytest.raises(FileExistsError, match="is what would be read"):
+        typed_inference(torch.nn.Identity(), data, path, node_type="paper")
+    assert Path(path).read_bytes() == before
+
+
 def test_a_module_of_ones_own_gets_dicts(data: gz.Dataset) -> None:
     class Own(torch.nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
