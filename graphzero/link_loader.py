@@ -67,7 +67,7 @@ class LinkNeighborLoader(EpochLoader):
         drop_last: bool = False,
         seed: Any = None,
         memory: int | float | str = "auto",
-        prefetch: int = 4,
+        prefetch: int | None = None,
         num_threads: int | None = None,
         device: Any = None,
         transform: Callable[[Any], Any] | None = None,
