@@ -12,7 +12,7 @@ from . import _core
 from ._copy_stage import COPIES, CopyStage
 from ._ids import as_count, as_threads
 from ._load_source import LoadSource
-from ._ranks import as_rank, current_rank, warn_if_alone
+from ._ranks import as_rank, current_rank, local_threads, warn_if_alone
 from ._sizes import format_size, parse_size
 from ._transfer import CudaCopies, as_device, page_lock, plain_copies
 from .hetero_batch import AnyBatch
@@ -70,7 +70,7 @@ class EpochLoader:
             seed=resolve_seed(seed),
             memory=self._memory,
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
-            threads=as_threads(num_threads),
+            threads=local_threads() if num_threads is None else as_threads(num_threads),
             held=COPIES if self._is_cuda() else 2,
             io=io,
             cache=cache,

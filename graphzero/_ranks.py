@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import Any
 
+from . import _core
 from ._ids import as_count
 
 
@@ -35,6 +36,17 @@ def current_rank(asked: tuple[int, int] | None) -> tuple[int, int]:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank()), int(distributed.get_world_size())
     return 0, 1
+
+
+def local_world_size() -> int:
+    """Return how many processes the launcher started on this host: LOCAL_WORLD_SIZE, else 1."""
+    started = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, int(started)) if started.isdigit() else 1
+
+
+def local_threads() -> int:
+    """Return the threads of one rank where nothing else was asked for: its part of the processors of this host."""
+    return max(1, _core.default_threads() // local_world_size())
 
 
 def warn_if_alone(asked: tuple[int, int] | None, world_size: int) -> None:

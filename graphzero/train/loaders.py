@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._epochs import EpochLoader
+from .._ranks import local_threads
 from .._sizes import format_size
 from ..errors import BudgetError
 from ..loader import LoaderStats
@@ -29,7 +30,7 @@ class Loaders:
         self._make = make
         self._memory = memory
         self._chooses = memory == 0
-        self._threads = num_threads or _core.default_threads()
+        self._threads = num_threads or local_threads()
         self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
         self._loaders: dict[str, EpochLoader] = {}
         self._kept: dict[str, int] = {}  # bytes of row cache that a loader holds between its passes

@@ -108,7 +108,10 @@ def test_a_budget_for_one_loader_at_a_time_gives_the_same_run(data: gz.Dataset) 
     assert least.test_accuracy == large.test_accuracy
 
 
-def test_threads_are_those_that_the_process_may_use(data: gz.Dataset) -> None:
+@pytest.mark.parametrize(("ranks", "threads"), [(None, 6), ("1", 6), ("2", 3), ("4", 1), ("100", 1)])
+def test_threads_are_those_that_a_rank_may_use(
+    data: gz.Dataset, monkeypatch: pytest.MonkeyPatch, ranks: str | None, threads: int
+) -> None:
     seen = []
 
     class Look(Trainer):
@@ -116,9 +119,14 @@ def test_threads_are_those_that_the_process_may_use(data: gz.Dataset) -> None:
             seen.append(num_threads)
             return super().loader(split, num_threads, memory)
 
-    _core.set_default_threads(3)  # as affinity and quota would
+    if ranks is not None:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+    _core.set_default_threads(6)  # as affinity and quota would
     try:
         Look(data, dataclasses.replace(OPTIONS, num_threads=None, memory="1GB", epochs=1)).fit()
+        alone = gz.NeighborLoader(data.graph, fanouts=[2], memory="1GB")
+        next(iter(alone))
     finally:
         _core.set_default_threads(0)
-    assert set(seen) == {3}
+    assert set(seen) == {threads}
+    assert alone.stats().plan["threads"] == threads
