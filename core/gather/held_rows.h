@@ -14,7 +14,7 @@ namespace gz {
 class HeldRows {
  public:
   static constexpr uint32_t kNone = RowTable::kNone;
-  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 4 + 4 + 8 + 4; }  // see the arrays below
+  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16; }  // its place and its entries
 
   HeldRows(uint64_t capacity, uint64_t row_bytes)
       : capacity_(static_cast<uint32_t>(capacity)),
@@ -26,8 +26,7 @@ class HeldRows {
     uint64_t* entries = tables_.as<uint64_t>();
     const size_t count = RowTable::entries_for(capacity);
     table_ = RowTable({entries, count});
-    ids_ = reinterpret_cast<uint32_t*>(entries + count);
-    uses_ = ids_ + capacity;
+    places_ = reinterpret_cast<Place*>(entries + count);
   }
 
   uint32_t capacity() const { return capacity_; }
@@ -36,36 +35,36 @@ class HeldRows {
   const std::byte* rows() const { return rows_.data(); }
 
   void prefetch_entry(uint64_t id) const { table_.prefetch_entry(id); }
+  void prefetch_place(uint32_t place) const { prefetch(places_ + place); }
   // The place of a row that is in RAM, kNone where it is not.
   uint32_t find(uint64_t id) const { return table_.find(id, id_of()); }
 
-  bool is_unused(uint32_t place) const { return uses_[place] == 0; }
-  bool is_loading(uint32_t place) const { return (uses_[place] & kLoading) != 0; }
-  void arrived(uint32_t place) { uses_[place] &= ~kLoading; }
+  bool is_unused(uint32_t place) const { return places_[place].uses == 0; }
+  bool is_loading(uint32_t place) const { return (places_[place].uses & kLoading) != 0; }
+  void arrived(uint32_t place) { places_[place].uses &= ~kLoading; }
 
   void use(uint32_t place, uint32_t times) {
-    if (uses_[place] == 0) --free_;
-    uses_[place] += times;
+    if (places_[place].uses == 0) --free_;
+    places_[place].uses += times;
   }
-  void prefetch_uses(uint32_t place) const { prefetch(uses_ + place); }
   void release(uint32_t place) {
-    if (--uses_[place] == 0) ++free_;
+    if (--places_[place].uses == 0) ++free_;
   }
 
   // A place for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
   // nobody holds any more gives up its place, in turn.
   uint32_t take(uint64_t id, uint32_t times) {
-    while (hand_ < touched_ && uses_[hand_] != 0) advance();
+    while (hand_ < touched_ && places_[hand_].uses != 0) advance();
     const uint32_t place = hand_;
+    if (hand_ + kAhead < touched_) prefetch_entry(id_of()(hand_ + kAhead));
     advance();
     if (place < touched_) {
-      table_.erase(id_of()(place), id_of());
+      table_.erase(id_of()(place), place);
     } else {
       touched_ = place + 1;
     }
-    ids_[place] = static_cast<uint32_t>(id);
+    places_[place] = {static_cast<uint32_t>(id), times | kLoading};
     table_.insert(id, place);
-    uses_[place] = times | kLoading;
     --free_;
     return place;
   }
@@ -73,34 +72,37 @@ class HeldRows {
   // The row never arrived: nobody shall find it. Those who use its place still release it.
   void lose(uint32_t place) {
     arrived(place);
-    table_.erase(ids_[place], id_of());
-    ids_[place] = kLost;
+    table_.erase(places_[place].id, place);
+    places_[place].id = kLost;
     table_.insert(kLostId + place, place);
   }
 
   void release_all() {
-    std::fill_n(uses_, touched_, 0u);
+    for (uint32_t place = 0; place < touched_; ++place) places_[place].uses = 0;
     free_ = capacity_;
   }
 
  private:
   static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
+  static constexpr uint32_t kAhead = 16;                   // places that are looked at before they are taken
   static constexpr uint32_t kLost = UINT32_MAX;            // no row has this id (RowWindow::supports)
   static constexpr uint64_t kLostId = uint64_t{1} << 40;
 
-  struct IdOf {
-    const uint32_t* ids;
-    uint64_t operator()(uint32_t place) const { return ids[place] == kLost ? kLostId + place : ids[place]; }
+  struct Place {
+    uint32_t id, uses;  // claims that hold it
   };
-  IdOf id_of() const { return {ids_}; }
+  struct IdOf {
+    const Place* places;
+    uint64_t operator()(uint32_t at) const { return places[at].id == kLost ? kLostId + at : places[at].id; }
+  };
+  IdOf id_of() const { return {places_}; }
   void advance() { hand_ = hand_ + 1 == capacity_ ? 0 : hand_ + 1; }
 
   const uint32_t capacity_;
   const uint64_t row_bytes_;
   Buffer rows_, tables_;
   RowTable table_;
-  uint32_t* ids_ = nullptr;   // by place
-  uint32_t* uses_ = nullptr;  // by place: claims that hold it
+  Place* places_ = nullptr;
   uint32_t hand_ = 0;
   uint32_t touched_ = 0;  // places that were ever taken: the first ones. The others cost no memory yet
   uint32_t free_;

@@ -93,7 +93,7 @@ uint32_t SlotBook::place(uint64_t id, bool pinned) {
     s = victim(pinned ? 0 : due(id));
     if (s == kNone) return kNone;
     unlink(s);
-    table_.erase(slots_[s].id, id_of());
+    table_.erase(slots_[s].id, s);
     ++evicted_;
     --resident_;
   }
@@ -120,7 +120,7 @@ bool SlotBook::take_fresh(uint32_t slot) { return std::exchange(slots_[slot].fre
 void SlotBook::clear() {
   for (uint32_t s = oldest_; s != kNone;) {
     const uint32_t next = slots_[s].newer;
-    table_.erase(slots_[s].id, id_of());
+    table_.erase(slots_[s].id, s);
     slots_[s].newer = free_;
     free_ = s;
     --resident_;

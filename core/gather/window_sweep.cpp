@@ -141,7 +141,7 @@ void WindowSweep::forget_all() {
 void WindowSweep::release(Claim& claim) {
   const size_t count = claim.size();
   for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) rows_.prefetch_uses(claim.value(i + kAhead));
+    if (i + kAhead < count) rows_.prefetch_place(claim.value(i + kAhead));
     if (claim.is_placed(i)) rows_.release(claim.value(i));
   }
   const auto at = std::find_if(admitted_.begin(), admitted_.end(), [&](const auto& c) { return c.get() == &claim; });

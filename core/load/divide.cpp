@@ -177,7 +177,8 @@ class Divider {
       room = minus(room, d.group * merged_batch_bytes());
     }
     const uint64_t waiting = d.merges ? d.group * d.packed_bytes : 2 * d.packed_bytes;  // sampled, not yet admitted
-    d.window = std::min({minus(room, waiting) / (rows / 2 + d.packed_bytes), facts_.batches, kMostWindow});
+    const uint64_t complete = static_cast<uint64_t>(d.depth + 1) * rows;                // not yet delivered
+    d.window = std::min({minus(room, waiting + complete) / (rows / 2 + d.packed_bytes), facts_.batches, kMostWindow});
     if (d.window < 2) {
       for (Way& way : d.ways) way = way == Way::kWindow ? Way::kDirect : way;
       d.window = 0;

@@ -10,7 +10,7 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kMostDirect = 8;  // batches that are read by themselves while the first circle goes round
+constexpr uint64_t kMostDirect = 2;  // batches that are read by themselves, so that the first do not wait for a circle
 
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
   std::vector<std::weak_ptr<Buffer>> buffers;

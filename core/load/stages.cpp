@@ -7,6 +7,12 @@
 #include "sample/merged.h"
 
 namespace gz {
+namespace {
+
+// Batches sampled together at first. Few would come a moment sooner, and leave the first circle nearly empty.
+constexpr uint64_t kLeastGroup = 16;
+
+}  // namespace
 
 void Pipeline::work() {
   const BufferPool::Use use(*plan_->pool);
@@ -87,7 +93,7 @@ void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
   const uint64_t first = next_to_sample_;
   uint64_t count = 1;
   if (division_.merges && first >= first_claim_) {  // groups grow, so that the first batches come soon
-    count = std::min({division_.group, std::max<uint64_t>(first - next_to_deliver_, 4), batches_.count() - first});
+    count = std::min({division_.group, std::max(first - next_to_deliver_, kLeastGroup), batches_.count() - first});
   }
   for (uint64_t i = 1; i < count; ++i) {
     if (is_known(first + i)) count = i;

@@ -97,6 +97,7 @@ class OrderedReads {
 
    private:
     static constexpr int kMostMapped = 256;  // reads that are served from RAM before the disk is looked after
+    static constexpr uint64_t kAsked = 256;  // pages whose residency is asked for at once
 
     // Starts reads until the reader is full; false when there is nothing left to start.
     bool fill() {
@@ -143,16 +144,22 @@ class OrderedReads {
       return {start, static_cast<uint32_t>(end - start), base_ + at_, base_ + last};
     }
 
-    bool resident(const Read& read) const {
-      if (!job_.way_.spare_resident) return false;
-      constexpr size_t kMost = 128;  // pages; longer reads go to the disk
-      std::array<unsigned char, kMost> pages{};
-      const size_t count = read.bytes / kPageBytes;
-      const uint64_t bytes = std::min<uint64_t>(read.bytes, job_.way_.file->mapping().bytes().size() - read.offset);
-      return count <= kMost &&
-             job_.way_.file->mapping().resident(static_cast<size_t>(read.offset), static_cast<size_t>(bytes),
-                                                pages.data()) &&
-             std::all_of(pages.begin(), pages.begin() + count, [](unsigned char page) { return (page & 1) != 0; });
+    bool resident(const Read& read) {
+      const uint64_t first = read.offset / kPageBytes, count = read.bytes / kPageBytes;
+      if (!job_.way_.spare_resident || count > kAsked) return false;  // longer reads go to the disk
+      if (first < first_asked_ || first + count > first_asked_ + kAsked) ask(first);
+      const auto at = pages_.begin() + static_cast<ptrdiff_t>(first - first_asked_);
+      return std::all_of(at, at + static_cast<ptrdiff_t>(count), [](unsigned char page) { return (page & 1) != 0; });
+    }
+
+    // Which pages from `first` on are in RAM: a call takes as long as some sixteen of them.
+    void ask(uint64_t first) {
+      const Mapping& mapping = job_.way_.file->mapping();
+      const auto offset = static_cast<size_t>(first * kPageBytes);
+      const size_t bytes = std::min<size_t>(kAsked * kPageBytes, mapping.bytes().size() - offset);
+      first_asked_ = first;
+      pages_.fill(0);
+      if (!mapping.resident(offset, bytes, pages_.data())) pages_.fill(0);
     }
 
     std::span<const uint64_t> items_of(const Read& read) const {
@@ -165,8 +172,10 @@ class OrderedReads {
 
     OrderedReads& job_;
     PageReads reads_;
-    std::span<const uint64_t> items_;  // of the block in hand
-    size_t base_ = 0, at_ = 0;         // where the block begins among all items, how far it was asked for
+    std::span<const uint64_t> items_;             // of the block in hand
+    size_t base_ = 0, at_ = 0;                    // where the block begins among all items, how far it was asked for
+    uint64_t first_asked_ = UINT64_MAX - kAsked;  // the page that pages_ begins with
+    std::array<unsigned char, kAsked> pages_{};
   };
 
   const ReadWay& way_;
