@@ -111,3 +111,24 @@ def test_views_of_rows_are_not_handed_out_of_a_cut_file(tmp_path, files, name):
         fs.get_tensor()
     with pytest.raises(gz.StorageError):
         fs.get_data(NODES - 1)
+
+
+@pytest.mark.parametrize(("cache", "way"), [("on", "whole"), ("off", "mapped")])
+def test_batches_of_links_have_the_right_rows_or_an_error(tmp_path, files, cache, way):
+    """Rows that were copied into memory before the file was cut stay right to the end of the epoch; others fail."""
+    x = np.array(gz.FeatureStore(files / "x.gd").get_tensor())
+    store = gz.FeatureStore(shutil.copy(files / "x.gd", tmp_path / "x.gd"))
+    seeds = np.stack([np.resize(LAST, 12_800), np.resize(LAST[::-1], 12_800)])
+    options = {"neg_sampling": "binary", "batch_size": 64, "seed": 0, "memory": "200MB", "cache": cache}
+    loader = gz.LinkNeighborLoader(gz.Graph(files / "g.gl"), store, fanouts=[4], edges=seeds, direction="out", **options)
+    made = 0
+    try:
+        for batch in loader:
+            assert np.array_equal(batch.x, x[batch.n_id])
+            made += 1
+            if made == 3:
+                assert loader.stats().plan["ways"] == {"x": way}
+                os.truncate(tmp_path / "x.gd", 12288)
+        assert (made, way) == (200, "whole")
+    except gz.StorageError:
+        assert way == "mapped"
