@@ -189,12 +189,14 @@ class CsrHop final : public EdgeHop<kNarrow> {
     const size_t count = written_[chunk];
     int64_t* position = edges.edge + first_ + starts_[chunk];
     Id* neighbours = neighbours_ + starts_[chunk];
+    for (size_t i = 0; i < std::min(kAhead, count); ++i) prefetch(csr_.indices + position[i]);
     for (size_t i = 0; i < count; ++i) {
       if (i % kWorkALook == 0) check_interrupt();
       if (i + kAhead < count) prefetch(csr_.indices + position[i + kAhead]);
       neighbours[i] = static_cast<Id>(csr_.neighbour(static_cast<uint64_t>(position[i])));
     }
     if (!options.edge_ids || !csr_.has_edge_ids()) return;
+    for (size_t i = 0; i < std::min(kAhead, count); ++i) prefetch_edge_id(static_cast<uint64_t>(position[i]));
     for (size_t i = 0; i < count; ++i) {
       if (i + kAhead < count) prefetch_edge_id(static_cast<uint64_t>(position[i + kAhead]));
       position[i] = static_cast<int64_t>(csr_.edge_id(static_cast<uint64_t>(position[i])));
