@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import shutil
-import tempfile
 import weakref
 from typing import Any
 
@@ -19,6 +17,7 @@ from ..compile_rows import compile_features
 from ..features import FeatureStore as Rows
 from ..hetero_batch import AnyBatch
 from ._edges import HOMOGENEOUS
+from ._temporary import make_folder, remove_with
 from .stores import FeatureStore
 
 __all__ = ["Attributes"]
@@ -135,16 +134,11 @@ class _RowFile:
 
     def __init__(self, value: torch.Tensor) -> None:
         self.source = value  # kept, so that its address is not used again
-        folder = tempfile.mkdtemp(prefix="graphzero-pyg-")
-        weakref.finalize(self, _remove, folder, os.getpid())
+        folder = make_folder()
+        remove_with(self, folder)
         path = os.path.join(folder, "rows.gd")
         compile_features(value if value.dim() < 3 else value.reshape(len(value), -1), path, progress=False)
         self.rows = Rows(path)
-
-
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 _shared: weakref.WeakValueDictionary[Any, _RowFile] = weakref.WeakValueDictionary()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from ..dataset import Dataset
 from ..graph import Graph
 from ..hetero import HeteroGraph
 from ._edges import HOMOGENEOUS, EdgeList, EdgeType, GraphContents, as_times, describe, is_remote
+from ._temporary import make_folder, remove_with
 from .stores import FeatureStore, GraphStore
 
 __all__ = ["MountedGraph", "mount"]
@@ -95,16 +94,11 @@ class CompiledEdges:
         """Compile each type, unless the cache folder has it."""
         self.sources = edges  # kept, so that their addresses are not used again (see _shared)
         if cache_dir is None:
-            folder = tempfile.mkdtemp(prefix="graphzero-pyg-")
-            weakref.finalize(self, _remove, folder, os.getpid())
+            folder = make_folder()
+            remove_with(self, folder)
         else:
             folder = _cache_folder(edges, os.fspath(cache_dir))
         self.graphs = {t: _compile(e, os.path.join(folder, f"{i}.gl")) for i, (t, e) in enumerate(edges.items())}
-
-
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # a forked worker drops its copy of the object too
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # Graphs that are in use, by the memory and version of the tensors they were made of: the loaders of one object for

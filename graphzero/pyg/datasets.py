@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import warnings
-import weakref
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from ..dataset import Dataset
 from ..features import FeatureStore as Rows
 from ..graph import Graph
 from ._edges import HOMOGENEOUS, EdgeType, describe
+from ._temporary import make_folder, remove_with
 from .stores import rows_of
 
 __all__ = ["dataset_of", "to_data"]
@@ -40,19 +39,14 @@ def dataset_of(
     parts = _Parts(data, weight_attr, time_attr)
     if folder is not None:
         return Dataset.create(folder, **parts.arguments(), **options)
-    temporary = tempfile.mkdtemp(prefix="graphzero-pyg-")
+    temporary = make_folder()
     try:
         ds = Dataset.create(os.path.join(temporary, "dataset"), **parts.arguments(), **options)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    weakref.finalize(ds, _remove, temporary, os.getpid())
+    remove_with(ds, temporary)
     return ds
-
-
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Parts:

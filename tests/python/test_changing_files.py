@@ -120,7 +120,8 @@ def test_batches_of_links_have_the_right_rows_or_an_error(tmp_path, files, cache
     store = gz.FeatureStore(shutil.copy(files / "x.gd", tmp_path / "x.gd"))
     seeds = np.stack([np.resize(LAST, 12_800), np.resize(LAST[::-1], 12_800)])
     options = {"neg_sampling": "binary", "batch_size": 64, "seed": 0, "memory": "200MB", "cache": cache}
-    loader = gz.LinkNeighborLoader(gz.Graph(files / "g.gl"), store, fanouts=[4], edges=seeds, direction="out", **options)
+    g = gz.Graph(files / "g.gl")
+    loader = gz.LinkNeighborLoader(g, store, fanouts=[4], edges=seeds, direction="out", **options)
     made = 0
     try:
         for batch in loader:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +48,32 @@ def test_the_examples_of_a_page_run_in_order(page, data_folder):
     namespace: dict[str, object] = {"__name__": "example"}
     for line, code in examples(page):
         exec(compile("\n" * line + code, str(page), "exec"), namespace)
+
+
+def test_the_scripts_for_pyg_users_run_on_pygs_own_loaders(tmp_path):
+    """Undoing the page's change of imports gives back scripts of PyG; its sampler runs on the stand-in for pyg-lib."""
+    pytest.importorskip("torch_geometric")
+    page = (ROOT / "docs" / "guides" / "from-pyg.md").read_text()
+    sections = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S))
+    changed = {"Node classification": "NeighborLoader", "Link prediction": "LinkNeighborLoader"}
+    script = ""
+    for name in ("Node classification", "Several types", "Link prediction", "Times"):
+        (block,) = re.findall(r"^```python\n(.*?)^```$", sections[name], flags=re.M | re.S)
+        if name in changed:
+            before, after = re.search(r"```diff\n-(.*)\n\+(.*)\n```", sections[name]).groups()
+            assert block.count(after) == 1
+            block = block.replace(after, before)
+            assert before == f"from torch_geometric.loader import {changed[name]}"
+        script += block + "assert batch.num_nodes > 0\n"
+    assert "graphzero" not in script
+    script += "import pyg_lib\nassert pyg_lib.sampler._mounted\n"  # the stand-in was asked
+    (tmp_path / "script.py").write_text(script)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "pyg_conformance" / "stub")])
+    command = [sys.executable, "-W", "ignore", str(tmp_path / "script.py")]
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not list(tmp_path.glob("graphzero-*"))  # its temporary files are gone
 
 
 def test_most_pages_have_examples():

@@ -3,6 +3,7 @@
 import copy
 import gc
 import glob
+import multiprocessing
 import os
 import pickle
 import tempfile
@@ -295,6 +296,24 @@ def test_temporary_files_are_shared_and_go_with_the_last_sampler(tmp_path, monke
     del twin, third
     gc.collect()
     assert not temporary_folders()
+
+
+def test_temporary_files_of_a_worker_go_when_it_ends(tmp_path, monkeypatch):
+    """A forked worker ends without atexit; what it inherited belongs to its parent."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data = random_data()
+    kept = [NeighborSampler(data, [2])]
+
+    def work():
+        kept.append(NeighborSampler(random_data(seed=1), [2]))
+        assert len(temporary_folders()) == 2
+
+    worker = multiprocessing.get_context("fork").Process(target=work)
+    worker.start()
+    worker.join()
+    assert worker.exitcode == 0
+    assert len(temporary_folders()) == 1
+    assert len(nodes_of(kept[0], [1]).node) > 1
 
 
 def test_a_cache_folder_is_used_again(tmp_path):
