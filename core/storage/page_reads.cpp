@@ -15,13 +15,14 @@ constexpr int kMostTries = 100;  // of a read that the kernel wants to be asked 
 
 }  // namespace
 
-PageReads::PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name)
+PageReads::PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name,
+                     std::shared_ptr<ReadRoom> room)
     : file_(file),
       source_(&source),
       reader_(std::move(reader)),
       name_(std::move(name)),
-      slots_(reader_->arena(), reader_->depth()),
-      pending_(slots_.count()),
+      room_(room ? std::move(room) : std::make_shared<Slots>(reader_->arena(), reader_->depth())),
+      pending_(room_->count()),
       results_(reader_->depth()) {}
 
 PageReads::~PageReads() {
@@ -33,7 +34,7 @@ PageReads::~PageReads() {
 }
 
 bool PageReads::start(const Read& read) {
-  const auto slot = slots_.take(read.bytes);
+  const auto slot = room_->take(read.bytes);
   if (!slot) return false;
   pending_[slot->index] = {read, slot->data};
   queue(slot->index, *source_);

@@ -27,13 +27,15 @@ class PageReads {
   };
   using Name = std::function<std::string(const Read&)>;  // what a read brings, for errors: "row 3 of 'x'"
 
-  // `source` is what is read: file.direct(), or file.file() through the page cache.
-  PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name);
+  // `source` is what is read: file.direct(), or file.file() through the page cache. `room` is within the reader's arena
+  // and keeps what was read for others; without it, reads are put wherever there is room.
+  PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name,
+            std::shared_ptr<ReadRoom> room = nullptr);
   ~PageReads();  // waits for what is in flight: nothing may write to the arena afterwards
   PageReads(const PageReads&) = delete;
   PageReads& operator=(const PageReads&) = delete;
 
-  size_t most_bytes() const { return slots_.most_bytes(); }  // the longest read
+  size_t most_bytes() const { return room_->most_bytes(); }  // the longest read
   size_t in_flight() const { return reader_->in_flight(); }
   size_t depth() const { return reader_->depth(); }
   bool full() const { return reader_->in_flight() >= reader_->depth(); }
@@ -65,7 +67,7 @@ class PageReads {
       } else {
         deliver(pending.read, static_cast<const std::byte*>(pending.to));
       }
-      slots_.give_back(results_[i].tag);
+      room_->give_back(results_[i].tag);
     }
   }
 
@@ -92,7 +94,7 @@ class PageReads {
   const File* source_;  // file_.file() once direct reads were refused
   std::shared_ptr<Reader> reader_;
   const Name name_;
-  Slots slots_;
+  const std::shared_ptr<ReadRoom> room_;
   std::vector<Pending> pending_;  // by slot
   std::vector<ReadResult> results_;
   uint64_t reads_ = 0, bytes_read_ = 0;

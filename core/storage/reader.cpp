@@ -140,7 +140,7 @@ void drop_idle_readers() {
 }
 
 #ifndef __linux__
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal) {
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte>) {
   refusal.why = "this system has no io_uring";
   return nullptr;
 }

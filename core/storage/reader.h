@@ -64,10 +64,11 @@ struct RingRefusal {
 };
 
 // The two kinds; take_reader() is the way to get one. make_ring() returns null and sets `refusal` where it fails.
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal);
+// With an `arena`, which outlives it, a reader has none of its own.
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte> arena = {});
 std::unique_ptr<Reader> make_pread_reader();
 
 // A reader with threads of its own that call pread: for one thread that wants depth where rings are not to be had.
-std::unique_ptr<Reader> make_thread_reader();
+std::unique_ptr<Reader> make_thread_reader(std::span<std::byte> arena = {});
 
 }  // namespace gz

@@ -47,10 +47,10 @@ void store_release(unsigned* word, unsigned value) { __atomic_store_n(word, valu
 
 class Ring : public Reader {
  public:
-  static std::unique_ptr<Ring> make(RingRefusal& refusal) {
+  static std::unique_ptr<Ring> make(RingRefusal& refusal, std::span<std::byte> arena) {
     int code = ENOMEM;
     try {
-      std::unique_ptr<Ring> ring(new Ring);
+      std::unique_ptr<Ring> ring(new Ring(arena));
       code = ring->open();
       if (code == 0) return ring;
     } catch (const std::bad_alloc&) {  // pread needs far less
@@ -68,7 +68,7 @@ class Ring : public Reader {
 
   size_t depth() const override { return kRingDepth; }
   size_t in_flight() const override { return in_flight_; }
-  std::span<std::byte> arena() const override { return {arena_.data(), kArena}; }
+  std::span<std::byte> arena() const override { return arena_; }
 
   void queue(const File& file, const ReadRequest& request) override {
     const unsigned tail = *submit_tail_;  // only this thread writes it
@@ -109,7 +109,9 @@ class Ring : public Reader {
   }
 
  private:
-  Ring() : arena_(kArena, Purpose::kReads) {}
+  explicit Ring(std::span<std::byte> arena)
+      : own_(arena.empty() ? Buffer(kArena, Purpose::kReads) : Buffer()),
+        arena_(arena.empty() ? std::span(own_.data(), kArena) : arena) {}
 
   int open() {
     io_uring_params params{};
@@ -126,7 +128,7 @@ class Ring : public Reader {
     if (const int code = map(params); code != 0) return code;
     // A child must not get copies of pages that the device is writing to.
     madvise(arena_.data(), arena_.size(), MADV_DONTFORK);
-    const iovec room{arena_.data(), kArena};
+    const iovec room{arena_.data(), arena_.size()};
     registered_ = ring_register(fd_, IORING_REGISTER_BUFFERS, &room, 1) == 0;  // refused where locked memory is scarce
     return 0;
   }
@@ -168,7 +170,8 @@ class Ring : public Reader {
     return got;
   }
 
-  Buffer arena_;
+  const Buffer own_;
+  const std::span<std::byte> arena_;
   int fd_ = -1;
   std::byte* shared_ = nullptr;  // both queues
   size_t shared_bytes_ = 0, entries_bytes_ = 0;
@@ -184,7 +187,9 @@ class Ring : public Reader {
 
 }  // namespace
 
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal) { return Ring::make(refusal); }
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte> arena) {
+  return Ring::make(refusal, arena);
+}
 
 }  // namespace gz
 
@@ -192,7 +197,7 @@ std::unique_ptr<Reader> make_ring(RingRefusal& refusal) { return Ring::make(refu
 
 namespace gz {
 
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal) {
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte>) {
   refusal.why = "built without the kernel's io_uring header";
   return nullptr;
 }

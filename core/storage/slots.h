@@ -10,14 +10,23 @@
 
 namespace gz {
 
-class Slots {
+// Where reads are put, by number: 0 to count() - 1. Used by one thread.
+class ReadRoom {
  public:
-  static constexpr size_t kSmall = size_t{16} << 10, kLarge = size_t{256} << 10;
-
   struct Slot {
     uint32_t index;
     std::byte* data;
   };
+  virtual ~ReadRoom() = default;
+  virtual size_t count() const = 0;
+  virtual size_t most_bytes() const = 0;  // the longest read
+  virtual std::optional<Slot> take(size_t bytes) = 0;
+  virtual void give_back(uint32_t index) = 0;
+};
+
+class Slots : public ReadRoom {
+ public:
+  static constexpr size_t kSmall = size_t{16} << 10, kLarge = size_t{256} << 10;
 
   Slots(std::span<std::byte> arena, size_t depth) : arena_(arena), small_(depth > 1 ? depth : 0) {
     const size_t rest = arena.size() - small_ * kSmall;
@@ -28,17 +37,17 @@ class Slots {
     count_ = small_ + large;
   }
 
-  size_t count() const { return count_; }
-  size_t most_bytes() const { return count_ > small_ ? large_bytes_ : kSmall; }  // the longest read
+  size_t count() const override { return count_; }
+  size_t most_bytes() const override { return count_ > small_ ? large_bytes_ : kSmall; }
 
-  std::optional<Slot> take(size_t bytes) {
+  std::optional<Slot> take(size_t bytes) override {
     auto& free = bytes <= kSmall && !free_small_.empty() ? free_small_ : free_large_;
     if (free.empty()) return std::nullopt;
     const uint32_t index = free.back();
     free.pop_back();
     return Slot{index, data_of(index)};
   }
-  void give_back(uint32_t index) { (index < small_ ? free_small_ : free_large_).push_back(index); }
+  void give_back(uint32_t index) override { (index < small_ ? free_small_ : free_large_).push_back(index); }
 
  private:
   std::byte* data_of(uint32_t index) const {

@@ -17,7 +17,9 @@ constexpr size_t kArena = size_t{12} << 20;
 
 class ThreadReader : public Reader {
  public:
-  ThreadReader() : arena_(kArena, Purpose::kReads) {
+  explicit ThreadReader(std::span<std::byte> arena)
+      : own_(arena.empty() ? Buffer(kArena, Purpose::kReads) : Buffer()),
+        arena_(arena.empty() ? std::span(own_.data(), kArena) : arena) {
     for (size_t i = 0; i < kThreads; ++i) {
       try {
         threads_.emplace_back([this] { work(); });
@@ -39,7 +41,7 @@ class ThreadReader : public Reader {
 
   size_t depth() const override { return kDepth; }
   size_t in_flight() const override { return in_flight_; }
-  std::span<std::byte> arena() const override { return {arena_.data(), kArena}; }
+  std::span<std::byte> arena() const override { return arena_; }
 
   void queue(const File& file, const ReadRequest& request) override {
     ++in_flight_;
@@ -88,7 +90,8 @@ class ThreadReader : public Reader {
     }
   }
 
-  Buffer arena_;
+  const Buffer own_;
+  const std::span<std::byte> arena_;
   size_t in_flight_ = 0;  // of the thread that uses the reader
   std::mutex mutex_;
   std::condition_variable asked_, done_;
@@ -100,6 +103,6 @@ class ThreadReader : public Reader {
 
 }  // namespace
 
-std::unique_ptr<Reader> make_thread_reader() { return std::make_unique<ThreadReader>(); }
+std::unique_ptr<Reader> make_thread_reader(std::span<std::byte> arena) { return std::make_unique<ThreadReader>(arena); }
 
 }  // namespace gz
