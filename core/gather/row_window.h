@@ -14,6 +14,7 @@
 
 #include "gather/gather.h"
 #include "storage/features.h"
+#include "storage/local_ranks.h"
 
 namespace gz {
 
@@ -26,8 +27,10 @@ struct WindowStats {
   uint64_t stalls = 0;       // times that no place was left, so that the first batch in line was read by itself
   uint64_t rows_read = 0;    // that the sweep brought
   uint64_t rows_shared = 0;  // that were there for another batch
+  uint64_t rows_taken = 0;   // that another rank of this host had read
   uint64_t reads = 0, bytes_read = 0;
-  double read_seconds = 0;  // the sweep waiting for the disk
+  double read_seconds = 0;  // the sweep waiting for the disk,
+  double rank_seconds = 0;  // and for other ranks of this host
 };
 
 class RowWindow {
@@ -56,6 +59,11 @@ class RowWindow {
     uint64_t most = 8;             // and at most
     uint64_t claims = UINT64_MAX;  // that will come: a short run is admitted at once
     Io io = Io::kAuto;
+    // Ranks of this host that sweep the same matrix, each as part number `part` of its loader, share their reads.
+    std::shared_ptr<LocalGroup> group;
+    size_t part = 0;
+    uint64_t ring_bytes = 0;
+    std::function<bool()> hungry;  // whether somebody waits for the next batch
   };
   // The sweep's thread: returns after stop_sweep(), when nothing is in flight. One at a time; afterwards no claim of it
   // may be used. Throws StorageError when the machinery of reads fails, not for a failed read.

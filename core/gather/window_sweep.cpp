@@ -14,15 +14,7 @@ namespace {
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr uint64_t kGap = uint64_t{16} << 10;     // worth reading over: bandwidth by reads a second (benchmarks/window)
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
-constexpr uint32_t kNoEntry = UINT32_MAX;
-constexpr double kRoomy = 0.85;  // a circle that held less of the places may have more claims
-
-std::shared_ptr<Reader> reader_for(Io io) {
-  if (io == Io::kPread || !uring_works()) return make_thread_reader();
-  auto reader = take_reader(ReaderKind::kUring);
-  if (reader->depth() == 1) return make_thread_reader();  // there was no room for a ring
-  return reader;
-}
+constexpr double kRoomy = 0.85;                   // a circle that held less of the places may have more claims
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
 
@@ -36,12 +28,15 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
       post_(post),
       options_(options),
       ready_(ready),
-      reads_(file.file(), source_of(file.file()), reader_for(options.io),
-             [this](const PageReads::Read& read) {
-               return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
-             }),
       segment_rows_(std::max<uint64_t>(kSegment / matrix.row_bytes, 1)),
       segments_(std::max<uint64_t>((matrix.rows + segment_rows_ - 1) / segment_rows_, 1)),
+      others_(share_sweep()),
+      reads_(
+          file.file(), source_of(file.file()), reader(),
+          [this](const PageReads::Read& read) {
+            return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
+          },
+          others_ ? others_->ring() : nullptr),
       target_(std::max<uint64_t>(options.target, 1)),
       heads_(segment_rows_, kNoEntry),
       places_(segment_rows_, HeldRows::kNone),
@@ -72,6 +67,8 @@ void WindowSweep::run() {
     idle = false;
     if (reads_.in_flight() > 0) {
       wait_for_reads();
+    } else if (planned == Planned::kOthersFirst) {
+      others_->wait(options_.hungry && options_.hungry());
     } else if (planned == Planned::kFull) {
       if (!admitted_.front()->is_complete()) detach_first();
       idle = true;  // until the first claim in line is released
@@ -97,6 +94,7 @@ bool WindowSweep::exchange_post(bool idle) {
   {
     std::unique_lock lock(post_.mutex);
     if (idle) {
+      tell_others(true);
       const bool room = admitted_.size() < target_ && wanted_ == 0;
       post_.news.wait(lock, [&] {
         return post_.stopping || post_.forgetting || !post_.released.empty() ||
@@ -156,6 +154,7 @@ bool WindowSweep::may_admit() const {
 
 void WindowSweep::admit() {
   kept_waiting_ = kept_waiting_ || (!offered_.empty() && admitted_.size() >= target_);
+  if (may_admit()) meet_others();
   while (may_admit()) {
     std::shared_ptr<Claim> claim = std::move(offered_.front());
     offered_.pop_front();
@@ -204,6 +203,7 @@ void WindowSweep::complete(const std::shared_ptr<Claim>& claim) {
 WindowSweep::Planned WindowSweep::plan_ahead() {
   while (wanted_ > 0) {
     if (reads_.in_flight() + planned_.size() >= std::max<size_t>(reads_.depth() / 2, 1)) return Planned::kReads;
+    if (others_first()) return Planned::kOthersFirst;
     const Planned planned = plan_segment();
     if (planned == Planned::kFull || planned == Planned::kBusy) return planned;
     admit();
@@ -221,6 +221,7 @@ WindowSweep::Planned WindowSweep::plan_segment() {
   place_entries();
   most_held_ = std::max<uint64_t>(most_held_, rows_.capacity() - rows_.free());
   next_segment();
+  tell_others();
   return missing > 0 ? Planned::kReads : Planned::kNothing;
 }
 
@@ -273,8 +274,13 @@ void WindowSweep::place_entries() {
       ++stats_.rows_shared;
     }
   }
+  if (others_) others_->find_chunks(offset_of(first), offset_of(std::min(first + segment_rows_, matrix_.rows)));
   for (const uint32_t row : touched_) {
     if (places_[row] != HeldRows::kNone) continue;
+    uint32_t uses = 0;
+    for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) ++uses;
+    const uint32_t place = rows_.take(first + row, uses);
+    if (others_ && take_from_others(row, place)) continue;
     const uint64_t begin = offset_of(first + row) & ~(kPageBytes - 1);
     const uint64_t end = round_up(offset_of(first + row) + matrix_.row_bytes, kPageBytes);
     if (!read.rows.empty() && (begin > read.offset + read.bytes + kGap || end - read.offset > reads_.most_bytes())) {
@@ -285,9 +291,7 @@ void WindowSweep::place_entries() {
       read.segment = segment_;
     }
     read.bytes = static_cast<uint32_t>(end - read.offset);
-    uint32_t uses = 0;
-    for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) ++uses;
-    wait_for(read, row, rows_.take(first + row, uses));
+    wait_for(read, row, place);
   }
   flush();
   for (const uint32_t row : touched_) heads_[row] = kNoEntry;
@@ -348,10 +352,12 @@ void WindowSweep::wait_for_reads() {
         arrive(arrivals_[read.first], nullptr, error);
         free_arrivals_.push_back(read.first);
       });
+  tell_others();
   post_stats();
 }
 
 void WindowSweep::arrive(Arrival& read, const std::byte* data, const std::exception_ptr& error) {
+  if (others_ && !error) others_->ring()->publish(read.offset, read.bytes, data);
   for (const auto& [row, place] : read.rows) {
     if (error) {
       rows_.lose(place);
@@ -396,7 +402,9 @@ void WindowSweep::post_stats() {
   post_.stats.stalls = stats_.stalls;
   post_.stats.rows_read = stats_.rows_read;
   post_.stats.rows_shared = stats_.rows_shared;
+  post_.stats.rows_taken = stats_.rows_taken;
   post_.stats.read_seconds = stats_.read_seconds + reads_.waited();
+  if (others_) post_.stats.rank_seconds = stats_.rank_seconds + others_->waited();
   post_.stats.bytes_read = stats_.bytes_read + bytes;
   post_.stats.reads = stats_.reads + reads;
 }

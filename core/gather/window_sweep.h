@@ -10,6 +10,7 @@
 
 #include "gather/held_rows.h"
 #include "gather/row_window.h"
+#include "gather/shared_sweep.h"
 #include "gather/window_claim.h"
 #include "storage/page_reads.h"
 
@@ -35,6 +36,7 @@ class WindowSweep {
 
  private:
   using Claim = RowWindow::Claim;
+  static constexpr uint32_t kNoEntry = UINT32_MAX;
   struct Entry {     // one wanted row of one claim, in the segment being planned
     uint32_t claim;  // among active_
     uint32_t word;
@@ -65,7 +67,15 @@ class WindowSweep {
   void share(Claim& claim);
   void complete(const std::shared_ptr<Claim>& claim);
 
-  enum class Planned { kNothing, kReads, kFull, kBusy };
+  // With other ranks of the host (window_shared.cpp); all do nothing where there are none.
+  std::unique_ptr<SharedSweep> share_sweep() const;
+  std::shared_ptr<Reader> reader() const;
+  void meet_others();
+  void tell_others(bool held = false);
+  bool others_first() { return others_ && others_->must_wait(segment_); }
+  bool take_from_others(uint32_t row, uint32_t place);
+
+  enum class Planned { kNothing, kReads, kFull, kBusy, kOthersFirst };
   Planned plan_ahead();
   Planned plan_segment();
   struct Found {
@@ -89,10 +99,12 @@ class WindowSweep {
   WindowPost& post_;
   const RowWindow::SweepOptions options_;
   const RowWindow::Ready& ready_;
+  const uint64_t segment_rows_, segments_;
+  const std::unique_ptr<SharedSweep> others_;  // null where this rank sweeps by itself
   PageReads reads_;
 
-  const uint64_t segment_rows_, segments_;
   uint64_t segment_ = 0;                        // the next to be planned
+  uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight
   uint64_t advanced_ = 0, last_admission_ = 0;  // in segments
   uint64_t target_;                             // claims that may be admitted and not released
   uint64_t wanted_ = 0;                         // rows of active claims that no read was planned for

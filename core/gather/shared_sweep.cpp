@@ -1,0 +1,160 @@
+// shared_sweep: who goes first, and for how long others wait.
+#include "gather/shared_sweep.h"
+
+#include <algorithm>
+
+namespace gz {
+namespace {
+
+constexpr auto kStandsStill = std::chrono::seconds(2);        // slow disks take long, stopped processes longer
+constexpr auto kMostHunger = std::chrono::milliseconds(200);  // that a rank suffers for one that is behind
+constexpr auto kLookAround = std::chrono::milliseconds(20);   // for ranks that came or went
+constexpr int kNapMicroseconds = 1000;                        // a rank that went is noticed so soon
+constexpr uint64_t kLeastSegments = 8;
+
+}  // namespace
+
+std::unique_ptr<SharedSweep> SharedSweep::make(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity,
+                                               uint64_t segments, uint64_t segment_bytes, uint64_t ring_bytes) {
+  if (!group || group->own().size() < (part + 1) * kSweepBytes || segments < kLeastSegments || ring_bytes == 0) {
+    return nullptr;
+  }
+  return std::unique_ptr<SharedSweep>(
+      new SharedSweep(std::move(group), part, identity, segments, segment_bytes, std::min(ring_bytes, kMostRing)));
+}
+
+SharedSweep::SharedSweep(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity, uint64_t segments,
+                         uint64_t segment_bytes, uint64_t ring_bytes)
+    : group_(std::move(group)),
+      part_(part),
+      identity_(identity | 1),
+      segments_(segments),
+      ring_(std::make_shared<SharedRing>(group_->own().subspan(part * kSweepBytes, kSweepBytes), ring_bytes)),
+      others_(group_->ranks().count) {
+  const uint64_t kept = (ring_bytes - ring_->most_in_flight()) / std::max<uint64_t>(segment_bytes, 1);
+  most_ahead_ = std::clamp<uint64_t>(kept > 1 ? kept - 1 : 1, 1, segments / 4);
+  tell(State::kIdle, 0, 0);
+  ring_->block().identity.store(identity_, std::memory_order_release);
+}
+
+SharedSweep::~SharedSweep() {
+  tell(State::kAway, 0, 0);
+  ring_->block().identity.store(0, std::memory_order_release);
+}
+
+void SharedSweep::tell(State state, uint64_t segment, uint64_t undone) {
+  SweepBlock& block = ring_->block();
+  const uint64_t word = static_cast<uint64_t>(state) << 62 | std::min<uint64_t>(undone, 0x3fff) << 48 | segment;
+  if (block.where.exchange(word) == word) return;
+  block.news.fetch_add(1);
+  const uint32_t own = group_->ranks().rank + 1;
+  const uint64_t done = distance(undone, segment);
+  for (const Other& other : others_) {
+    if (other.block == nullptr || other.block->waits_for.load() != own) continue;
+    if (state == State::kMoving && distance(other.block->until.load() % segments_, done) > segments_ / 2) continue;
+    wake_waiting(block.news);
+    return;
+  }
+}
+
+SharedSweep::Where SharedSweep::where(const SweepBlock& block) {
+  const uint64_t word = block.where.load();
+  return {static_cast<State>(word >> 62), word >> 48 & 0x3fff, word & ((uint64_t{1} << 48) - 1)};
+}
+
+void SharedSweep::look_around() {
+  if (Clock::now() - looked_ < kLookAround) return;
+  looked_ = Clock::now();
+  for (uint32_t rank = 0; rank < others_.size(); ++rank) {
+    Other& other = others_[rank];
+    auto member = group_->member(rank);
+    if (member != other.member) {
+      other = Other();
+      other.member = std::move(member);
+    }
+    if (!other.member || other.member->block().size() < (part_ + 1) * kSweepBytes) continue;
+    const auto* block = reinterpret_cast<const SweepBlock*>(other.member->block().data() + part_ * kSweepBytes);
+    other.block = block->identity.load(std::memory_order_acquire) == identity_ ? block : nullptr;
+  }
+}
+
+uint64_t SharedSweep::meeting_point(uint64_t segment) {
+  look_around();
+  for (const Other& other : others_) {
+    if (other.block == nullptr || other.member->is_gone()) continue;
+    const Where at = where(*other.block);
+    if (at.state < State::kHeld || at.segment >= segments_) continue;
+    const uint64_t ahead = distance(segment, at.segment);
+    return std::min(ahead, segments_ - ahead) <= most_ahead_ ? segment : at.segment;
+  }
+  return segment;
+}
+
+SharedSweep::Reason SharedSweep::reason_to_wait(uint32_t rank, uint64_t segment) {
+  Other& other = others_[rank];
+  if (other.block == nullptr || other.member->is_gone()) return Reason::kNone;
+  if (other.is_still && other.block->news.load() == other.news) return Reason::kNone;
+  other.is_still = false;
+  const Where at = where(*other.block);
+  if (at.state == State::kAway) return Reason::kNone;
+  const uint64_t ahead = distance(segment, at.segment), behind = segments_ - ahead;
+  const bool waits = blocker_ == rank && reason_ != Reason::kNone;  // already
+  const bool moves = at.state == State::kMoving;
+  if (ahead == 0 && moves && rank < group_->ranks().rank) return Reason::kTurn;
+  if (ahead <= segments_ / 2) {  // it has planned this segment: once its reads are there we need none
+    other.is_left = false;
+    const uint64_t way = waits && moves && ahead > 0 ? std::max<uint64_t>(most_ahead_ / 4, 1) : 1;
+    return ahead > 0 && ahead < at.undone + way ? Reason::kReads : Reason::kNone;
+  }
+  if (behind < most_ahead_) other.is_left = false;
+  const uint64_t most = waits ? most_ahead_ - most_ahead_ / 2 : most_ahead_;
+  return at.state >= State::kHeld && behind >= most && !other.is_left ? Reason::kBehind : Reason::kNone;
+}
+
+bool SharedSweep::must_wait(uint64_t segment) {
+  look_around();
+  for (uint32_t rank = 0; rank < others_.size(); ++rank) {
+    const Reason reason = reason_to_wait(rank, segment);
+    if (reason == Reason::kNone) continue;
+    const uint32_t news = others_[rank].block->news.load();
+    if (blocker_ != rank || blocker_news_ != news || reason_ != reason) since_ = Clock::now();
+    if (blocker_ != rank || reason_ != reason) was_hungry_ = false;
+    until_ = reason == Reason::kBehind ? distance(most_ahead_ / 2, segment)
+                                       : segment + std::max<uint64_t>(most_ahead_ / 4, 1);
+    blocker_ = rank;
+    blocker_news_ = news;
+    reason_ = reason;
+    return true;
+  }
+  blocker_.reset();
+  return false;
+}
+
+void SharedSweep::wait(bool hungry) {
+  if (!blocker_) return;
+  Other& other = others_[*blocker_];
+  const auto now = Clock::now();
+  if (reason_ == Reason::kBehind) {
+    if (hungry && !was_hungry_) hungry_since_ = now;
+    was_hungry_ = hungry;
+    if (hungry && now - hungry_since_ > kMostHunger) other.is_left = true;
+  } else if (now - since_ > kStandsStill) {
+    other.is_still = true;
+    other.news = blocker_news_;
+  }
+  ring_->block().until.store(until_);
+  ring_->block().waits_for.store(*blocker_ + 1);
+  if (!other.member->is_gone()) wait_for_change(other.block->news, blocker_news_, kNapMicroseconds);
+  ring_->block().waits_for.store(0);
+  waited_ += std::chrono::duration<double>(Clock::now() - now).count();
+}
+
+void SharedSweep::find_chunks(uint64_t begin, uint64_t end) {
+  chunks_.clear();
+  for (const Other& other : others_) {
+    if (other.block != nullptr) chunks_.add(other.member, *other.block, begin, end);
+  }
+  chunks_.sort();
+}
+
+}  // namespace gz
