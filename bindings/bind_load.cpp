@@ -118,10 +118,21 @@ nb::dict to_python(const WindowStats& s) {
   d["stalls"] = s.stalls;
   d["rows_read"] = s.rows_read;
   d["rows_shared"] = s.rows_shared;
+  d["rows_from_ranks"] = s.rows_taken;
   d["reads"] = s.reads;
   d["bytes_read"] = s.bytes_read;
   d["read_seconds"] = s.read_seconds;
+  d["rank_seconds"] = s.rank_seconds;
   return d;
+}
+
+// Other ranks of this host that share their reads with this one now.
+int ranks_met(const LoadPlan& plan) {
+  int met = 0;
+  for (uint32_t rank = 0; plan.group && rank < plan.options.local.count; ++rank) {
+    met += plan.group->member(rank) ? 1 : 0;
+  }
+  return met;
 }
 
 nb::dict to_python(const LoadPlan& plan) {
@@ -130,6 +141,9 @@ nb::dict to_python(const LoadPlan& plan) {
   nb::dict d;
   d["threads"] = division.threads;
   d["memory"] = division.memory;
+  d["local_world_size"] = plan.options.local.count;
+  d["host_memory"] = division.memory * plan.options.local.count;
+  d["local_ranks_met"] = ranks_met(plan);
   d["depth"] = division.depth;
   d["window"] = division.window;
   d["group"] = division.group;
@@ -138,6 +152,7 @@ nb::dict to_python(const LoadPlan& plan) {
   d["waiting_bytes"] = division.packed_bytes;
   d["batch_bytes"] = division.batch_bytes;
   d["held_rows_bytes"] = division.store_bytes;
+  d["page_cache_bytes"] = division.shared_bytes;
   d["topology"] = division.merges ? "merged reads" : "page cache";
   nb::dict ways, windows;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
@@ -273,7 +288,8 @@ void bind_load(nb::module_& m) {
                 .held = held,
                 .io = io_from_name(io),
                 .cache = cache_mode(cache),
-                .edge_order = edge_order_from_name(edge_order)};
+                .edge_order = edge_order_from_name(edge_order),
+                .local = {}};
             self->sample.window = window;
           },
           nb::kw_only(), nb::arg("batch_size"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"),
@@ -298,15 +314,18 @@ void bind_load(nb::module_& m) {
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
-          [](const LoadGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds,
-             const LoadOptions& options, const PageLockAddresses& page_lock) {
+          [](const LoadGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds, LoadOptions options,
+             const PageLockAddresses& page_lock, uint32_t local_rank, uint32_t local_world_size,
+             const std::string& group) {
             PyProgress interruptible{nb::none()};
+            options.local = {local_rank, local_world_size, group};
             nb::gil_scoped_release release;
             return make_plan(graph, std::move(parts), std::move(seeds), options, page_lock_of(page_lock),
                              &interruptible);
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"),
-          nb::arg("page_lock") = PageLockAddresses{})
+          nb::arg("page_lock") = PageLockAddresses{}, nb::arg("local_rank") = 0, nb::arg("local_world_size") = 1,
+          nb::arg("group") = "")
       .def("release",
            [](LoadPlan& plan) {
              nb::gil_scoped_release release;

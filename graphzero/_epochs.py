@@ -12,7 +12,7 @@ from . import _core
 from ._copy_stage import COPIES, CopyStage
 from ._ids import as_count, as_threads
 from ._load_source import LoadSource
-from ._ranks import as_rank, current_rank, local_threads, warn_if_alone
+from ._ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
 from ._sizes import format_size, parse_size
 from ._transfer import CudaCopies, as_device, page_lock, plain_copies
 from .hetero_batch import AnyBatch
@@ -48,6 +48,7 @@ class EpochLoader:
         cache: str,
         rank: int | None,
         world_size: int | None,
+        local_world_size: int | None,
         uneven: str,
     ) -> None:
         """Check everything. `sampling` holds the options of sampling; `views` arrays that may be views of files."""
@@ -57,6 +58,9 @@ class EpochLoader:
         self._seeds = seeds
         self._views = {name: array for name, array in views.items() if array is not None}
         self._asked_rank = as_rank(rank, world_size)
+        self._asked_local = (
+            None if local_world_size is None else as_count(local_world_size, "local_world_size", least=1)
+        )
         self._uneven = uneven
         self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
@@ -70,7 +74,7 @@ class EpochLoader:
             seed=resolve_seed(seed),
             memory=self._memory,
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
-            threads=local_threads() if num_threads is None else as_threads(num_threads),
+            threads=local_threads(self._asked_local) if num_threads is None else as_threads(num_threads),
             held=COPIES if self._is_cuda() else 2,
             io=io,
             cache=cache,
@@ -164,7 +168,11 @@ class EpochLoader:
         self._leave_the_parents()
         if self._plan is None:
             graph, parts = self._source.open()
-            self._plan = _core.LoadPlan.make(graph, parts, self._seeds, self._options, page_lock(self._device))
+            local = current_local_rank(self._asked_local, self._asked_rank)
+            self._plan = _core.LoadPlan.make(
+                graph, parts, self._seeds, self._options, page_lock(self._device),
+                local_rank=local.rank, local_world_size=local.world_size, group=local.group,
+            )  # fmt: skip
         return self._plan
 
     def _leave_the_parents(self) -> None:

@@ -1,10 +1,11 @@
-"""Which process of how many this one is, as a loader needs to know it."""
+"""Which process of how many this one is, as a loader needs to know it: of the job, and of this host."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 from . import _core
@@ -38,15 +39,47 @@ def current_rank(asked: tuple[int, int] | None) -> tuple[int, int]:
     return 0, 1
 
 
-def local_world_size() -> int:
-    """Return how many processes the launcher started on this host: LOCAL_WORLD_SIZE, else 1."""
-    started = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return max(1, int(started)) if started.isdigit() else 1
+# What launchers call the number of processes of this host, and this one's place among them.
+_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+_LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+_THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 
-def local_threads() -> int:
+@dataclass(frozen=True)
+class LocalRank:
+    """This process among those of its host that load together: they divide `memory` and share what they read."""
+
+    rank: int
+    world_size: int
+    group: str  # the same for all of them, and for no others
+
+
+def current_local_rank(asked: int | None, asked_rank: tuple[int, int] | None) -> LocalRank:
+    """Return what was asked for, else what the launcher says, else that this process is alone on its host."""
+    rank, world_size = current_rank(asked_rank)
+    size = asked if asked is not None else _number(_LOCAL_SIZES)
+    if size is None and asked_rank is None and os.environ.get("MASTER_ADDR") in _THIS_HOST:
+        size = world_size  # all ranks are where rank 0 is, as multiprocessing starts them
+    size = size or 1
+    place = _number(_LOCAL_RANKS)
+    place = rank % size if place is None or place >= size else place
+    return LocalRank(place, size, _job() if size > 1 else "")
+
+
+def _number(names: tuple[str, ...]) -> int | None:
+    values = (os.environ.get(name, "") for name in names)
+    return next((int(value) for value in values if value.isdigit()), None)
+
+
+def _job() -> str:
+    """Name the job that this process belongs to: ranks meet at one port, or are children of one process."""
+    port = os.environ.get("MASTER_PORT")
+    return f"{os.environ.get('MASTER_ADDR')}:{port}" if port else f"child of {os.getppid()}"
+
+
+def local_threads(asked: int | None = None) -> int:
     """Return the threads of one rank where nothing else was asked for: its part of the processors of this host."""
-    return max(1, _core.default_threads() // local_world_size())
+    return max(1, _core.default_threads() // current_local_rank(asked, (0, 1)).world_size)
 
 
 def warn_if_alone(asked: tuple[int, int] | None, world_size: int) -> None:

@@ -86,6 +86,7 @@ class LinkNeighborLoader(EpochLoader):
         cache: str = "auto",
         rank: int | None = None,
         world_size: int | None = None,
+        local_world_size: int | None = None,
         uneven: str = "pad",
     ) -> None:
         """Check everything that can be checked; nothing is read until the first iteration.
@@ -178,6 +179,7 @@ class LinkNeighborLoader(EpochLoader):
             cache=cache,
             rank=rank,
             world_size=world_size,
+            local_world_size=local_world_size,
             uneven=uneven,
         )
 

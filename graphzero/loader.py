@@ -86,6 +86,7 @@ class NeighborLoader(EpochLoader):
         cache: str = "auto",
         rank: int | None = None,
         world_size: int | None = None,
+        local_world_size: int | None = None,
         uneven: str = "pad",
     ) -> None:
         """Check everything that can be checked; nothing is read until the first iteration.
@@ -108,6 +109,9 @@ class NeighborLoader(EpochLoader):
         it is initialised. All ranks share one epoch: rank r delivers the batches r, r + world_size, ... that a single
         process would deliver, bit for bit. When they do not come out even, `uneven="pad"` repeats batches from the
         start of the epoch, "drop" leaves out the last round, and "keep" gives some ranks one batch less.
+
+        `memory` is for all ranks of this host: each takes its share, and they read files together. `local_world_size`
+        says how many they are; without it the launcher does (`LOCAL_WORLD_SIZE`, which torchrun sets).
         """
         given = LoaderInputs(graph, features, edge_features, labels, seeds, split, input_type)
         self._input_type: str | None = None
@@ -158,6 +162,7 @@ class NeighborLoader(EpochLoader):
             cache=cache,
             rank=rank,
             world_size=world_size,
+            local_world_size=local_world_size,
             uneven=uneven,
         )
 

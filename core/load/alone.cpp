@@ -29,7 +29,7 @@ void Pipeline::give_up_rows() {
     if (plan_->wholes[part]) kept += WholeRows::bytes_for(plan_->wholes[part]->matrix());
   }
   plan_->outgrown = true;
-  const uint64_t rest = plan_->division.memory - plan_->division.fixed_bytes;
+  const uint64_t rest = plan_->division.memory - plan_->division.fixed_bytes - plan_->division.shared_bytes;
   plan_->pool->set_limit(std::max(plan_->pool->limit(), rest - std::min(rest, kept)));
 }
 
@@ -100,11 +100,12 @@ void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
   } else if (error) {
     keep_error(number, error);
   } else if (!over) {
-    const uint64_t least = (needed + plan_->division.fixed_bytes) / 8 * 9 + 8;  // others may be larger still
-    keep_error(number, std::make_exception_ptr(
-                           BudgetError(text("batch ", number, " takes more than memory=", plan_->division.memory,
-                                            " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
-                                       least)));
+    const uint64_t ranks = plan_->options.local.count;
+    const uint64_t least = ranks * ((needed + plan_->division.fixed_bytes) / 8 * 9 + 8);  // others may be larger still
+    keep_error(number, std::make_exception_ptr(BudgetError(
+                           text("batch ", number, " takes more than memory=", ranks * plan_->division.memory,
+                                " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
+                           least)));
   }
   batch_ready_.notify_all();
   work_ready_.notify_all();

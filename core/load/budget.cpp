@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "load/divide.h"
+#include "load/local.h"
 #include "sample/merged.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
@@ -28,11 +29,7 @@ double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
 Facts look(const LoadPlan& plan) {
   Facts facts;
   const uint64_t free = available_memory();
-  uint64_t held = plan.pool->used_bytes() + plan.pool->idle_bytes();
-  for (const auto& window : plan.windows) held += window ? window->stats().budget_bytes : 0;
-  for (size_t i = 0; i < plan.parts.size(); ++i)
-    held += plan.wholes[i] ? WholeRows::bytes_for(matrix_of(plan.parts[i])) : 0;
-  facts.available = free == 0 ? UINT64_MAX / 4 : free + held;
+  facts.available = free == 0 ? UINT64_MAX / 4 : free + held_bytes(plan) + held_by_others(plan);
   facts.topology = plan.graph.file_bytes();
   for (size_t e = 0; e < plan.graph.edge_types().size(); ++e) {
     SampleOptions options = plan.options.sample;
@@ -85,7 +82,7 @@ void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, co
   for (const size_t e : plan.graph.files()) {
     const MountedFile& topology = plan.graph.topology(e).file();
     if (!d.merges && plan.options.sample.io == TopologyIo::kAuto && facts.topology_cached[e] < kResident &&
-        facts.topology <= minus(facts.available, d.memory) &&
+        facts.topology <= minus(facts.available, plan.options.local.count * d.memory) &&
         std::min(reads[e].edges, 1e18) > static_cast<double>(topology.container().file_bytes / kPageBytes)) {
       preload(topology, plan.threads, progress);
     }
@@ -130,20 +127,24 @@ void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& d, Progress* progre
 }
 
 std::string explain(const LoadPlan& plan, const Facts& facts, const Division& d) {
-  std::string why = plan.options.memory > 0 ? text("memory was set to ", amount(d.memory))
-                                            : text("memory is ", amount(d.memory), " of ", amount(facts.available),
-                                                   " that the machine and the container leave");
-  why += d.merges ? text("; the topology (", amount(facts.topology), ") stays on disk, ", d.group,
-                         " batches are sampled together")
-                  : text("; the topology (", amount(facts.topology),
-                         facts.topology <= minus(facts.available, d.memory) ? ") is in the page cache"
-                                                                            : ") is read through the page cache");
+  const uint64_t ranks = plan.options.local.count;
+  std::string why = plan.options.memory > 0
+                        ? text("memory was set to ", amount(plan.options.memory))
+                        : text("memory is ", amount(ranks * d.memory), " of ", amount(facts.available),
+                               " that the machine and the container leave");
+  if (ranks > 1) why += text(" for the ", ranks, " ranks of this host, ", amount(d.memory), " each");
+  why += d.merges
+             ? text("; the topology (", amount(facts.topology), ") stays on disk, ", d.group,
+                    " batches are sampled together")
+             : text("; the topology (", amount(facts.topology),
+                    facts.topology <= minus(facts.available, ranks * d.memory) ? ") is in the page cache"
+                                                                               : ") is read through the page cache");
   for (size_t i = 0; i < d.ways.size(); ++i) {
     const std::string size = amount(matrix_bytes(matrix_of(plan.parts[i])));
     why += text("; '", plan.parts[i].name, "' (", size, ") ");
     switch (d.ways[i]) {
       case Way::kMapped:
-        why += "is in the page cache";
+        why += ranks > 1 ? "is in the page cache, once for all ranks" : "is in the page cache";
         break;
       case Way::kWhole:
         why += "is copied into memory";
@@ -173,16 +174,18 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
   const bool holds =
       std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w == Way::kWindow || w == Way::kWhole; });
   if (!holds) d.store_bytes = 0;
-  plan.pool->set_limit(d.memory - d.fixed_bytes - d.store_bytes);
+  plan.pool->set_limit(d.memory - d.fixed_bytes - d.store_bytes - d.shared_bytes);
   d.why = explain(plan, facts, d);
   d.rows = sizes.rows;
   plan.division = std::move(d);
+  tell_held_bytes(plan);
 }
 
 }  // namespace
 
 void first_division(LoadPlan& plan, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
+  meet_local_ranks(plan);
   const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
   // Before the probe, which would otherwise read the same pages one by one.
   for (const size_t e : plan.graph.files()) {
@@ -197,6 +200,7 @@ void first_division(LoadPlan& plan, Progress* progress) {
 
 void divide_again(LoadPlan& plan, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
+  meet_local_ranks(plan);
   const Division& d = plan.division;
   Sizes sizes{.sampling = d.sampling_bytes, .packed = d.packed_bytes, .batch = d.batch_bytes, .rows = d.rows};
   // What worked will do again: a batch of which three do not fit was made by itself, and will be.

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "gather/shared_ring.h"
 #include "sample/merged.h"
 
 namespace gz {
@@ -23,7 +24,7 @@ class Divider {
  public:
   Divider(const LoadPlan& plan, const Facts& facts, const Sizes& sizes) : plan_(plan), facts_(facts), sizes_(sizes) {
     const bool chosen = plan.options.memory > 0;
-    spare_ = chosen ? 0 : facts.available / 8 + std::min(kLeastSpare, facts.available / 4);
+    spare_ = chosen ? 0 : facts.available / 8 + std::min(ranks() * kLeastSpare, facts.available / 4);
     usable_ = minus(facts.available, spare_);
   }
 
@@ -57,18 +58,18 @@ class Divider {
     d.packed_bytes = sizes_.packed;
     d.batch_bytes = sizes_.batch;
     const uint64_t least = static_cast<uint64_t>(plan_.threads) * d.sampling_bytes + (held() + 1) * d.batch_bytes;
-    choose_ways(d, minus(usable_, topology + least));
+    choose_ways(d, minus(usable_, topology + ranks() * least));
     const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
     d.threads = plan_.threads;
     const uint64_t ring = reads || d.merges ? kRing : 0;
     d.fixed_bytes = static_cast<uint64_t>(d.threads) * ring;
-    d.memory = plan_.options.memory;
-    if (d.memory == 0) {
-      const uint64_t room = minus(usable_, topology + mapped_bytes(d));
+    d.memory = plan_.options.memory / ranks();
+    if (plan_.options.memory == 0) {
+      const uint64_t room = minus(usable_, topology + mapped_bytes(d)) / ranks();
       d.memory = reads ? room : std::min(room, most_for_batches(d));
       // Where little is left the batches come first, then the spare for others.
       const uint64_t needed = least_of(d) + d.sampling_bytes + d.batch_bytes;
-      d.memory = std::max(d.memory, std::min(needed, facts_.available / 10 * 9));
+      d.memory = std::max(d.memory, std::min(needed, facts_.available / ranks() / 10 * 9));
     }
     for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + (held() + 2) * d.batch_bytes; --d.threads) {
       d.fixed_bytes -= ring;
@@ -77,6 +78,7 @@ class Divider {
     return d;
   }
 
+  uint64_t ranks() const { return plan_.options.local.count; }  // of this host: files are cached once for all of them
   uint64_t held() const { return static_cast<uint64_t>(plan_.options.held); }
   uint64_t least_of(const Division& d) const { return d.fixed_bytes + d.sampling_bytes + (held() + 1) * d.batch_bytes; }
 
@@ -115,10 +117,10 @@ class Divider {
     const uint64_t least = least_of(d);
     if (d.memory < least) {
       throw BudgetError(
-          text("memory is ", amount(d.memory), ", reading and sampling take ", amount(d.fixed_bytes + d.sampling_bytes),
-               " and one batch takes ", amount(d.batch_bytes), ", of which ", held() + 1, " must fit: raise memory to ",
-               amount(least), " or lower batch_size or fanouts"),
-          least);
+          text("memory is ", amount(d.memory), of_ranks(d), ", reading and sampling take ",
+               amount(d.fixed_bytes + d.sampling_bytes), " and one batch takes ", amount(d.batch_bytes), ", of which ",
+               held() + 1, " must fit: raise memory to ", amount(ranks() * least), " or lower batch_size or fanouts"),
+          ranks() * least);
     }
     uint64_t room = d.memory - least;
     const uint64_t samplers = std::min((threads - 1) * d.sampling_bytes, room / 4);
@@ -133,8 +135,13 @@ class Divider {
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
       if (d.merges) d.group = group_of(minus(room, static_cast<uint64_t>(d.depth - 1) * d.batch_bytes), 32);
     }
-    d.store_bytes += copied;
+    (shares_pages() ? d.shared_bytes : d.store_bytes) += copied;
   }
+
+  // Several ranks keep a file that fits in the page cache, which they share, rather than in a copy each.
+  bool shares_pages() const { return ranks() > 1 && plan_.options.io == Io::kAuto; }
+
+  bool shares_reads() const { return plan_.group != nullptr; }
 
   // A part of which a whole copy is smaller than the buffers of a sweep is copied: typed graphs have many such.
   uint64_t copy_small(Division& d, uint64_t room) const {
@@ -142,8 +149,8 @@ class Divider {
     for (const size_t i : by_size()) {
       const uint64_t whole = WholeRows::bytes_for(matrix_of(plan_.parts[i]));
       if (d.ways[i] != Way::kWindow || whole > kRing || bytes + whole > room / 4) continue;
-      d.ways[i] = Way::kWhole;
-      bytes += whole;
+      d.ways[i] = shares_pages() ? Way::kMapped : Way::kWhole;
+      bytes += shares_pages() ? whole / ranks() : whole;
     }
     return bytes;
   }
@@ -164,10 +171,12 @@ class Divider {
                       room / 4 / d.batch_bytes));
     room -= static_cast<uint64_t>(d.depth - 1) * d.batch_bytes;
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
-    room = minus(room, sweeps * kRing);
-    if (const uint64_t whole = whole_bytes(d); whole <= room) {
-      for (Way& way : d.ways) way = way == Way::kWindow ? Way::kWhole : way;
-      d.store_bytes = whole;
+    d.ring_bytes = shares_reads() ? std::clamp(d.memory / 16 & ~(kMB - 1), kRing - kMB, kMostRing) : 0;
+    const uint64_t ring = shares_reads() ? d.ring_bytes + kMB : kRing;
+    room = minus(room, sweeps * ring);
+    if (const uint64_t whole = whole_bytes(d) / (shares_pages() ? ranks() : 1); whole <= room) {
+      for (Way& way : d.ways) way = way != Way::kWindow ? way : shares_pages() ? Way::kMapped : Way::kWhole;
+      (shares_pages() ? d.shared_bytes : d.store_bytes) = whole;
       d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
                                                         (room - whole) / d.batch_bytes));
       return;
@@ -186,7 +195,7 @@ class Divider {
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
       return;
     }
-    d.fixed_bytes += sweeps * kRing;
+    d.fixed_bytes += sweeps * ring;
     d.store_bytes = minus(room, waiting + (d.window + d.window / 4) * d.packed_bytes);
   }
 
@@ -217,7 +226,7 @@ class Divider {
   bool topology_fits_beside_all(const Division& d) const {
     const uint64_t mapped = mapped_bytes(d);
     const bool windowed = d.window > 0;
-    const uint64_t taken = plan_.options.memory > 0 ? std::min(plan_.options.memory, most_needed(d)) : 0;
+    const uint64_t taken = plan_.options.memory > 0 ? ranks() * std::min(d.memory, most_needed(d)) : 0;
     if (plan_.options.memory > 0) return facts_.topology + mapped + taken <= facts_.available / 100 * 95;
     return !windowed && facts_.topology + mapped <= usable_;
   }
@@ -253,11 +262,15 @@ class Divider {
           std::min(hops * topology / static_cast<double>(d.group) / kBytesPerSecond, reads.rows * 2 / kReadsPerSecond);
     } else {
       // What does not fit is read page by page, again and again.
-      const uint64_t room = minus(facts_.available, d.memory + mapped_bytes(d) + spare_ / 2);
+      const uint64_t room = minus(facts_.available, ranks() * d.memory + mapped_bytes(d) + spare_ / 2);
       const double share = room >= facts_.topology ? 0 : 1 - static_cast<double>(room) / topology;
       seconds += share * reads.rows * 2 / kReadsPerSecond;
     }
     return seconds;
+  }
+
+  std::string of_ranks(const Division& d) const {
+    return ranks() == 1 ? "" : text(" (of ", amount(ranks() * d.memory), " for ", ranks(), " ranks of this host)");
   }
 
   const LoadPlan& plan_;

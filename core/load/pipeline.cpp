@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "load/budget.h"
+#include "load/local.h"
 #include "load/stages.h"
 
 namespace gz {
@@ -113,8 +114,22 @@ void Pipeline::sweep(size_t part) {
   options.most = division_.window + division_.window / 4;
   options.claims = batches_.count() - first_claim_;
   options.io = plan_->options.io;
+  options.part = part;
+  options.ring_bytes = division_.ring_bytes;
+  options.hungry = [this] {
+    std::lock_guard lock(mutex_);
+    return consumer_waits_;
+  };
+  {
+    std::lock_guard lock(plan_->mutex);
+    options.group = plan_->group;
+  }
   try {
-    windows_[part]->sweep(options, [this](uint64_t number) {
+    windows_[part]->sweep(options, [this, grouped = options.group != nullptr](uint64_t number) {
+      if (grouped) {
+        std::lock_guard lock(plan_->mutex);
+        tell_held_bytes(*plan_);
+      }
       std::lock_guard lock(mutex_);
       const auto draft = drafts_.find(number);
       if (draft == drafts_.end() || draft->second.open_claims == 0) return;

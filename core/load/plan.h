@@ -24,6 +24,7 @@
 #include "load/order.h"
 #include "load/seeds.h"
 #include "storage/features.h"
+#include "storage/local_ranks.h"
 
 namespace gz {
 
@@ -49,13 +50,14 @@ struct LoadOptions {
   bool shuffle = false;
   bool drop_last = false;
   uint64_t seed = 0;
-  uint64_t memory = 0;  // 0: chosen from what the machine and the container leave
+  uint64_t memory = 0;  // of the host; 0: chosen from what the machine and the container leave
   int prefetch = 0;     // finished batches that may wait, memory permitting; 0: as many as threads, and two
   int threads = 0;      // 0: one per processor
   int held = 2;         // batches that the consumer holds at once: the one in training and the one before it
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
   EdgeOrder edge_order = EdgeOrder::kIds;
+  LocalRanks local;  // who else on this host loads the same: `memory` is for all of them together
 };
 
 // How the rows of a part are fetched in an epoch.
@@ -69,12 +71,14 @@ const char* way_name(Way way);
 
 // How a budget is divided; see load/budget.h.
 struct Division {
-  uint64_t memory = 0;          // all of it
+  uint64_t memory = 0;          // all of it: this rank's share, where ranks of one host share
   uint64_t fixed_bytes = 0;     // read buffers
   uint64_t sampling_bytes = 0;  // what sampling one batch takes at most, its subgraph included
   uint64_t packed_bytes = 0;    // a sampled batch that waits
   uint64_t batch_bytes = 0;     // a finished batch
   uint64_t store_bytes = 0;     // rows held: windows and whole copies
+  uint64_t ring_bytes = 0;      // what each sweep shows to other ranks of this host
+  uint64_t shared_bytes = 0;    // this rank's share of rows that the ranks of the host keep in the page cache instead
   int threads = 1;              // that make batches: fewer where their buffers would not fit
   int depth = 1;                // finished or half-made batches that may exist at once
   uint64_t window = 0;          // batches whose rows are read together, 0: none are
@@ -108,6 +112,7 @@ struct LoadPlan {
   Division division;                                // guarded by mutex: learned anew at each epoch that runs alone
   std::vector<std::shared_ptr<RowWindow>> windows;  // guarded by mutex: one a part, null where there is none
   std::vector<std::shared_ptr<WholeRows>> wholes;   // guarded by mutex: likewise
+  std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, null without any
   std::vector<Pipeline*> epochs;                    // guarded by mutex: those in flight
   bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not

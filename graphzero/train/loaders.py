@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._epochs import EpochLoader
-from .._ranks import local_threads
+from .._ranks import current_local_rank, local_threads
 from .._sizes import format_size
 from ..errors import BudgetError
 from ..loader import LoaderStats
@@ -30,6 +30,7 @@ class Loaders:
         self._make = make
         self._memory = memory
         self._chooses = memory == 0
+        self._ranks = current_local_rank(None, (0, 1)).world_size  # of this host, whose budget it is
         self._threads = num_threads or local_threads()
         self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
         self._loaders: dict[str, EpochLoader] = {}
@@ -49,9 +50,9 @@ class Loaders:
 
     def ready(self, split: str) -> EpochLoader:
         """The loader of a split, with its share of the budget."""
-        others = sum(kept for name, kept in self._kept.items() if name != split)
+        others = self._ranks * sum(kept for name, kept in self._kept.items() if name != split)
         if split in self._loaders:
-            if self._used.get(split, 0) * _MARGIN + others > self._memory:
+            if self._ranks * self._used.get(split, 0) * _MARGIN + others > self._memory:
                 self._drop(but=split)
             return self._loaders[split]
         if self._chooses or others > self._memory // 2:
@@ -95,7 +96,7 @@ class Loaders:
             loader = self._make(split, self._threads, 0)
             if not isinstance(loader, EpochLoader):
                 return loader
-            self._memory = max(self._memory, int(loader._ready_plan().info["memory"]))
+            self._memory = max(self._memory, int(loader._ready_plan().info["host_memory"]))
             return loader
         most = self._threads
         for threads in [most, *(n for n in (8, 4, 2, 1) if n < most)]:
