@@ -54,13 +54,13 @@ def _figures(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 def child(work: Callable[[], dict[str, Any]]) -> None:
     """Do a part's work and print its figures, with the most anonymous memory and all bytes read from the disk."""
-    before = _bytes_read()
+    before = bytes_read()
     with MemoryMonitor() as monitor:
         figures = work()
-    print(json.dumps(figures | {"peak_anonymous": monitor.peak_anonymous, "disk_bytes": _bytes_read() - before}))
+    print(json.dumps(figures | {"peak_anonymous": monitor.peak_anonymous, "disk_bytes": bytes_read() - before}))
 
 
-def _bytes_read() -> int:
+def bytes_read() -> int:
     """What this process has read from disks so far, page faults included."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
