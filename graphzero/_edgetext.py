@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from . import _core
+from ._ahead import ahead
+from ._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_number, known_column
 from ._matrixmarket import MatrixMarket, read_matrix_market
 from ._textfile import Dialect, is_compressed, sniff, start_of, text_blocks
 from .errors import InputError
 
-_WEIGHT_NAMES = ("weight", "weights", "w", "edge_weight")
-_TIME_NAMES = ("time", "times", "timestamp", "timestamps", "t", "ts", "edge_time", "date", "year")
 _MOST_GUESSED = 1 << 24  # an integer from here on, in a column that nobody named, is no float32 and most likely a time
 
 
@@ -116,12 +115,8 @@ def _feed_stream(
     builder: _core.GraphBuilder, path: str, options: _core.EdgeTextOptions, block: int
 ) -> tuple[int, int, list[str]]:
     stream = builder.text_stream(options)
-    blocks = text_blocks(path, block)
-    with ThreadPoolExecutor(1) as ahead:  # decompresses the next block while this one is parsed
-        coming = ahead.submit(next, blocks, None)
-        while (item := coming.result()) is not None:
-            coming = ahead.submit(next, blocks, None)
-            stream.feed(*item)
+    for item in ahead(text_blocks(path, block)):
+        stream.feed(*item)
     lines, skipped, examples = stream.finish()
     return lines, skipped, examples
 
@@ -160,30 +155,35 @@ def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weig
     """Return which columns hold what."""
     if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 2):
         raise ValueError(f"columns is {columns!r}, expected two names or numbers: (source, target)")
-    src, dst = (_column(path, dialect, c) for c in (columns if columns is not None else (0, 1)))
+    if columns is None:
+        found = [known_column(dialect.header or [], names) for names in (SOURCES, TARGETS)]
+        columns = (0, 1) if None in found else [name for name in found if name is not None]
+    src, dst = (_column(path, dialect, c) for c in columns)
     if src == dst:
         raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
     names = [name.lower() for name in dialect.header or []]
     third = min({0, 1, 2} - {src, dst})
     time = -1
     if times is True:
-        named = [i for i, name in enumerate(names) if name in _TIME_NAMES]
+        named = [i for i, name in enumerate(names) if name in TIMES]
         if not named:
             raise ValueError(f"{path}: no column is called a time: name it, times='column' or times=3")
         time = named[0]
     elif times is not None and times is not False:
         time = _column(path, dialect, times)
     if weights is None:
-        named_time = third == time or (third < len(names) and names[third] in _TIME_NAMES)
+        named_time = third == time or (third < len(names) and names[third] in TIMES)
         if dialect.columns != 3 or named_time:
             return _Columns(src, dst, -1, time)
-        guessed = not (third < len(names) and names[third] in _WEIGHT_NAMES)
+        guessed = not (third < len(names) and names[third] in WEIGHTS)
+        if guessed and third < len(dialect.first) and not is_number(dialect.first[third]):
+            return _Columns(src, dst, -1, time)  # of words, say: no weight
         if guessed:
             _refuse_times(path, dialect, third)
         return _Columns(src, dst, third, time, guessed)
     weight = -1
     if weights is True:
-        named = [i for i, name in enumerate(names) if name in _WEIGHT_NAMES]
+        named = [i for i, name in enumerate(names) if name in WEIGHTS]
         weight = named[0] if named else third
     elif weights is not False:
         weight = _column(path, dialect, weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 from collections.abc import Callable, Iterator
@@ -14,18 +15,42 @@ from .errors import InputError
 
 _BLOCK = 1 << 22
 _LONGEST_LINE = 1 << 26
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+
+
+def _opener_by_pyarrow(codec: str) -> Callable[..., Any]:
+    """Return a function like gzip.open for what Python itself does not decompress."""
+
+    def opened(source: str | IO[bytes], mode: str) -> Any:
+        name = source if isinstance(source, str) else source.name
+        try:
+            import pyarrow
+        except ImportError:
+            raise InputError(
+                f"{name}: is compressed by {codec}, which needs pyarrow: pip install 'graphzero[import]', or "
+                f"decompress it first ({codec} -d)"
+            ) from None
+        file = source if isinstance(source, str) else pyarrow.PythonFile(source, mode="r")
+        return io.BufferedReader(pyarrow.CompressedInputStream(file, codec))
+
+    return opened
+
+
+_OPENERS: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"\x28\xb5\x2f\xfd": _opener_by_pyarrow("zstd"),
+    b"\x04\x22\x4d\x18": _opener_by_pyarrow("lz4"),
+}
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # the last: what ends old DOS files
 _DELIMITERS = (",", "\t", ";", "|")
 _MARK = b"\xef\xbb\xbf"
 # What people hand over by mistake, by its first bytes, and what to do about it.
 _NOT_TEXT = {
-    b"\x28\xb5\x2f\xfd": "is compressed by zstd, which is not read: decompress it first (zstd -d)",
-    b"\x04\x22\x4d\x18": "is compressed by lz4, which is not read: decompress it first (lz4 -d)",
     b"PK\x03\x04": "is a zip archive (.zip, .npz, .xlsx): extract it first",
     b"7z\xbc\xaf": "is a 7z archive: extract it first",
-    b"PAR1": "is a Parquet file: read its columns with pyarrow and pass them, (src, dst)",
-    b"ARROW1": "is an Arrow file: read its columns with pyarrow and pass them, (src, dst)",
+    b"PAR1": "is a Parquet file: its name must end in .parquet",
+    b"ARROW1": "is an Arrow file: its name must end in .arrow or .feather",
     b"\x89HDF": "is an HDF5 file: read its arrays with h5py and pass them",
     b"\x93NUMPY": "is a NumPy file: its name must end in .npy",
     b"\x89GZF": "is a GraphZero file: its name must end in .gl or .gd",
@@ -35,7 +60,7 @@ _NOT_TEXT = {
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the file starts like gzip, bzip2 or xz; its name does not matter."""
+    """Whether the file starts like gzip, bzip2, xz, zstd or lz4; its name does not matter."""
     with open(path, "rb") as file:
         start = file.read(6)
     return any(start.startswith(magic) for magic in _OPENERS)
@@ -51,22 +76,27 @@ def open_text(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
-def text_blocks(path: str, most: int = _BLOCK) -> Iterator[tuple[bytes, int]]:
-    """Yield (block, bytes of the file it took) of a compressed file, damaged ones named."""
+def text_blocks(path: str, most: int = _BLOCK, begin: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Yield (block, bytes of the file it took) of the text from byte `begin` on, decompressed."""
     size = os.path.getsize(path)
     with open(path, "rb") as raw:
         magic = raw.read(6)
         raw.seek(0)
-        opener = next(o for m, o in _OPENERS.items() if magic.startswith(m))
-        with opener(raw, "rb") as stream:
-            done = 0
+        opener = next((o for m, o in _OPENERS.items() if magic.startswith(m)), None)
+        with raw if opener is None else opener(raw, "rb") as stream:
+            done, skip = 0, begin
             while True:
                 try:
-                    block = stream.read(min(most, _BLOCK))
+                    block = stream.read(min(skip, _BLOCK) or min(most, _BLOCK))
                 except (EOFError, OSError, lzma.LZMAError, ValueError, _zlib_error()) as error:
+                    if opener is None:
+                        raise
                     raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
                 if not block:
                     return
+                if skip > 0:
+                    skip -= len(block)
+                    continue
                 at = min(raw.tell(), size)
                 yield block, at - done
                 done = at
@@ -170,7 +200,8 @@ def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -
     content = line.text.strip(" \t")
     found = delimiter if delimiter is not None else next((d for d in _DELIMITERS if d in content), " ")
     fields = split_line(line.text, found)
-    is_header = header if header is not None else all(f and not _starts_like_a_number(f) for f in fields)
+    named = fields[:-1] if len(fields) > 1 and not fields[-1] else fields  # 'src,dst,' ends in a delimiter
+    is_header = header if header is not None else all(f and not _starts_like_a_number(f) for f in named)
     if not is_header:
         return Dialect(found, None, len(fields), line.at, line.number - 1, tuple(fields), line.number)
     data = next(lines, None)

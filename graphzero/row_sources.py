@@ -28,6 +28,7 @@ class Rows:
     blocks: Callable[[int], Iterator[npt.NDArray[Any]]]
     rewindable: bool = True
     raw: tuple[str, int] | None = None  # the file and byte where the rows lie as they are
+    complete: bool = False  # fewer rows than nodes are a mistake, not labels that are missing
 
     @property
     def width(self) -> int:

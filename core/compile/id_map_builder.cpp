@@ -19,7 +19,7 @@ constexpr size_t kGrain = size_t{1} << 14;
 
 IdMapBuilder::IdMapBuilder(Options options)
     : options_(std::move(options)),
-      // a round holds some 60 bytes a key
+      // a round holds some 80 bytes a key
       most_keys_(static_cast<size_t>(std::clamp<uint64_t>(options_.memory / 512, 1 << 10, 1 << 20))),
       store_(options_.spill_folder, 2, static_cast<size_t>(std::clamp<uint64_t>(options_.memory / 64, 4096, 4 << 20))) {
 }
@@ -52,12 +52,12 @@ void IdMapBuilder::map(std::span<const Key> keys, int64_t* out) {
     full_ = true;
     late_ = std::make_unique<LateKeys>(options_.spill_folder, options_.memory / 2);
   }
-  look_up(keys, out);
+  look_up(out);
   number_fresh(keys, out);
 }
 
 void IdMapBuilder::group(std::span<const Key> keys) {
-  order_.resize(keys.size());
+  items_.resize(keys.size());
   state_.assign(keys.size(), kKnown);
   const size_t pieces =
       std::max<size_t>(1, std::min<size_t>(static_cast<size_t>(options_.threads), keys.size() / kGrain));
@@ -83,11 +83,13 @@ void IdMapBuilder::group(std::span<const Key> keys) {
     in_part_[part] = sum - before;
   }
   each([&](size_t p, size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) order_[at[p][IdTable::part_of(keys[i].hash)]++] = static_cast<uint32_t>(i);
+    for (size_t i = begin; i < end; ++i) {
+      items_[at[p][IdTable::part_of(keys[i].hash)]++] = {keys[i].hash, static_cast<uint32_t>(i)};
+    }
   });
 }
 
-void IdMapBuilder::look_up(std::span<const Key> keys, int64_t* out) {
+void IdMapBuilder::look_up(int64_t* out) {
   std::array<size_t, kParts + 1> begin{};
   for (size_t part = 0; part < kParts; ++part) begin[part + 1] = begin[part] + in_part_[part];
   constexpr uint64_t kProvisional = IdTable::kMostIds + 1;  // ids of this round's new keys: this and the key's place
@@ -97,13 +99,13 @@ void IdMapBuilder::look_up(std::span<const Key> keys, int64_t* out) {
       if (!full_) table_.make_room(part, in_part_[part]);
       const size_t end = begin[part + 1];
       for (size_t at = begin[part]; at < end; ++at) {
-        if (at + kAhead < end) table_.prefetch(part, keys[order_[at + kAhead]].hash);
-        const uint32_t i = order_[at];
-        IdTable::Slot* slot = table_.find(part, keys[i].hash);
+        if (at + kAhead < end) table_.prefetch(part, items_[at + kAhead].hash);
+        const auto [hash, i] = items_[at];
+        IdTable::Slot* slot = table_.find(part, hash);
         if (slot == nullptr || slot->rest == 0) {
           state_[i] = full_ ? kLate : kFirst;
           if (full_) continue;
-          table_.fill(part, slot, keys[i].hash, kProvisional + i);
+          table_.fill(part, slot, hash, kProvisional + i);
           fresh_[part].push_back({slot, i, i});
         } else if (const uint64_t id = slot->id(); id >= kProvisional) {
           state_[i] = kAgain;

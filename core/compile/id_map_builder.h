@@ -67,12 +67,16 @@ class IdMapBuilder {
 
  private:
   static constexpr size_t kParts = IdTable::kParts;
+  struct Item {  // what looking up needs, so that it reads from front to back
+    KeyHash hash;
+    uint32_t key;
+  };
   struct Fresh {  // a key that was met for the first time, or again in the same round
     IdTable::Slot* slot;
     uint32_t key, first;
   };
   void group(std::span<const Key> keys);
-  void look_up(std::span<const Key> keys, int64_t* out);
+  void look_up(int64_t* out);
   void number_fresh(std::span<const Key> keys, int64_t* out);
   void keep(const Key& key);
 
@@ -84,7 +88,7 @@ class IdMapBuilder {
   SpillStreams store_;  // 0: the bytes of keys by id; 1: their lengths, or the numbers
   std::unique_ptr<LateKeys> late_;
   // of one round
-  std::vector<uint32_t> order_;             // keys grouped by part, each in their order
+  std::vector<Item> items_;                 // keys grouped by part, each in their order
   std::array<uint32_t, kParts> in_part_{};  // how many there are of each part
   std::vector<uint8_t> state_;              // kKnown, kFirst, kAgain or kLate
   std::array<std::vector<Fresh>, kParts> fresh_;

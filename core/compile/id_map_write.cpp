@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "compile/container_writer.h"
 #include "compile/id_map_builder.h"
 
@@ -34,6 +35,13 @@ Container features(uint64_t rows, std::vector<ArrayInfo> arrays) {
 template <class T>
 void append(ContainerWriter& writer, size_t index, T value) {
   writer.append(index, std::span<const T>(&value, 1));
+}
+
+void read_sorted(const SpillStreams& from, size_t part, std::vector<Entry>& entries) {
+  entries.resize(static_cast<size_t>(from.bytes(part)) / sizeof(Entry));
+  SpillStreams::Reader reader(from, part, size_t{1} << 20);
+  if (!entries.empty()) reader.read(entries.data(), entries.size() * sizeof(Entry));
+  std::sort(entries.begin(), entries.end());
 }
 
 }  // namespace
@@ -73,18 +81,21 @@ uint64_t IdMapBuilder::write(const std::string& path, const std::string& text_pa
     sorted.append_value(static_cast<size_t>(hash.high >> 56), Entry{index_hash(hash), static_cast<int64_t>(id)});
     if (progress != nullptr && (id & 0xfffff) == 0) progress->report("writing the map of ids", id, count_);
   }
-  std::vector<Entry> entries;
-  for (size_t part = 0; part < kParts; ++part) {
-    entries.resize(static_cast<size_t>(sorted.bytes(part)) / sizeof(Entry));
-    SpillStreams::Reader reader(sorted, part, size_t{1} << 20);
-    if (!entries.empty()) reader.read(entries.data(), entries.size() * sizeof(Entry));
-    std::sort(entries.begin(), entries.end());
-    for (const Entry& entry : entries) {
-      append(writer, 0, entry.hash);
-      if (narrow) {
-        append(writer, 1, static_cast<int32_t>(entry.id));
-      } else {
-        append(writer, 1, entry.id);
+  // as many parts at a time as there are threads: each is a 256th of the keys
+  std::vector<std::vector<Entry>> entries(std::min<size_t>(kParts, static_cast<size_t>(options_.threads)));
+  for (size_t begin = 0; begin < kParts; begin += entries.size()) {
+    const size_t parts = std::min(entries.size(), kParts - begin);
+    parallel_for(parts, 1, options_.threads, [&](size_t first, size_t last, int) {
+      for (size_t p = first; p < last; ++p) read_sorted(sorted, begin + p, entries[p]);
+    });
+    for (size_t p = 0; p < parts; ++p) {
+      for (const Entry& entry : entries[p]) {
+        append(writer, 0, entry.hash);
+        if (narrow) {
+          append(writer, 1, static_cast<int32_t>(entry.id));
+        } else {
+          append(writer, 1, entry.id);
+        }
       }
     }
   }

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, known_column
 from ..errors import InputError
 
 __all__ = ["EdgeColumns", "pick"]
-
-SOURCES = ("src", "source", "from", "u", "head", "subject", "start", "node1", "follower", "citing")
-TARGETS = ("dst", "target", "to", "v", "tail", "object", "end", "node2", "followee", "cited")
-WEIGHTS = ("weight", "weights", "w", "edge_weight")
-TIMES = ("time", "times", "timestamp", "timestamps", "t", "ts", "edge_time", "date", "year")
-_ENDINGS = ("", "_id", "id", "_node", "_node_id", "_idx")
 
 
 @dataclass(frozen=True)
@@ -31,8 +26,18 @@ class EdgeColumns:
         return [name for name in (self.src, self.dst, self.weight, self.time) if name is not None]
 
 
-def pick(table: str, names: Sequence[str], columns: Any, weights: Any, times: Any) -> EdgeColumns:
-    """Return the columns by what was asked for, else by their names, else the first two."""
+def pick(
+    table: str,
+    names: Sequence[str],
+    columns: Any,
+    weights: Any,
+    times: Any,
+    numeric: Callable[[str], bool] = lambda name: True,
+) -> EdgeColumns:
+    """Return the columns by what was asked for, else by their names, else the first two.
+
+    The third of three columns is taken for weights where `numeric(its name)`.
+    """
     if columns is not None:
         if not isinstance(columns, (list, tuple)) or len(columns) != 2:
             raise ValueError(f"columns is {columns!r}, expected two names or numbers: (source, target)")
@@ -40,7 +45,7 @@ def pick(table: str, names: Sequence[str], columns: Any, weights: Any, times: An
     else:
         if len(names) < 2:
             raise InputError(f"{table}: columns {_list(names)}, expected at least two: source and target")
-        found = _known(names, SOURCES), _known(names, TARGETS)
+        found = known_column(names, SOURCES), known_column(names, TARGETS)
         src, dst = found if None not in found else (names[0], names[1])  # type: ignore[assignment]
     if src == dst:
         raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
@@ -49,8 +54,8 @@ def pick(table: str, names: Sequence[str], columns: Any, weights: Any, times: An
     weight = None
     if weights is None:
         rest = [name for name in names if name not in taken and name != time]
-        weight = _known(rest, WEIGHTS)
-        if weight is None and len(names) == 3 and rest and rest[0].lower() not in TIMES:
+        weight = known_column(rest, WEIGHTS)
+        if weight is None and len(names) == 3 and rest and rest[0].lower() not in TIMES and numeric(rest[0]):
             weight = rest[0]
     elif weights is not False:
         weight = _asked(table, names, weights, WEIGHTS, "weight")
@@ -60,15 +65,10 @@ def pick(table: str, names: Sequence[str], columns: Any, weights: Any, times: An
 def _asked(table: str, names: Sequence[str], column: Any, known: Sequence[str], what: str) -> str:
     if column is not True:
         return _named(table, names, column)
-    found = _known(names, known)
+    found = known_column(names, known)
     if found is None:
         raise ValueError(f"{table}: no column is called a {what}: name it, one of {_list(names)}")
     return found
-
-
-def _known(names: Sequence[str], known: Sequence[str]) -> str | None:
-    lower = {name.lower(): name for name in reversed(list(names))}
-    return next((lower[k + end] for k in known for end in _ENDINGS if k + end in lower), None)
 
 
 def _named(table: str, names: Sequence[str], column: Any) -> str:

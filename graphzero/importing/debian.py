@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import subprocess
@@ -36,8 +37,11 @@ Stanza = dict[str, str]
 
 def is_package_index(path: str) -> bool:
     """Whether a file begins like a package index."""
-    with open_text(path) as file:
-        return file.read(9) == b"Package: "
+    try:
+        with open_text(path) as file:
+            return file.read(9) == b"Package: "
+    except (EOFError, OSError, lzma.LZMAError, zlib.error):  # whoever reads it says what is wrong
+        return False
 
 
 def plan_package_index(path: str) -> TypedPlan:

@@ -15,7 +15,7 @@ from .debian import is_apt, is_package_index, plan_apt, plan_package_index
 from .graphbolt import is_graphbolt, plan_graphbolt
 from .ogb import is_ogb, plan_ogb
 from .plan import Plan, TypedPlan
-from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_folder
+from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_file, plan_pyg_folder
 from .pyg_hetero import is_hetero_data, plan_hetero
 from .spec import read_spec
 from .tables import is_table_file
@@ -52,13 +52,18 @@ def _plan_for_file(path: str) -> Plan | TypedPlan:
     size = format_size(os.path.getsize(path))
     if path.endswith(".npz"):
         return _plan_for_npz(path, name)
+    if path.endswith((".pt", ".pth")):
+        return plan_pyg_file(path, name)
     if is_table_file(path):
         return Plan("table file", path, name=name, found=[f"edges: {path}, {size}"])
     if is_package_index(path):
         return plan_package_index(path)
     if name == "out" and _is_konect(path):
         konect = os.path.basename(path).removeprefix("out.")
-        return Plan("KONECT file", path, {"id_base": 1}, name=konect, found=[f"edges: {path}, {size}, ids from 1"])
+        both = _first_line(path).split()[1:2] == [b"sym"]
+        options = {"id_base": 1, **({"directed": False} if both else {})}
+        ways = ", undirected: each edge both ways" if both else ""
+        return Plan("KONECT file", path, options, name=konect, found=[f"edges: {path}, {size}, ids from 1{ways}"])
     kind = "graph file" if path.endswith(".gl") else "edge array" if path.endswith(".npy") else "edge list"
     return Plan(kind, path, name=name, found=[f"edges: {path}, {size}"])
 
@@ -93,17 +98,21 @@ def _plan_for_folder(path: str) -> Plan | TypedPlan:
         return _plan_for_file(os.path.join(path, konect[0]))
     if is_table_file(path):
         name = os.path.basename(os.path.abspath(path))
-        return Plan("folder of Parquet files", path, name=name, found=[f"edges: {path}"])
+        return Plan("folder of tables", path, name=name, found=[f"edges: {path}"])
     shown = ", ".join(sorted(os.listdir(path))[:8]) or "nothing"
     raise InputError(f"{path}: no known layout; found {shown}; expected a file of edges, or a folder that {_KNOWN}")
 
 
 def _is_konect(path: str) -> bool:
+    return _first_line(path).startswith(b"%")
+
+
+def _first_line(path: str) -> bytes:
     with open_text(path) as file:
-        return file.read(1) == b"%"
+        return file.readline(1 << 12)
 
 
-_KNOWN = "is OGB's, MAG240M's, IGB's or IGBH's, GraphBolt's, KONECT's, PyG's (processed/*.pt) or holds Parquet files"
+_KNOWN = "is of OGB, MAG240M, IGB, IGBH, GraphBolt, KONECT, PyG (processed/*.pt), or holds Parquet or Arrow files"
 _LAYOUTS: tuple[tuple[Callable[[str], bool], Callable[[str], Plan | TypedPlan]], ...] = (
     (is_graphbolt, plan_graphbolt),
     (is_ogb, plan_ogb),

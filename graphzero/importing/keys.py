@@ -34,7 +34,8 @@ def keys_of(values: Any, where: str = "ids", row: int = 0) -> Keys:
         return None, _int64(array, where, row)
     if array.dtype.kind in "OUS":
         return _of_list(array.tolist(), where, row)
-    raise InputError(f"{where}: found {array.dtype}, expected strings or integers")
+    hint = "; pandas makes floats of integers where some are missing" if array.dtype.kind == "f" else ""
+    raise InputError(f"{where}: found {array.dtype}, expected strings or integers{hint}")
 
 
 def is_text(values: Any) -> bool:
@@ -57,7 +58,9 @@ def _of_list(values: Any, where: str, row: int) -> Keys:
         if isinstance(value, str):
             value = value.encode()
         elif not isinstance(value, bytes):
-            raise InputError(f"{where}: row {row + at}: found {value!r}, expected a string as in other rows")
+            raise InputError(
+                f"{where}: row {row + at}: found {value!r}, expected strings or integers, one kind in all rows"
+            )
         encoded.append(value)
     offsets = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(key) for key in encoded], out=offsets[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import re
 import tempfile
@@ -13,10 +14,12 @@ from typing import IO, Any
 import numpy as np
 
 from .. import _core
-from .._textfile import Dialect, open_text, sniff
+from .._ahead import ahead
+from .._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_number, known_column
+from .._textfile import Dialect, open_text, sniff, text_blocks
 from ..errors import InputError
 from ..sources import Block, as_block, as_source
-from .columns import SOURCES, TARGETS, TIMES, WEIGHTS, _known, pick
+from .columns import pick
 from .edge_tables import TableEdges
 from .keys import keys_of
 from .objects import GraphObject, edges_of
@@ -25,7 +28,6 @@ from .tables import is_table_file
 __all__ = ["MODES", "MappedReader", "needs_map"]
 
 MODES = ("map", "text", "integers")
-_READ = 1 << 23
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
 _NAMES = (*SOURCES, *TARGETS, *WEIGHTS, *TIMES, "id", "node")
 
@@ -51,8 +53,8 @@ class MappedReader:
         self._source = None if paths else as_source(source, weights, times)
         self.unit = "B" if paths else "edges"
         self._total = sum(os.path.getsize(p) for p in paths) if paths else getattr(self._source, "num_edges", 0) or 0
+        self._started: tuple[Any, Iterator[Any]] | None = None
         self.weights, self.times = self._carries(weights, times)
-        self._first: Any = None
         self.builder: _core.IdMapBuilder | None = None
 
     def _carries(self, weights: Any, times: Any) -> tuple[bool, bool]:
@@ -60,7 +62,7 @@ class MappedReader:
             return self._texts[0].weight >= 0, self._texts[0].time >= 0
         if isinstance(self._source, TableEdges):
             return self._source.columns.weight is not None, self._source.columns.time is not None
-        first = next(iter(self._column_blocks()), None)
+        first = self._first_block()
         return first is not None and first[2] is not None, first is not None and first[3] is not None
 
     def feed(self, builder: _core.GraphBuilder, memory: int, threads: int, folder: str) -> None:
@@ -76,6 +78,8 @@ class MappedReader:
                     log.write(src, dst, weights, times)
                 else:
                     builder.add(src, dst, weights, times, units)
+            if isinstance(self._source, GraphObject) and len(self._source.nodes):
+                ids.map(*keys_of(self._source.nodes, self._source.name))  # those without edges come last
             ids.close()
             for src, dst, weights, times in log.read():
                 ids.resolve(src)
@@ -100,7 +104,11 @@ class MappedReader:
             return keys_of(self._node_ids[:1])[0] is not None
         if self._texts:
             return any(text.is_text for text in self._texts)
-        first = next(iter(self._column_blocks()), None)
+        if isinstance(self._source, TableEdges):
+            column = self._source.columns.src
+            where = f"{self._source.name}: column {column!r}"
+            return keys_of(self._source.table.sample(column), where)[0] is not None
+        first = self._first_block()
         return first is not None and keys_of(first[0][:1])[0] is not None
 
     def _mapped(self, ids: _core.IdMapBuilder) -> Iterator[tuple[Any, Any, Any, Any, int]]:
@@ -126,24 +134,27 @@ class MappedReader:
             lines_before=text.dialect.lines_before,
             skip_errors=self._skip,
         )
-        size = os.path.getsize(text.path)
-        with open_text(text.path) as file:
-            skip = text.dialect.begin
-            while skip > 0:
-                skip -= len(file.read(skip))
-            done = 0
-            while True:
-                block = file.read(_READ)
-                src, dst, weights, times = parser.feed(block, not block)
-                at = min(size, getattr(file, "fileobj", file).tell()) if block else size
-                yield src, dst, weights if self.weights else None, times if self.times else None, max(0, at - done)
-                done = at
-                if not block:
-                    break
+        for block, taken in itertools.chain(ahead(text_blocks(text.path, begin=text.dialect.begin)), [(b"", 0)]):
+            src, dst, weights, times = parser.feed(block, not block)
+            yield src, dst, weights if self.weights else None, times if self.times else None, taken
         self.skipped += parser.skipped
         self.examples += parser.examples[: max(0, 8 - len(self.examples))]
 
+    def _first_block(self) -> Any:
+        """Return the first block, None without any. It is not lost: a stream has no second pass."""
+        if self._started is None:
+            blocks = self._fresh_blocks()
+            self._started = next(blocks, None), blocks
+        return self._started[0]
+
     def _column_blocks(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+        first, blocks = self._started or (None, self._fresh_blocks())
+        self._started = None
+        if first is not None:
+            yield first
+        yield from blocks
+
+    def _fresh_blocks(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         source = self._source
         if isinstance(source, TableEdges):
             yield from source.raw_blocks()
@@ -201,11 +212,16 @@ class _Text:
         dialect, lines = _sniff(path, options.get("delimiter"), options.get("header"))
         width = len(_split(lines[0], dialect.delimiter)) if lines else 2
         names = dialect.header or [str(i) for i in range(max(2, width))]
-        picked = pick(path, names, columns, weights, times)
+        sample = [_split(line, dialect.delimiter) for line in lines]
+
+        def numeric(name: str) -> bool:
+            at = names.index(name)
+            return not sample or (at < len(sample[0]) and is_number(sample[0][at]))
+
+        picked = pick(path, names, columns, weights, times, numeric)
         at = [
             -1 if name is None else names.index(name) for name in (picked.src, picked.dst, picked.weight, picked.time)
         ]
-        sample = [_split(line, dialect.delimiter) for line in lines]
         fields = [row[i] for row in sample for i in at[:2] if i < len(row)]
         integers = all(_is_integer(field) for field in fields)
         return cls(path, dialect, at[0], at[1], at[2], at[3], not integers)
@@ -217,9 +233,9 @@ def _is_integer(field: str) -> bool:
 
 def _is_header(path: str, first: list[str], rest: list[list[str]]) -> bool:
     """Whether the first line names columns. 'alice,bob' may be an edge, so what cannot be told is asked for."""
-    if any(field[:1].isdigit() for field in first) or any(field in row for field in first for row in rest):
+    if any(field[:1].isdigit() for field in first) or any(field in row for field in first if field for row in rest):
         return False  # a number, or an id that is met again
-    if any(_known([field], _NAMES) for field in first):
+    if any(known_column([field], _NAMES) for field in first):
         return True
     if rest and all(_is_integer(field) for row in rest for field in row[:2]):
         return True
@@ -238,6 +254,8 @@ def _split(line: str, delimiter: str) -> list[str]:
 def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Dialect, list[str]]:
     """Return how a text is written, and its first lines. A first line of names is told by what is in it."""
     plain = sniff(path, delimiter, False)
+    if plain.columns == 0:  # nothing but comments
+        return plain, []
     with open_text(path) as file:
         file.read(plain.begin)
         head = file.read(1 << 16)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._column_names import known_column
 from .._dtypes import NAMES
 from ..errors import InputError
 from ..row_sources import Rows
 from .categories import codes_of
-from .columns import _known, _named
+from .columns import _named
 from .dates import as_time_column, is_date
 from .edge_tables import numbers
 from .parts import split_name
@@ -65,7 +66,7 @@ _ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
 
 
 def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
-    return _known(table.names, known) if asked is None else _named(table.name, table.names, asked)
+    return known_column(table.names, known) if asked is None else _named(table.name, table.names, asked)
 
 
 def node_table(nodes: Any, text: Sequence[str] = ()) -> Table:

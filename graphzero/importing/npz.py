@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
+from .._ahead import ahead
 from .._dtypes import dtype_name
 from ..errors import InputError
 from ..row_sources import Rows
@@ -75,7 +76,7 @@ class NpzMember:
 
         def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
             each = 1 if width is None else width
-            for values in self.values(0, self.shape[0] * each, step * each):
+            for values in ahead(self.values(0, self.shape[0] * each, step * each)):
                 yield values if width is None else values.reshape(-1, width)
 
         return Rows(name, dtype_name(self.dtype.newbyteorder("=")), width, self.shape[0], blocks)
@@ -107,11 +108,11 @@ class NpzEdges:
     def edge_blocks(self) -> Iterator[Block]:
         """Yield blocks of edges."""
         if not self._apart:
-            for pairs in self._member.values(0, 2 * self.num_edges, 2 * _BLOCK_EDGES):
+            for pairs in ahead(self._member.values(0, 2 * self.num_edges, 2 * _BLOCK_EDGES)):
                 yield Block(as_id_column(pairs[::2], "src"), as_id_column(pairs[1::2], "dst"))
             return
-        src = self._member.values(0, self.num_edges, _BLOCK_EDGES)
-        dst = self._member.values(self.num_edges, self.num_edges, _BLOCK_EDGES)
+        src = ahead(self._member.values(0, self.num_edges, _BLOCK_EDGES))
+        dst = ahead(self._member.values(self.num_edges, self.num_edges, _BLOCK_EDGES))
         for u, v in zip(src, dst, strict=True):
             yield Block(as_id_column(u, "src"), as_id_column(v, "dst"))
 

@@ -29,7 +29,7 @@ def edges_of(source: Any, columns: Any = None, weights: Any = None, times: Any =
         for what, asked in (("weights", weights), ("times", times)):
             if asked is not None and not isinstance(asked, (bool, str, int)):
                 raise TypeError(f"{what} of a table is the name of a column, got {type(asked).__name__}")
-        return TableEdges(table, pick(table.name, table.names, columns, weights, times))
+        return TableEdges(table, pick(table.name, table.names, columns, weights, times, table.is_numeric))
     if hasattr(source, "tocoo") and hasattr(source, "shape"):
         return SparseEdges(source, weights)
     module = type(source).__module__.split(".")[0]

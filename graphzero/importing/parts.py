@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -69,20 +70,25 @@ def count_of(source: Any) -> int | None:
 # -- labels -----------------------------------------------------------------------------------------------------------
 
 
-def label_rows(source: Any, id_base: int = 0) -> Rows:
-    """Return labels as rows: from `.npy`, `.npz`, `.gd`, `.pt`, text of one column or of `id,label`, or arrays."""
+def label_rows(source: Any, id_base: int = 0, complete: bool = False) -> Rows:
+    """Return labels as rows: from `.npy`, `.npz`, `.gd`, `.pt`, text of one column or of `id,label`, or arrays.
+
+    complete: there is one for each node; text of `id,label` may leave nodes out all the same.
+    """
     if is_path(source):
         path = os.fspath(source)
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path}: no such file")
         if path.endswith(".npz"):
-            return _column(_only(npz.members(path), path, ("labels", "label", "y", "node_label")).rows("y"), path)
+            rows = _only(npz.members(path), path, ("labels", "label", "y", "node_label")).rows("y")
+            return dataclasses.replace(_column(rows, path), complete=complete)
         if path.endswith((".pt", ".pth")):
             source = load_pt(path)
         elif is_text(path):
-            source = _label_text(path, id_base)
+            source, by_id = _label_text(path, id_base)
+            complete = complete and not by_id
     name = os.fspath(source) if is_path(source) else "labels"
-    return _column(all_rows(source, "y")[0], name)
+    return dataclasses.replace(_column(all_rows(source, "y")[0], name), complete=complete)
 
 
 def _column(rows: Rows, name: str) -> Rows:
@@ -91,11 +97,12 @@ def _column(rows: Rows, name: str) -> Rows:
     return rows
 
 
-def _label_text(path: str, id_base: int) -> npt.NDArray[Any]:
+def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
+    """Return the labels by node, and whether the text named the nodes."""
     dialect = sniff(path)
     table = read_numbers(path, dialect.delimiter, dialect.lines_before)
     if table.shape[1] == 1:
-        return table[:, 0]
+        return table[:, 0], False
     if table.shape[1] != 2:
         raise InputError(f"{path}: {table.shape[1]} columns, expected one label a line, or id and label")
     ids = table[:, 0].astype(np.int64) - id_base
@@ -106,7 +113,7 @@ def _label_text(path: str, id_base: int) -> npt.NDArray[Any]:
     if len(np.unique(ids)) != len(ids):
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(f"{path}: node {values[np.argmax(counts > 1)] + id_base} has two labels, expected one")
-    return out
+    return out, True
 
 
 def read_numbers(path: str, delimiter: str = ",", skip: int = 0) -> npt.NDArray[np.float64]:
@@ -129,6 +136,10 @@ def read_numbers(path: str, delimiter: str = ",", skip: int = 0) -> npt.NDArray[
 
 def label_stream(rows: Rows, num_classes: int | None, pad_to: int) -> tuple[Iterator[IdArray], int]:
     """Return blocks of int64 labels, -1 for none and for nodes past the last row, and the number of classes."""
+    if rows.complete and rows.count is not None and rows.count < pad_to:
+        raise InputError(
+            f"labels: {rows.count} rows, expected {pad_to}, one a node; -1 or NaN stands for a node without a label"
+        )
     if num_classes is None:
         largest = -1
         for block in rows.blocks(_STEP):
@@ -243,7 +254,12 @@ def _split_values(value: Any, id_base: int) -> Any:
 
 def drawn_splits(shares: str, labels: IdArray | None, count: int, seed: int = 0) -> dict[str, IdArray]:
     """Return a random train/valid/test split of the nodes that have a label, by shares such as '60/20/20'."""
-    parts = [float(part) for part in re.split("[/,:]", shares)]
+    try:
+        parts = [float(part) for part in re.split("[/,:]", shares)]
+    except ValueError:
+        parts = []
+    if len(parts) not in (2, 3) or not all(0 <= part < float("inf") for part in parts):
+        raise ValueError(f"splits is {shares!r}, expected a file, a folder or shares such as '60/20/20' or '80/20'")
     names = ("train", "valid", "test") if len(parts) == 3 else ("train", "test")
     nodes = np.arange(count) if labels is None else np.flatnonzero(np.asarray(labels) >= 0)
     total = sum(parts)

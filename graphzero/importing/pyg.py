@@ -11,7 +11,7 @@ from .plan import Plan, TypedPlan
 from .pyg_hetero import is_hetero_dict, plan_hetero
 from .torchfile import load_pt
 
-__all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_folder"]
+__all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_file", "plan_pyg_folder"]
 
 
 def is_pyg_data(source: Any) -> bool:
@@ -72,19 +72,26 @@ def plan_pyg_folder(folder: str) -> Plan | TypedPlan:
     """Return the plan for a PyG dataset folder: its single graph, loaded without unpickling anything but tensors."""
     path = _processed(folder)
     assert path is not None
+    return plan_pyg_file(path, os.path.basename(os.path.abspath(folder)))
+
+
+def plan_pyg_file(path: str, name: str) -> Plan | TypedPlan:
+    """Return the plan for a `.pt` file: a `Data` or `HeteroData`, a dict of tensors, or the edges as a tensor."""
     loaded = load_pt(path)
+    if hasattr(loaded, "detach"):
+        return Plan("PyTorch file", loaded, name=name, found=[f"edges: a tensor of shape {tuple(loaded.shape)}"])
     store = loaded[0] if isinstance(loaded, (tuple, list)) else loaded
     if is_hetero_dict(store):
         _refuse_many(path, loaded)
         typed = plan_hetero(store, "PyG processed file")
-        typed.name = os.path.basename(os.path.abspath(folder))
+        typed.name = name
         return typed
     store = store if isinstance(store, dict) else store.to_dict() if hasattr(store, "to_dict") else None
     if not isinstance(store, dict) or "edge_index" not in store:
         raise InputError(f"{path}: no dict with 'edge_index', expected the processed file of a homogeneous PyG dataset")
     _refuse_many(path, loaded)
     plan = plan_pyg_data(_Store(store), "processed file")
-    plan.name = os.path.basename(os.path.abspath(folder))
+    plan.name = name
     return plan
 
 

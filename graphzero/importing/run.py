@@ -150,6 +150,8 @@ def import_dataset(
     options = {**plan.graph, "direction": direction, **graph_options}
     if tag_reverse:
         options["tag_reverse"] = True
+        if "directed" not in graph_options:  # what an undirected source says: tag_reverse does it
+            options.pop("directed", None)
     if id_base is not None:  # a source may know its own: Matrix Market, KONECT
         options["id_base"] = id_base
     _choose_ids(plan, ids, node_ids, options)
@@ -264,7 +266,7 @@ def _override(
         plan.features = {key: as_rows(value, key) for key, value in named.items()}
         plan.found += [f"features {key}: {_shown(value)}" for key, value in named.items()]
     if labels is not None:
-        plan.labels = label_rows(labels, id_base)
+        plan.labels = label_rows(labels, id_base, complete=True)
         plan.found.append(f"labels: {_shown(labels)}")
     if splits is not None:
         plan.splits = named_splits(splits, id_base)

@@ -8,11 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .._ahead import ahead
 from ..errors import InputError
 
 __all__ = ["ArrowTable", "NumpyTable", "Table", "as_table", "is_table_file", "require_pyarrow"]
 
 _BATCH = 1 << 20
+_ROWS = 1 << 17  # of Parquet at a time: larger batches are no faster (benchmarks/importing) and hold more
+_READ = 1 << 20  # bytes of a column at a time: a row group may be larger than the budget
 _PARQUET = (".parquet", ".pq", ".parq")
 _IPC = (".arrow", ".feather", ".ipc", ".arrows")
 
@@ -26,6 +29,14 @@ class Table(Protocol):
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Any]]:
         """Yield the given columns, some rows at a time, in order."""
+        ...
+
+    def sample(self, column: str) -> Any:
+        """Return a row of a column, or none of them but its type: nothing of a stream is lost."""
+        ...
+
+    def is_numeric(self, column: str) -> bool:
+        """Whether a column holds numbers, by its type."""
         ...
 
 
@@ -43,6 +54,14 @@ class NumpyTable:
         for at in range(0, self.num_rows or 0, _BATCH):
             yield [_values(self._columns[column][at : at + _BATCH]) for column in columns]
 
+    def sample(self, column: str) -> Any:
+        """Return the first value of a column, as an array."""
+        return _values(self._columns[column][:1])
+
+    def is_numeric(self, column: str) -> bool:
+        """Whether a column holds numbers, by its type."""
+        return str(getattr(self._columns[column].dtype, "kind", "f")) in "iufb"
+
 
 class ArrowTable:
     """A stream of record batches, from anything with `__arrow_c_stream__`, or from files."""
@@ -53,33 +72,70 @@ class ArrowTable:
         self.num_rows = _row_count(source)
         self._reader: Any = None
         if _is_dataset(source):
-            self.names = list(source.schema.names)
+            self._schema = source.schema
         else:
             self._reader = require_pyarrow(name).RecordBatchReader.from_stream(source)
-            self.names = list(self._reader.schema.names)
+            self._schema = self._reader.schema
+        self.names = list(self._schema.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Any]]:
         """Yield the columns of each record batch."""
-        for batch in self._record_batches(list(columns)):
+        for batch in ahead(self._record_batches(list(columns))):
             for at in range(0, batch.num_rows, _BATCH):
                 part = batch.slice(at, _BATCH)
                 yield [part.column(part.schema.get_field_index(column)) for column in columns]
 
+    def sample(self, column: str) -> Any:
+        """Return an empty array of the column's type."""
+        return require_pyarrow(self.name).nulls(0, self._schema.field(column).type)
+
+    def is_numeric(self, column: str) -> bool:
+        """Whether a column holds numbers, by its type."""
+        from pyarrow import types
+
+        kind = self._schema.field(column).type
+        return bool(
+            types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+        )
+
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         if _is_dataset(self._source):
             arrow = require_pyarrow(self.name)
-            try:  # little readahead: a row group of each of many files would exceed any budget
-                yield from self._source.to_batches(
-                    columns=list(dict.fromkeys(columns)), batch_size=_BATCH, batch_readahead=4, fragment_readahead=1
-                )
-            except arrow.ArrowInvalid as error:
+            wanted = list(dict.fromkeys(columns))
+            try:
+                for fragment in self._source.get_fragments():
+                    yield from _file_batches(fragment, self._source.schema, wanted)
+            except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError) as error:
                 raise InputError(f"{self.name}: cannot be read: {' '.join(str(error).split())}") from error
             return
         reader = self._reader
         if reader is None:
+            if hasattr(self._source, "read_next_batch"):
+                raise InputError(f"{self.name}: is a stream that was read already; pass a table, or a new stream")
             reader = require_pyarrow(self.name).RecordBatchReader.from_stream(self._source)
         self._reader = None  # a second pass asks the object for another stream
         yield from reader
+
+
+def _file_batches(fragment: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
+    """Yield the columns of one file, with the types of `schema`, holding little more than a batch of them.
+
+    A dataset's scanner reads whole row groups, and several ahead: a gigabyte for strings, where this holds 25 MB.
+    """
+    if fragment.format.default_extname == "parquet":
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+
+        with parquet.ParquetFile(fragment.open(), pre_buffer=False, buffer_size=_READ) as file:
+            if set(columns) <= set(file.schema_arrow.names):
+                types = arrow.schema([schema.field(column) for column in columns])
+                for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+                    batch = batch.select(columns)
+                    yield batch if batch.schema.equals(types) else batch.cast(types)
+                return
+    yield from fragment.to_batches(
+        schema=schema, columns=columns, batch_size=_ROWS, batch_readahead=1, fragment_readahead=1
+    )
 
 
 def as_table(source: Any) -> Table | None:
@@ -112,23 +168,51 @@ def as_table(source: Any) -> Table | None:
 
 
 def is_table_file(path: str) -> bool:
-    """Whether a path is a Parquet or Arrow IPC file, or a folder with Parquet files in it."""
+    """Whether a path is a Parquet or Arrow IPC file, or a folder with such files in it."""
+    return _kind_of(path) is not None
+
+
+def _kind_of(path: str) -> str | None:
     if os.path.isdir(path):
-        return any(name.endswith(_PARQUET) for _, _, names in os.walk(path) for name in names)
-    return path.lower().endswith(_PARQUET + _IPC)
+        names = [name.lower() for _, _, inside in os.walk(path) for name in inside]
+    else:
+        names = [path.lower()]
+    kinds = (("parquet", _PARQUET), ("ipc", _IPC))
+    return next((kind for kind, ends in kinds if any(name.endswith(ends) for name in names)), None)
 
 
 def _file_table(path: str) -> ArrowTable:
     arrow = require_pyarrow(path)
     import pyarrow.dataset as files
 
-    kind = "ipc" if path.lower().endswith(_IPC) else "parquet"
+    kind = _kind_of(path)
     try:
+        if kind == "ipc" and os.path.isfile(path) and _is_stream(path):
+            return ArrowTable(path, _StreamFile(path))
         return ArrowTable(path, files.dataset(path, format=kind, exclude_invalid_files=False))
     except (arrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(f"{path}: no such file") from None
         raise InputError(f"{path}: not a readable {kind} file or folder: {' '.join(str(error).split())}") from error
+
+
+def _is_stream(path: str) -> bool:
+    """Whether an Arrow file is a stream, which has no footer: it starts with the length of its schema."""
+    with open(path, "rb") as file:
+        start = file.read(6)
+    return start[:4] == b"\xff\xff\xff\xff"
+
+
+class _StreamFile:
+    """An Arrow stream in a file, which can be read again and again."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        import pyarrow as arrow
+
+        return arrow.ipc.open_stream(arrow.OSFile(self._path)).__arrow_c_stream__(schema)
 
 
 def require_pyarrow(what: str) -> Any:

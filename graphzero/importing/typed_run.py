@@ -58,7 +58,7 @@ def override_typed(plan: TypedPlan, given: Mapping[str, Any]) -> None:
                 named = one if isinstance(one, Mapping) else {"x": one}
                 node.features |= {key: as_rows(rows, key) for key, rows in named.items()}
             elif what == "labels":
-                node.labels = label_rows(one)
+                node.labels = label_rows(one, complete=True)
             elif what == "splits":
                 node.splits = named_splits(one)
             elif what == "num_classes":

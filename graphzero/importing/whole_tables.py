@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._column_names import TIMES, WEIGHTS, known_column
 from ..errors import InputError
 from ..row_sources import all_rows
 from ..sources import as_weights
 from .categories import codes_of, encoded
-from .columns import TIMES, WEIGHTS, EdgeColumns, _known, _named, pick
+from .columns import EdgeColumns, _named, pick
 from .dates import as_time_column
 from .edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
 from .edge_tables import numbers
@@ -294,8 +295,8 @@ def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
         *(spec.features if isinstance(spec.features, (list, tuple)) else []),
     }
     rest = [name for name in table.names if name not in used]
-    weight = _known(rest, WEIGHTS) if spec.weight is None else spec.weight
-    time = _known(rest, TIMES) if spec.time is None else spec.time
+    weight = known_column(rest, WEIGHTS) if spec.weight is None else spec.weight
+    time = known_column(rest, TIMES) if spec.time is None else spec.time
     named = [None if column in (None, False) else _named(table.name, table.names, column) for column in (weight, time)]
     return EdgeColumns(picked.src, picked.dst, named[0], named[1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -145,3 +146,82 @@ def test_the_index_of_this_distribution(tmp_path: Path) -> None:
     assert part.num_nodes["package"] > 64
     assert part.num_nodes["maintainer"] > 0
     ds.verify()
+
+
+@pytest.fixture(scope="module")
+def some_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of the first packages that apt has, and all relations among them, by the command line."""
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from graphzero.cli.app import app
+
+    if not have_packages():
+        pytest.skip("apt has no package index here")
+    folder = tmp_path_factory.mktemp("packages")
+    with subprocess.Popen(["apt-cache", "dumpavail"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        text = process.stdout.read(3 << 20)
+        process.kill()
+    (folder / "Packages").write_bytes(text[: text.rindex(b"\n\n") + 1])
+    result = CliRunner().invoke(app, ["import", str(folder / "Packages"), str(folder / "out"), "--reverse"])
+    assert result.exit_code == 0, result.output
+    return folder / "out"
+
+
+def most_frequent(ds: gz.Dataset) -> float:
+    """The accuracy of always saying the most frequent section."""
+    test = ds.labels[ds.splits["test"]]
+    return float((test == np.bincount(ds.labels[ds.splits["train"]]).argmax()).mean())
+
+
+def test_packages_train_by_the_command_line(some_packages: Path) -> None:
+    pytest.importorskip("torch")
+    from typer.testing import CliRunner
+
+    from graphzero.cli.app import app
+
+    asked = ["--epochs", "3", "--hidden", "32", "--fanouts", "5,5", "--batch-size", "256", "--lr", "0.01", "--json"]
+    result = CliRunner().invoke(app, ["train", str(some_packages), *asked])
+    assert result.exit_code == 0, result.output
+    run = json.loads(result.stdout)
+    assert run["epochs"][-1]["loss"] < run["epochs"][0]["loss"]
+    assert run["test_accuracy"] > most_frequent(gz.Dataset(some_packages)) + 0.1
+
+
+def test_packages_train_a_model_of_pyg(some_packages: Path) -> None:
+    torch = pytest.importorskip("torch")
+    nn = pytest.importorskip("torch_geometric.nn")
+    ds = gz.Dataset(some_packages)
+    torch.manual_seed(0)
+    # maintainers and tags have no features: they are learned, a row a node
+    learned = torch.nn.ModuleDict(
+        {kind: torch.nn.Embedding(ds.nodes[kind].num_nodes, 16) for kind in ("maintainer", "tag")}
+    )
+
+    def layer(size: int) -> torch.nn.Module:
+        return nn.HeteroConv({kind: nn.SAGEConv((-1, -1), size) for kind in ds.edge_types}, aggr="sum")
+
+    first, last = layer(32), layer(ds.num_classes)
+
+    def scores(batch: gz.HeteroBatch) -> torch.Tensor:
+        x = dict(batch.x_dict) | {kind: learned[kind](batch[kind].n_id) for kind in learned}
+        hidden = {kind: value.relu() for kind, value in first(x, batch.edge_index_dict).items()}
+        return last(hidden, batch.edge_index_dict)["package"][: batch["package"].batch_size]
+
+    def batches(split: str) -> gz.NeighborLoader:
+        return gz.NeighborLoader(
+            ds, split=split, fanouts=[5, 5], batch_size=256, shuffle=split == "train", seed=0, memory="64MB"
+        )
+
+    train = batches("train")
+    scores(next(iter(train)))  # lets PyG see the widths
+    parameters = [*learned.parameters(), *first.parameters(), *last.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    for _ in range(3):
+        for batch in train:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(scores(batch), batch["package"].y).backward()
+            optimizer.step()
+    right = [(scores(batch).argmax(1) == batch["package"].y).float() for batch in batches("test")]
+    assert torch.cat(right).mean() > most_frequent(ds) + 0.1
