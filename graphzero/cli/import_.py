@@ -63,6 +63,10 @@ def command(
         bool, typer.Option("--edge-ids", help="Keep each edge's number in the source.", rich_help_panel=_EDGES)
     ] = False,
     dedup: Annotated[bool, typer.Option("--dedup", help="Keep one of equal edges.", rich_help_panel=_EDGES)] = False,
+    merge: Annotated[
+        Literal["first", "sum", "max"] | None,
+        typer.Option(help="The same, with this of their weights.", rich_help_panel=_EDGES),
+    ] = None,
     self_loops: Annotated[
         bool, typer.Option("--self-loops/--no-self-loops", help="Keep self-loops.", rich_help_panel=_EDGES)
     ] = True,
@@ -108,7 +112,7 @@ def command(
         "weights": _column(weights),
         "times": _column(times),
         "edge_ids": edge_ids or None,
-        "dedup": dedup or None,
+        "dedup": merge or dedup or None,
         "self_loops": self_loops,
         "id_base": id_base,
         "delimiter": delimiter,

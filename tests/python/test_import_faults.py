@@ -187,3 +187,18 @@ def test_a_pt_file_by_its_name(tmp_path: Path) -> None:
     assert edges_of(ds) == [(0, 1), (1, 0), (1, 2)]
     assert ds.labels.tolist() == [0, 1, 0]
     assert ds.features["x"].shape == (3, 2)
+
+
+def test_the_command_merges_the_weights_of_equal_edges(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    pytest.importorskip("scipy")
+    from typer.testing import CliRunner
+
+    from graphzero.cli.app import app
+
+    source = written(tmp_path, "e.csv", "src,dst,weight\n0,1,2\n0,1,3\n1,2,1\n")
+    result = CliRunner().invoke(app, ["import", str(source), str(tmp_path / "out"), "--merge", "sum"])
+    assert result.exit_code == 0, result.output
+    ds = gz.Dataset(tmp_path / "out")
+    assert edges_of(ds) == EDGES
+    assert ds.graph.to_scipy(direction="in").toarray().tolist() == [[0, 5, 0], [0, 0, 1], [0, 0, 0]]

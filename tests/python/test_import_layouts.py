@@ -221,7 +221,7 @@ def test_snap_and_konect_text(tmp_path):
     )
     (tmp_path / "konect").mkdir()
     lines = "".join(f"{u + 1} {v + 1}\n" for u, v in EDGES)
-    (tmp_path / "konect" / "out.petster").write_text("% sym unweighted\n" + lines)
+    (tmp_path / "konect" / "out.petster").write_text("% asym unweighted\n" + lines)
     for i, source in enumerate((tmp_path / "konect", tmp_path / "konect" / "out.petster")):
         ds = gz.import_dataset(source, tmp_path / f"konect{i}").dataset
         assert in_edges(ds) == sorted(map(tuple, EDGES.tolist()))

@@ -161,7 +161,7 @@ def some_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packages")
     with subprocess.Popen(["apt-cache", "dumpavail"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        text = process.stdout.read(3 << 20)
+        text = process.stdout.read(3 << 19)
         process.kill()
     (folder / "Packages").write_bytes(text[: text.rindex(b"\n\n") + 1])
     result = CliRunner().invoke(app, ["import", str(folder / "Packages"), str(folder / "out"), "--reverse"])
@@ -181,7 +181,7 @@ def test_packages_train_by_the_command_line(some_packages: Path) -> None:
 
     from graphzero.cli.app import app
 
-    asked = ["--epochs", "3", "--hidden", "32", "--fanouts", "5,5", "--batch-size", "256", "--lr", "0.01", "--json"]
+    asked = ["--epochs", "2", "--hidden", "32", "--fanouts", "5,5", "--batch-size", "256", "--lr", "0.01", "--json"]
     result = CliRunner().invoke(app, ["train", str(some_packages), *asked])
     assert result.exit_code == 0, result.output
     run = json.loads(result.stdout)
@@ -218,7 +218,7 @@ def test_packages_train_a_model_of_pyg(some_packages: Path) -> None:
     scores(next(iter(train)))  # lets PyG see the widths
     parameters = [*learned.parameters(), *first.parameters(), *last.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=0.01)
-    for _ in range(3):
+    for _ in range(2):
         for batch in train:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(scores(batch), batch["package"].y).backward()
