@@ -53,7 +53,7 @@ def compile_graph(
 ) -> GraphReport:
     """Compile edges from `source` into the `.gl` file `out`.
 
-    The source is a text file of integers (CSV, TSV, blanks, Matrix Market; gzip, bzip2, xz, zstd, lz4) or a list of them, a
+    The source is a text file of integers (CSV, TSV, blanks, Matrix Market; compressed too) or a list of them, a
     `.npy` file or array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of
     such blocks, a Graph or a `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see
     `graphzero.sources`). Tables too: DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet
