@@ -6,25 +6,13 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
 
 import graphzero
-from graphzero.errors import GraphZeroError
 
-from . import compile, demo, doctor, export, import_, info, predict, reorder, synth, train, verify
-
-EXIT_FAULT = 1  # something was found wrong, or failed
-EXIT_USAGE = 2  # the command was not understood
-EXIT_INTERRUPTED = 130
-
-_debug: ContextVar[bool] = ContextVar("debug", default=False)
-
-# A plain ValueError and its like are the library refusing an argument; its own errors are about files and data.
-_FAULTS = (GraphZeroError, OSError, IndexError, MemoryError, ImportError)
-_REFUSALS = (ValueError, TypeError, KeyError)
+from . import compile, demo, doctor, export, faults, import_, info, predict, reorder, synth, train, verify
 
 app = typer.Typer(
     name="graphzero",
@@ -52,7 +40,7 @@ def options(
     ] = False,
 ) -> None:
     """Train graph neural networks on graphs that do not fit in RAM."""
-    _debug.set(debug)
+    faults.debug.set(debug)
 
 
 def register(command: Callable[..., None], name: str | None = None) -> None:
@@ -64,38 +52,16 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
             command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output is gone: `graphzero info x | head -1`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(EXIT_FAULT) from None
-        except (*_FAULTS, *_REFUSALS, KeyboardInterrupt) as e:
-            if _debug.get():
-                raise
-            typer.echo(f"graphzero: {_line(e)}", err=True)
-            raise typer.Exit(_exit_code(e)) from None
+            raise typer.Exit(faults.EXIT_FAULT) from None
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
-        except Exception as e:  # nobody foresaw it: torch without memory, or a fault of ours
-            if _debug.get():
+        except (Exception, KeyboardInterrupt) as e:
+            if faults.debug.get():
                 raise
-            again = "graphzero --debug shows where, and is worth a report"
-            typer.echo(f"graphzero: {_line(e)} ({type(e).__name__}; {again})", err=True)
-            raise typer.Exit(EXIT_FAULT) from None
+            typer.echo(f"graphzero: {faults.line(e)}", err=True)
+            raise typer.Exit(faults.exit_code(e)) from None
 
     app.command(name or command.__name__.replace("_", "-"))(guarded)
-
-
-def _exit_code(error: BaseException) -> int:
-    if isinstance(error, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    return EXIT_FAULT if isinstance(error, _FAULTS) else EXIT_USAGE
-
-
-def _line(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
-    if isinstance(error, OSError) and not isinstance(error, GraphZeroError) and error.strerror:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return f"error: {where}{error.strerror}"
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return f"error: {' '.join(text.split()) or type(error).__name__}"
 
 
 for module in (demo, synth, compile, import_, export, reorder, info, verify, train, predict, doctor):

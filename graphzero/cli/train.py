@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import terminal
+from . import faults, launch, terminal
 
 if TYPE_CHECKING:
     from graphzero.train import EpochRecord, Observer, TrainResult
 
 _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
-EXIT_INTERRUPTED = 130
 
 
 def numbers(text: str, option: str) -> list[int]:
@@ -79,6 +78,12 @@ def command(
         int | None, typer.Option(help="Batches made ahead; the threads and two.", rich_help_panel=_RUNNING)
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the loader.", rich_help_panel=_RUNNING)] = None,
+    nproc: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Processes that train together, each on its part of every epoch.", rich_help_panel=_RUNNING
+        ),
+    ] = 1,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.", rich_help_panel=_RUNNING)
     ] = None,
@@ -100,6 +105,9 @@ def command(
 
     Ctrl-C stops after the batch in hand and saves the run where --checkpoint says; --resume goes on from there as if
     nothing had happened.
+
+    --nproc 2 trains in two processes through torchrun, on two GPUs where there are GPUs. A batch is then --batch-size
+    seeds of each, and a saved run may go on with another number. On several hosts: torchrun ... -m graphzero train ...
     """
     require_torch()
     from graphzero.dataset import Dataset
@@ -141,18 +149,21 @@ def command(
         num_threads=threads,
         device=device,
     )
-    with progress(quiet=json) as observer:
-        run = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer)
-        result = run.fit(resume=resume, overwrite=overwrite)
-    if report is not None and result.epochs:
-        result.write_report(report)
-    if json:
-        terminal.print_json(result.to_dict() | {"report": report})
-    else:
-        _print_result(result, report)
-    if result.stopped == "interrupted":
-        _say_how_to_resume(checkpoint)
-        raise typer.Exit(EXIT_INTERRUPTED)
+    if nproc > 1 and not launch.is_rank():
+        # Mistakes are found here, before there are several processes to make them.
+        Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_free(resume, overwrite)
+        launch.launch(nproc)
+        return
+    with launch.joined(device) as reports:
+        with progress(quiet=json or not reports) as observer:
+            run = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer)
+            result = run.fit(resume=resume, overwrite=overwrite)
+        if reports:
+            _report(result, report, json)
+        if result.stopped == "interrupted":
+            if reports:
+                _say_how_to_resume(checkpoint)
+            raise typer.Exit(faults.EXIT_INTERRUPTED)
 
 
 def require_torch() -> None:
@@ -169,8 +180,19 @@ def require_torch() -> None:
         raise ImportError("training needs torch: pip install 'graphzero[torch]'") from error
 
 
+def _report(result: TrainResult, report: Path | None, json: bool) -> None:
+    if report is not None and result.epochs:
+        result.write_report(report)
+    if json:
+        terminal.print_json(result.to_dict() | {"report": report})
+    else:
+        _print_result(result, report)
+
+
 def _print_result(result: TrainResult, report: Path | None) -> None:
     how = {"finished": "all epochs done", "patience": "no better epoch for a while", "interrupted": "interrupted"}
+    ranks = result.data["ranks"]
+    whose = "all of the process" if ranks == 1 else f"of {ranks} processes together"
     facts: list[tuple[str, object]] = []
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
@@ -182,7 +204,7 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     if result.epochs:
         facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
     facts += [
-        ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, all of the process"),
+        ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
         ("took", terminal.duration(result.seconds)),
     ]
     if result.checkpoint is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ class LinkScores:
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
-        self._reciprocal = 0.0
+        self._reciprocal: list[float] = []
         self._hits = dict.fromkeys(HITS, 0)
         self._right = self._seen = 0
         self._edges: list[npt.NDArray[Any]] = []
@@ -27,7 +29,7 @@ class LinkScores:
         """Take in the scores of n edges and of (n, k) negatives."""
         own = edges[:, None]
         rank = 1 + (negatives > own).sum(1) + 0.5 * (negatives == own).sum(1)
-        self._reciprocal += float((1 / rank).sum())
+        self._reciprocal.append(float((1 / rank).sum()))
         for k in HITS:
             self._hits[k] += int((rank <= k).sum())
         # One negative an edge does for these two: as many answers are yes as are no.
@@ -36,10 +38,22 @@ class LinkScores:
         self._right += int((edges > 0).sum() + (negatives[:, 0] <= 0).sum())
         self._seen += len(edges)
 
+    @staticmethod
+    def merged(parts: Iterable[LinkScores]) -> LinkScores:
+        """Add up what several ranks have seen; the scores do not depend on who saw what."""
+        whole = LinkScores()
+        for part in parts:
+            whole._reciprocal += part._reciprocal
+            whole._hits = {k: hits + part._hits[k] for k, hits in whole._hits.items()}
+            whole._right, whole._seen = whole._right + part._right, whole._seen + part._seen
+            whole._edges += part._edges
+            whole._others += part._others
+        return whole
+
     def scores(self) -> dict[str, float]:
         """Return the scores by name."""
         count = max(self._seen, 1)
-        found = {"accuracy": self._right / (2 * count), "mrr": self._reciprocal / count}
+        found = {"accuracy": self._right / (2 * count), "mrr": math.fsum(self._reciprocal) / count}
         found |= {f"hits@{k}": hits / count for k, hits in self._hits.items()}
         return found | {"auc": auc(np.concatenate(self._edges), np.concatenate(self._others)) if self._seen else 0.0}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -159,6 +159,12 @@ class _LinkMeter(Meter):
     def add(self, model: torch.nn.Module, batch: Any) -> None:
         edges, others = self._links.negatives(model, batch)
         self._scores.add(edges.float().cpu().numpy(), others.float().cpu().numpy())
+
+    def state(self) -> Any:
+        return self._scores
+
+    def merge(self, states: Sequence[Any]) -> None:
+        self._scores = LinkScores.merged(states)
 
     def scores(self) -> dict[str, float]:
         return self._scores.scores()

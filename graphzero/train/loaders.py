@@ -68,11 +68,11 @@ class Loaders:
         self._loaders[split] = loader
         return loader
 
-    def batches(self, split: str, epoch: int) -> Generator[Any, None, None]:
-        """Go over an epoch of a split; `stats` then has what its loader says of it."""
+    def batches(self, split: str, epoch: int, first_batch: int = 0) -> Generator[Any, None, None]:
+        """Go over an epoch of a split, or what is left of it; `stats` then has what its loader says of it."""
         loader = self.ready(split)
         others = sum(kept for name, kept in self._kept.items() if name != split)
-        loader.set_epoch(epoch)
+        loader.set_epoch(epoch, first_batch)
         most = 0
         try:
             for batch in loader:

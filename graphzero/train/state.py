@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,12 @@ class Tally:
     wait_seconds: float = 0.0
     compute_seconds: float = 0.0
 
-    def add(self, loss: float, correct: int, seeds: int) -> None:
-        """Count one batch."""
+    def add(self, loss: float, correct: int, seeds: int, batches: int = 1) -> None:
+        """Count one batch, or one of each rank."""
         self.loss += loss * seeds
         self.correct += correct
         self.seeds += seeds
-        self.batches += 1
+        self.batches += batches
 
     def add_time(self, waited: float, computed: float) -> None:
         """Count the time of one batch: waiting for it, and training on it."""
@@ -82,6 +83,7 @@ class RunState:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Begin at the first batch of the first epoch."""
         self.model = model
+        self.step = model  # what makes a `Step` of a batch, with the model inside
         self.optimizer = optimizer
         self.epoch = 0
         self.tally = Tally()
@@ -117,17 +119,15 @@ class RunState:
         self.tally = Tally()
 
 
-def pack(run: RunState, options: TrainOptions) -> Checkpoint:
-    """The run as named arrays and JSON."""
-    state = run.optimizer.state_dict()
+def pack(run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]]) -> Checkpoint:
+    """The run as named arrays and JSON. `random` has the state of the random numbers of each rank."""
+    optimizer = run.optimizer.state_dict()
     arrays = {f"model.{k}": _array(v) for k, v in run.model.state_dict().items()}
     arrays |= {f"best.{k}": _array(v) for k, v in (run.best_weights or {}).items()}
-    for index, values in state["state"].items():
+    for index, values in optimizer["state"].items():
         arrays |= {f"optimizer.{index}.{k}": _array(v) for k, v in values.items()}
-    arrays["random.cpu"] = _array(torch.get_rng_state())
-    device = next(run.model.parameters()).device
-    if device.type == "cuda":
-        arrays["random.cuda"] = _array(torch.cuda.get_rng_state(device))
+    for rank, state in enumerate(random):
+        arrays |= {_random_name(kind, rank): _array(v) for kind, v in state.items()}
     note = {
         "options": options.defining(),
         "model_class": f"{type(run.model).__module__}.{type(run.model).__qualname__}",
@@ -142,8 +142,11 @@ def pack(run: RunState, options: TrainOptions) -> Checkpoint:
     return Checkpoint(arrays, note)
 
 
-def restore(run: RunState, saved: Checkpoint, path: str) -> None:
-    """Put the run where `saved` was; FormatError when the checkpoint does not fit the model."""
+def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
+    """Put the run where `saved` was; FormatError when the checkpoint does not fit the model.
+
+    A rank of which the checkpoint knows nothing, because fewer ran then, keeps its random numbers.
+    """
     device = next(run.model.parameters()).device
     try:
         _load_weights(run.model, saved.under("model"))
@@ -154,9 +157,10 @@ def restore(run: RunState, saved: Checkpoint, path: str) -> None:
             index, key = name.split(".", 1)
             optimizer.setdefault(int(index), {})[key] = torch.from_numpy(value.copy())
         run.optimizer.load_state_dict({"state": optimizer, "param_groups": run.optimizer.state_dict()["param_groups"]})
-        torch.set_rng_state(torch.from_numpy(saved.arrays["random.cpu"].copy()))
-        if device.type == "cuda" and "random.cuda" in saved.arrays:
-            torch.cuda.set_rng_state(torch.from_numpy(saved.arrays["random.cuda"].copy()), device)
+        if rank == 0 or _random_name("cpu", rank) in saved.arrays:
+            torch.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cpu", rank)].copy()))
+        if device.type == "cuda" and _random_name("cuda", rank) in saved.arrays:
+            torch.cuda.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cuda", rank)].copy()), device)
         note = saved.note
         run.epoch = int(note["epoch"])
         run.tally = Tally(**note["tally"])
@@ -213,6 +217,10 @@ def _made_hetero(arguments: Any, path: str) -> HeteroSAGE:
 
 def _load_weights(model: torch.nn.Module, arrays: dict[str, Any]) -> None:
     model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
+
+
+def _random_name(kind: str, rank: int) -> str:
+    return f"random.{kind}" if rank == 0 else f"random.{kind}.{rank}"
 
 
 def _array(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,14 @@ class Meter:
         self._right += int(right)
         self._seen += seeds
 
+    def state(self) -> Any:
+        """Return what was counted, for the other ranks."""
+        return self._right, self._seen
+
+    def merge(self, states: Sequence[Any]) -> None:
+        """Take over what all ranks have counted."""
+        self._right, self._seen = (sum(state[i] for state in states) for i in range(2))
+
     def scores(self) -> dict[str, float]:
         """Return scores by name; "accuracy" is always there."""
         return {"accuracy": self._right / max(self._seen, 1)}
@@ -52,6 +60,7 @@ class Task:
     """What the trainer asks of a kind of learning."""
 
     metric = "accuracy"  # which score says what the best epoch is
+    rank, world_size = 0, 1  # of the processes that train together
 
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
         """Check that the data can be trained on."""
@@ -69,6 +78,10 @@ class Task:
     def size(self, split: str) -> int:
         """How many seeds a split has; 0 where there is no such split."""
         return len(self.splits[split]) if split in self.splits else 0
+
+    def batches(self) -> int:
+        """How many batches an epoch of training has, over all ranks."""
+        return -(-self.size("train") // self.options.batch_size)
 
     def make_model(self) -> torch.nn.Module:
         """Make the model that the options name."""
@@ -107,8 +120,9 @@ class Task:
             "num_threads": num_threads,
             "device": None if self.device.type == "cpu" else self.device,
             "direction": options.direction,
-            "rank": 0,  # one process trains on all seeds, wherever it runs
-            "world_size": 1,
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "uneven": "pad" if training else "keep",  # in training every rank takes part in every step
         } | ({} if options.prefetch is None else {"prefetch": options.prefetch})
 
 

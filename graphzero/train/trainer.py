@@ -15,7 +15,6 @@ import torch
 
 from .._epochs import EpochLoader
 from .._sizes import format_size, parse_size
-from .._transfer import as_device
 from ..dataset import Dataset
 from ..errors import GraphZeroError
 from ..loader import LoaderStats
@@ -25,6 +24,7 @@ from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
 from .monitor import MemoryMonitor
+from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
 from .state import RunState, pack, restore
 from .tasks import NodeTask, Task
@@ -64,13 +64,14 @@ class Trainer:
         """
         self.data = data
         self.options = options if options is not None else TrainOptions()
-        self.observer = observer if observer is not None else Observer()
         self.checkpoint = os.fspath(checkpoint) if checkpoint is not None else None
         if self.checkpoint is not None:
             check_target(self.checkpoint)
-        name = self.options.device
-        self.device = as_device(name if name is not None else "cuda" if torch.cuda.is_available() else "cpu")
+        self.ranks = Ranks()
+        self.device = self.ranks.device(self.options.device)
         self.task = make_task(data, self.options, self.device)
+        self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
+        self.observer = observer if observer is not None and self.ranks.first else Observer()
         self._given_model = model
         self._memory = 0 if self.options.memory == "auto" else parse_size(self.options.memory)
 
@@ -82,11 +83,8 @@ class Trainer:
         `resume` takes up the checkpoint where there is one, and starts afresh where there is none. Without it a run
         that was saved there before is an error, unless `overwrite` says that it may be lost.
         """
-        if self.checkpoint is not None and not resume and not overwrite and has_checkpoint(self.checkpoint):
-            raise FileExistsError(
-                f"{self.checkpoint}: a run is saved here already: resume it with resume=True (--resume), give another "
-                f"path, or replace it with overwrite=True (--overwrite)"
-            )
+        if self.ranks.first:
+            self.check_free(resume, overwrite)
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
@@ -105,8 +103,9 @@ class Trainer:
             test_accuracy=None if test is None else test.pop("accuracy"),
             stopped=stopped,
             seconds=run.seconds,
-            peak_anonymous=monitor.peak_anonymous,
-            data=self.task.describe() | {"budget": format_size(self._memory) if self._memory else "auto"},
+            peak_anonymous=sum(self.ranks.gather(monitor.peak_anonymous)),
+            data=self.task.describe()
+            | {"budget": format_size(self._memory) if self._memory else "auto", "ranks": self.ranks.size},
             checkpoint=self.checkpoint,
             memory=monitor.samples,
             progress=run.progress,
@@ -114,6 +113,14 @@ class Trainer:
             val_metrics=best.metrics if best is not None else {},
             test_metrics=test or {},
         )
+
+    def check_free(self, resume: bool, overwrite: bool) -> None:
+        """Raise FileExistsError when a run is saved at `checkpoint` that would be lost."""
+        if self.checkpoint is not None and not resume and not overwrite and has_checkpoint(self.checkpoint):
+            raise FileExistsError(
+                f"{self.checkpoint}: a run is saved here already: resume it with resume=True (--resume), give another "
+                f"path, or replace it with overwrite=True (--overwrite)"
+            )
 
     def _epochs(self, run: RunState, loaders: Loaders, stop: threading.Event) -> Stopped:
         while run.epoch < self.options.epochs:
@@ -128,6 +135,7 @@ class Trainer:
                 return "interrupted"
             stats = loaders.stats.get("train", LoaderStats())
             record = run.tally.record(run.epoch, scores, time.perf_counter() - begin, stats)
+            record = combine(self.ranks.gather(record))
             run.close_epoch(record, self.task.metric)
             self._save(run)
             self.observer.epoch(record, best=run.best_epoch == record.epoch)
@@ -135,34 +143,32 @@ class Trainer:
 
     def _train_epoch(self, run: RunState, loaders: Loaders, stop: threading.Event) -> bool:
         """Train over one epoch, or what is left of it; False when asked to stop before its end."""
-        model, tally, options = run.model, run.tally, self.options
-        model.train()
-        done, total = tally.batches, len(loaders.ready("train"))
-        if done == total:  # stopped in the evaluation that followed
+        tally, ranks, total = run.tally, self.ranks, self.task.batches()
+        if tally.batches == total:  # stopped in the evaluation that followed
             return True
+        run.model.train()
         begin = time.perf_counter()
-        with closing(loaders.batches("train", run.epoch)) as batches:
-            for number, batch in enumerate(batches):
-                if number < done:  # trained before the run was stopped
-                    continue
+        with closing(loaders.batches("train", run.epoch, tally.batches)) as batches:
+            for batch in batches:
+                number = tally.batches + ranks.rank
                 waited = time.perf_counter()
                 run.optimizer.zero_grad(set_to_none=True)
-                loss, right, seeds = self.task.step(model, batch)
-                loss.backward()  # type: ignore[no-untyped-call]
+                step = run.step(batch)
+                round_ = ranks.backward(step, number < total, stop.is_set())
                 run.optimizer.step()
-                value = float(loss.detach())
+                value = float(step.loss.detach())
                 if not np.isfinite(value):
                     raise GraphZeroError(
-                        f"the loss is {value} at epoch {run.epoch}, batch {number}: lower lr (now {options.lr}) or "
-                        f"{self.task.suspects(batch)}"
+                        f"the loss is {value} at epoch {run.epoch}, batch {number}: lower lr (now {self.options.lr}) "
+                        f"or {self.task.suspects(batch)}"
                     )
                 now = time.perf_counter()
-                tally.add(value, int(right), seeds)
+                tally.add(round_.loss, round_.right, round_.seeds, round_.batches)
                 tally.add_time(waited - begin, now - waited)
                 begin = now
-                run.mark(seeds)
-                self.observer.batch(run.epoch, number + 1, total, value, tally.seeds_per_second)
-                if stop.is_set():
+                run.mark(round_.seeds)
+                self.observer.batch(run.epoch, tally.batches, total, round_.loss, tally.seeds_per_second)
+                if round_.stop or (ranks.size == 1 and stop.is_set()):  # several ranks stop after the same step
                     return False
         return True
 
@@ -179,7 +185,11 @@ class Trainer:
                 meter.add(model, batch)
                 self.observer.evaluating(title, number + 1, total)
                 if stop.is_set():
-                    return None
+                    break
+        found = self.ranks.gather((meter.state(), stop.is_set()))
+        if any(stopped for _, stopped in found):
+            return None
+        meter.merge([state for state, _ in found])
         return meter.scores()
 
     # -- its beginning and its end ------------------------------------------------------------------------------------
@@ -194,11 +204,21 @@ class Trainer:
         model = model.to(self.device)
         optimizer = torch.optim.Adam(model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
         run = RunState(model, optimizer)
-        if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
-            saved = load_checkpoint(self.checkpoint)
-            self._refuse_other_run(saved)
-            restore(run, saved, self.checkpoint)
+        saved = self.ranks.from_first(self._saved) if resume else None
+        if saved is not None:
+            self.ranks.seed_others(options.seed, int(saved.note.get("epoch", 0)))
+            restore(run, saved, str(self.checkpoint), self.ranks.rank)
+        else:
+            self.ranks.seed_others(options.seed)
+        run.step = self.ranks.stepping(model, self.task)
         return run
+
+    def _saved(self) -> Checkpoint | None:
+        if self.checkpoint is None or not os.path.exists(self.checkpoint):
+            return None
+        saved = load_checkpoint(self.checkpoint)
+        self._refuse_other_run(saved)
+        return saved
 
     def _refuse_other_run(self, saved: Checkpoint) -> None:
         then, now = {**_ADDED, **saved.note.get("options", {})}, self.options.defining()
@@ -210,8 +230,11 @@ class Trainer:
                 )
 
     def _save(self, run: RunState) -> None:
-        if self.checkpoint is not None:
-            save_checkpoint(self.checkpoint, pack(run, self.options))
+        if self.checkpoint is None:
+            return
+        random = self.ranks.gather(random_state(self.device))
+        if self.ranks.first:
+            save_checkpoint(self.checkpoint, pack(run, self.options, random))
 
     def _finish(
         self, run: RunState, loaders: Loaders, stopped: Stopped, stop: threading.Event

@@ -14,10 +14,14 @@ pytest.importorskip("torch")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("name", ["sage_02_style.py", "sage_loader.py"])
-def test_it_runs_and_learns(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / name), str(tmp_path / "data"), "--nodes", "4000", "--epochs", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=EXAMPLES.parent)
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.mark.parametrize(("name", "launcher"), [("sage_02_style.py", []), ("sage_loader.py", []), ("ddp.py", TORCHRUN)])
+def test_it_runs_and_learns(name: str, launcher: list[str], tmp_path: Path) -> None:
+    arguments = [str(EXAMPLES / name), str(tmp_path / "data"), "--nodes", "4000", "--epochs", "2"]
+    command = [sys.executable, *launcher, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=EXAMPLES.parent, timeout=300)
     assert done.returncode == 0, done.stderr
     accuracy = re.search(r"test accuracy: ([\d.]+)%", done.stdout)
     assert accuracy is not None

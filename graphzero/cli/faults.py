@@ -1,0 +1,44 @@
+"""Errors of a command: one line each, and an exit code."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from graphzero.errors import GraphZeroError
+
+EXIT_FAULT = 1  # something was found wrong, or failed
+EXIT_USAGE = 2  # the command was not understood
+EXIT_INTERRUPTED = 130
+
+debug: ContextVar[bool] = ContextVar("debug", default=False)
+
+# A plain ValueError and its like are the library refusing an argument; its own errors are about files and data.
+FAULTS = (GraphZeroError, OSError, IndexError, MemoryError, ImportError)
+REFUSALS = (ValueError, TypeError, KeyError)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the code that tells a refused argument from a failure."""
+    if isinstance(error, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    return EXIT_USAGE if isinstance(error, REFUSALS) and not isinstance(error, FAULTS) else EXIT_FAULT
+
+
+def line(error: BaseException) -> str:
+    """Return what is printed after the program's name."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"error: {message(error)}"
+
+
+def message(error: BaseException) -> str:
+    """Return the text of an error in one line."""
+    if isinstance(error, OSError) and not isinstance(error, GraphZeroError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}"
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    text = " ".join(text.split()) or type(error).__name__
+    if isinstance(error, (*FAULTS, *REFUSALS)):
+        return text
+    # nobody foresaw it: torch without memory, or a fault of ours
+    return f"{text} ({type(error).__name__}; graphzero --debug shows where, and is worth a report)"

@@ -1,0 +1,183 @@
+"""One command in several processes: started through torchrun, ended together, with one error for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import typer
+
+from graphzero._ranks import local_threads
+
+from . import faults
+
+_MARK = "GRAPHZERO_LAUNCHED"  # set for ranks that `launch` starts: it prints their errors
+_PATIENCE = "300"  # seconds that ranks have to save after Ctrl-C
+_PR_SET_PDEATHSIG = 1
+
+
+def is_rank() -> bool:
+    """Whether a launcher started this process as one of several."""
+    world = os.environ.get("WORLD_SIZE", "")
+    return world.isdigit() and int(world) > 1 and {"RANK", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+
+
+def launch(nproc: int) -> None:
+    """Run this command again, in `nproc` ranks on this host; typer.Exit with their code when one of them fails.
+
+    Ctrl-C is passed on to all ranks, once. When a rank fails, the others are ended, and its error is printed.
+    """
+    from graphzero import _core
+
+    threads = str(max(1, _core.default_threads() // nproc))
+    added = {_MARK: "1", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)}
+    added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _PATIENCE)
+    with tempfile.TemporaryDirectory(prefix="graphzero-ranks-") as logs, _environment(added):
+        code = _run_agent(nproc, logs)
+    if code:
+        raise typer.Exit(code)
+
+
+def _run_agent(nproc: int, logs: str) -> int:
+    with _environment({"LOGLEVEL": "CRITICAL"}):  # what the agent logs is told below, in a line
+        from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+        from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=nproc,
+        run_id=str(uuid.uuid4()),
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        local_addr="localhost",
+        max_restarts=0,
+        logs_specs=DefaultLogsSpecs(log_dir=logs),
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "graphzero", *sys.argv[1:])
+    except SignalException as stopped:
+        return 128 + int(stopped.sigval)
+    except ChildFailedError as failed:
+        cause = first_cause(failed.failures)
+        if cause.code != faults.EXIT_INTERRUPTED:
+            typer.echo(f"graphzero: error: rank {cause.rank} of {nproc}: {cause.text}", err=True)
+        return cause.code
+    return 0
+
+
+class Cause(NamedTuple):
+    """Why a run ended: which rank, in which words, with which exit code."""
+
+    rank: int
+    text: str
+    code: int
+
+
+def first_cause(failures: Mapping[int, Any]) -> Cause:
+    """Return what went wrong first: an error of a rank's own, else its death, else what others noticed of it."""
+    told = []
+    for rank, failure in failures.items():
+        note = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
+        if isinstance(note, dict) and "time" in note.get("extraInfo", {}):
+            about = note["extraInfo"]
+            told.append((2 if about["follows"] else 0, about["time"], Cause(rank, note["message"], failure.exitcode)))
+        elif failure.exitcode < 0:
+            ended = failure.exitcode == -signal.SIGTERM  # by the agent, once another one had failed
+            told.append((3 if ended else 1, 0, Cause(rank, _death(-failure.exitcode), faults.EXIT_FAULT)))
+        else:
+            told.append((1, 0, Cause(rank, f"ended with exit code {failure.exitcode}", failure.exitcode)))
+    return min(told)[2]
+
+
+def _death(number: int) -> str:
+    hint = ": out of memory? Lower --memory or --nproc" if number == signal.SIGKILL else ""
+    return f"killed by {signal.Signals(number).name}{hint}"
+
+
+@contextlib.contextmanager
+def joined(device: str | None) -> Iterator[bool]:
+    """Join the process group where this process is a rank; yield whether it is the one that reports.
+
+    A rank that fails leaves its error to the launcher and ends at once, so that the others do not wait for it.
+    """
+    if not is_rank():
+        yield True
+        return
+    import torch
+    from torch import distributed
+
+    _die_with_launcher()
+    if _MARK not in os.environ and os.environ.get("OMP_NUM_THREADS", "1") == "1":
+        torch.set_num_threads(local_threads())  # torchrun sets 1 for every rank
+    cuda = torch.cuda.is_available() and (device is None or device.startswith("cuda"))
+    try:
+        distributed.init_process_group("nccl" if cuda else "gloo")
+        leaving: typer.Exit | None = None
+        try:
+            yield distributed.get_rank() == 0
+        except typer.Exit as asked:
+            leaving = asked
+        distributed.barrier()  # nobody leaves before all is written
+        distributed.destroy_process_group()
+    except BaseException as error:
+        _fail(error)
+    if leaving is not None:
+        raise leaving
+
+
+def _fail(error: BaseException) -> None:
+    """Write the error where the launcher looks for it, and end this process."""
+    if faults.debug.get():
+        traceback.print_exc()
+    text = faults.message(error) if not isinstance(error, KeyboardInterrupt) else "interrupted"
+    now = time.time()
+    about = {"timestamp": str(int(now)), "time": now, "follows": follows(error), "py_callstack": traceback.format_exc()}
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        with contextlib.suppress(OSError), open(path, "w") as file:
+            json.dump({"message": {"message": text, "extraInfo": about}}, file)
+    if _MARK not in os.environ:
+        typer.echo(f"graphzero: error: rank {os.environ['RANK']}: {text}", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(faults.exit_code(error))
+
+
+def follows(error: BaseException) -> bool:
+    """Whether an error only says that another rank is gone."""
+    from torch import distributed
+
+    text = str(error)
+    return isinstance(error, distributed.DistError) or (
+        isinstance(error, RuntimeError) and ("gloo" in text.lower() or "Connection closed by peer" in text)
+    )
+
+
+def _die_with_launcher() -> None:
+    """Have Linux end this rank when the launcher is killed: it runs in a session of its own."""
+    if _MARK in os.environ and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,145 @@
+"""The processes that train one model together: sums over all of them, and gradients as one process would have them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, distributed, nn
+
+from .._ranks import current_local_rank, current_rank
+from .._transfer import as_device
+from .models import SampledModel
+from .records import EpochRecord
+from .tasks import Step, Task
+
+__all__ = ["Ranks", "Round", "combine"]
+
+T = TypeVar("T")
+
+
+class Round(NamedTuple):
+    """One step of all ranks: the mean loss over their seeds, right answers, seeds, batches, and whether to stop."""
+
+    loss: float
+    right: int
+    seeds: int
+    batches: int
+    stop: bool
+
+
+class Ranks:
+    """The ranks of a run, as torch.distributed has them. A process without a process group is rank 0 of 1.
+
+    Of the batches of an epoch, rank r takes r, r + size, and so on. A step goes over one batch of each rank, and its
+    gradients are those of the mean over all their seeds, however many each rank has. Where the last round has fewer
+    batches than ranks, the others take a batch from the start of the epoch, which counts nothing.
+    """
+
+    def __init__(self) -> None:
+        """Look at the process group."""
+        self.rank, self.size = current_rank(None)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that reports and writes."""
+        return self.rank == 0
+
+    def device(self, name: str | None) -> torch.device:
+        """Return the device by name, a GPU of its own for each rank of a host; None is the GPU where there is one."""
+        device = as_device(name if name is not None else "cuda" if torch.cuda.is_available() else "cpu")
+        if self.size == 1 or device.type != "cuda":
+            return device
+        if device.index is None:
+            gpus, local = torch.cuda.device_count(), int(os.environ.get("LOCAL_RANK", self.rank))
+            if local >= gpus:
+                raise ValueError(
+                    f"{current_local_rank(None, (0, 1)).world_size} ranks on a host with {gpus} GPUs: start at most {gpus} (--nproc {gpus}), or "
+                    f"train on the CPU (--device cpu)"
+                )
+            device = torch.device("cuda", local)
+        torch.cuda.set_device(device)  # where NCCL puts what is gathered
+        return device
+
+    def gather(self, value: T) -> list[T]:
+        """Return what each rank has, on all ranks."""
+        if self.size == 1:
+            return [value]
+        found: list[Any] = [None] * self.size
+        distributed.all_gather_object(found, value)
+        return found
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """Return on all ranks what the first one makes; files need to be there only."""
+        if self.size == 1:
+            return make()
+        box: list[Any] = [make() if self.first else None]
+        distributed.broadcast_object_list(box, 0)
+        made: T = box[0]
+        return made
+
+    def seed_others(self, *key: int) -> None:
+        """Start the random numbers of all ranks but the first, so that no two drop the same values."""
+        if not self.first:
+            words = np.random.SeedSequence([value % 2**64 for value in (*key, self.rank)]).generate_state(1, np.uint64)
+            torch.manual_seed(int(words[0]))
+
+    def stepping(self, model: nn.Module, task: Task) -> nn.Module:
+        """Return a module that makes a `Step` of a batch; gradients of the model are then averaged over the ranks."""
+        step = _Stepping(model, task)
+        if self.size == 1 or not any(p.requires_grad for p in model.parameters()):
+            return step
+        # Batches of several types need not use every parameter, nor do models of the user's own.
+        return nn.parallel.DistributedDataParallel(step, find_unused_parameters=not isinstance(model, SampledModel))
+
+    def backward(self, step: Step, counts: bool, stop: bool) -> Round:
+        """Compute gradients of the mean loss over the seeds of all ranks. A batch that does not count adds zeros."""
+        loss, right, seeds = step
+        if self.size == 1:
+            loss.backward()  # type: ignore[no-untyped-call]
+            return Round(float(loss.detach()), int(right), seeds, 1, stop)
+        weight = seeds if counts else 0
+        own = [loss.detach() * weight, right * counts, weight, int(counts), int(stop)]
+        sums = torch.stack([torch.as_tensor(value, dtype=torch.float64, device=loss.device) for value in own])
+        distributed.all_reduce(sums)
+        # DistributedDataParallel divides the sum of the gradients by the number of ranks.
+        (loss * (weight * self.size / sums[2]).to(loss.dtype)).backward()  # type: ignore[no-untyped-call]
+        total, hits, trained, batches, stopping = sums.tolist()
+        return Round(total / trained, int(hits), int(trained), int(batches), stopping > 0)
+
+
+class _Stepping(nn.Module):
+    """A model and its task as one module, so that what wraps it sees each forward pass."""
+
+    def __init__(self, model: nn.Module, task: Task) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, batch: Any) -> Step:
+        return self.task.step(self.model, batch)
+
+
+def combine(records: Sequence[EpochRecord]) -> EpochRecord:
+    """Return one record of an epoch for all ranks: bytes are added up, the seconds of stages averaged."""
+    first, count = records[0], len(records)
+    if count == 1:
+        return first
+    return dataclasses.replace(
+        first,
+        seconds=max(r.seconds for r in records),
+        eval_seconds=max(r.eval_seconds for r in records),
+        stages={name: sum(r.stages[name] for r in records) / count for name in first.stages},
+        bytes_read=sum(r.bytes_read for r in records),
+        bytes_useful=sum(r.bytes_useful for r in records),
+        hit_rate=sum(r.hit_rate for r in records) / count,
+    )
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """Return the state of torch's random numbers on this rank."""
+    state = {"cpu": torch.get_rng_state()}
+    return state | ({"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
