@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "bindings.h"
+#include "load/budget.h"
 #include "load/order.h"
 #include "load/pipeline.h"
 #include "load/plan.h"
@@ -162,6 +163,30 @@ nb::dict to_python(const LoadPlan& plan) {
   d["ways"] = ways;
   d["windows"] = windows;
   d["why"] = division.why;
+  return d;
+}
+
+nb::dict to_python(const Estimate& e, const std::vector<Part>& parts) {
+  nb::dict d, ways, rows, row_bytes;
+  d["threads"] = e.division.threads;
+  d["memory"] = e.division.memory;
+  d["window"] = e.division.window;
+  d["batch_bytes"] = e.division.batch_bytes;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ways[parts[i].name.c_str()] = way_name(e.division.ways[i]);
+    rows[parts[i].name.c_str()] = e.division.rows[i];
+    row_bytes[parts[i].name.c_str()] = matrix_of(parts[i]).row_bytes;
+  }
+  d["row_bytes"] = row_bytes;
+  d["ways"] = ways;
+  d["rows"] = rows;
+  d["batches"] = e.batches;
+  d["topology_bytes"] = e.topology;
+  d["mapped_bytes"] = e.mapped;
+  d["load_seconds"] = e.load_seconds;
+  d["disk_seconds"] = e.disk_seconds;
+  d["sample_seconds"] = e.sample_seconds;
+  d["why"] = e.division.why;
   return d;
 }
 
@@ -326,12 +351,33 @@ void bind_load(nb::module_& m) {
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"),
           nb::arg("page_lock") = PageLockAddresses{}, nb::arg("local_rank") = 0, nb::arg("local_world_size") = 1,
           nb::arg("group") = "")
+      .def_static(
+          "estimate",
+          [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
+             const LoadOptions& options, double reads, double bytes) {
+            PyProgress interruptible{nb::none()};
+            Estimate found;
+            {
+              nb::gil_scoped_release release;
+              const auto plan = make_outline(graph, parts, std::move(seeds), options, {});
+              found = estimate(*plan, {reads, bytes}, &interruptible);
+            }
+            return to_python(found, parts);
+          },
+          nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"), nb::arg("reads_per_second"),
+          nb::arg("bytes_per_second"))
       .def("release",
            [](LoadPlan& plan) {
              nb::gil_scoped_release release;
              plan.pool->clear();
            })
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
+  m.def(
+      "swept_seconds",
+      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
+        return swept_seconds(bytes, rows, std::max<uint64_t>(window, 1), {reads_per_second, bytes_per_second});
+      },
+      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
   m.def(
       "check_load",
       [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,16 @@ def scratch_file(folder: str, most_bytes: int, seconds: float) -> Iterator[tuple
             os.fsync(f.fileno())  # as it goes: or all of it would wait for one long sync at the end
         path = f"/proc/self/fd/{f.fileno()}" if nameless else f.name
         yield path, size, size / (time.perf_counter() - begin)
+
+
+def forget(files: Iterable[str]) -> None:
+    """Put files out of the page cache where the system allows it, so that what follows starts cold."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in files:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def measure(path: str, ring: bool, seconds: float) -> dict[str, Any]:

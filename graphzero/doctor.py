@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from . import _disk, _machine
-from ._ids import IdArray
 from ._manifest import MANIFEST
 from ._sizes import format_size, parse_size
 from .dataset import Dataset
+from .estimate import BATCH, FANOUTS, check, estimate
 
 __all__ = ["Finding", "advise", "examine"]
 
@@ -21,8 +22,6 @@ _LEAST_MAPS = 65530
 _LEAST_FILE = 64 << 20  # a smaller file may sit in the disk's own cache
 _MUCH_READAHEAD = 256 << 10
 _UNKNOWN = 1 << 62  # bytes of RAM, where the system does not say
-_FANOUTS = (15, 10, 5)
-_BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +33,21 @@ class Finding:
     fix: str | None = None
 
 
-def examine(folder: str | os.PathLike[str] = ".", *, size: int | str = "256MB", seconds: float = 0.7) -> dict[str, Any]:
+def examine(
+    folder: str | os.PathLike[str] = ".",
+    *,
+    size: int | str = "256MB",
+    seconds: float = 0.7,
+    fanouts: Sequence[int] = FANOUTS,
+    batch_size: int = BATCH,
+    memory: int | str = "auto",
+    check_seconds: float = 0.0,
+) -> dict[str, Any]:
     """Measure the disk under `folder` and this machine; return figures and findings as a dict that JSON can hold.
 
     A dataset folder is measured by reading its largest file; elsewhere a nameless file of at most `size` is written
-    and is gone afterwards, whatever happens. Each measurement takes `seconds`.
+    and is gone afterwards, whatever happens. Each measurement takes `seconds`. For a dataset, what an epoch of training
+    takes is estimated (`graphzero.estimate`); with `check_seconds`, runs of that length are compared with it.
 
     >>> report = examine(".", size="8MB", seconds=0.05)
     >>> sorted(report)
@@ -59,7 +68,12 @@ def examine(folder: str | os.PathLike[str] = ".", *, size: int | str = "256MB", 
         "python": sys.version.split()[0],
         "torch": _machine.torch(),
     }
-    report["dataset"] = None if dataset is None else _expect(dataset, report)
+    report["dataset"] = None
+    if dataset is not None:
+        expected = estimate(dataset, report["disk"], fanouts=fanouts, batch_size=batch_size, memory=memory)
+        report["dataset"] = expected
+        if check_seconds > 0 and "batches" in expected:
+            expected["check"] = check(path, expected, seconds=check_seconds)
     report["findings"] = [dataclasses.asdict(finding) for finding in advise(report)]
     return report
 
@@ -72,39 +86,6 @@ def _measure(folder: str, dataset: Dataset | None, ring: bool, most: int, second
     with _disk.scratch_file(folder, most, 4 * seconds) as (path, size, write):
         measured = f"a scratch file of {format_size(size)}"
         return {"measured": measured, "write": write, **_disk.measure(path, ring, seconds)}
-
-
-def _expect(dataset: Dataset, report: dict[str, Any]) -> dict[str, Any]:
-    """Say what an epoch over the training split would read, and how long that takes when nothing is in RAM."""
-    if not dataset.features or "train" not in dataset.splits:
-        return {"name": dataset.name, "bytes": dataset.nbytes}
-    x = next(iter(dataset.features.values()))
-    train = dataset.splits["train"]
-    row_bytes = x.feature_dim * (2 if x.dtype_name == "bfloat16" else x.dtype.itemsize)
-    rows, batches = _rows_a_batch(dataset, train), -(-len(train) // _BATCH)
-    disk = report["disk"]
-    pages = rows * -(-row_bytes // _disk.PAGE)
-    # A batch that needs most pages is read in long runs: never slower than the whole file in sequence.
-    cold = min(pages / disk["random_256"], x.num_nodes * row_bytes / disk["sequential"])
-    return {
-        "name": dataset.name,
-        "bytes": dataset.nbytes,
-        "row_bytes": row_bytes,
-        "batches": batches,
-        "fanouts": list(_FANOUTS),
-        "batch_size": _BATCH,
-        "rows_a_batch": rows,
-        "fits_in_ram": dataset.nbytes < _room(report["memory"]) // 2,
-        "epoch_seconds_cold": batches * cold,
-        "epoch_seconds_faults": batches * pages / disk["random_1"],
-    }
-
-
-def _rows_a_batch(dataset: Dataset, train: IdArray) -> float:
-    # Three batches of spread seeds are near enough for an estimate.
-    picks = [train[first :: max(1, len(train) // _BATCH)][:_BATCH] for first in range(min(3, len(train)))]
-    counts = [len(dataset.graph.sample(seeds, list(_FANOUTS), seed=0).node) for seeds in picks]
-    return sum(counts) / max(1, len(counts))
 
 
 def advise(report: dict[str, Any]) -> list[Finding]:

@@ -2,6 +2,7 @@
 #include "load/budget.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
 #include "load/divide.h"
@@ -196,6 +197,35 @@ void first_division(LoadPlan& plan, Progress* progress) {
     }
   }
   apply(plan, probe(plan, progress), progress);
+}
+
+Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
+  const std::lock_guard lock(plan.mutex);
+  const Sizes sizes = probe(plan, progress);
+  const auto begin = std::chrono::steady_clock::now();
+  probe(plan, progress);  // the same batches: their pages are in RAM now
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const Facts facts = look(plan);
+  Estimate e;
+  e.division = divide(plan, facts, sizes);
+  e.division.rows = sizes.rows;
+  e.batches = facts.batches;
+  e.topology = facts.topology;
+  e.sample_seconds = took.count() / static_cast<double>(std::min(facts.batches, kProbeBatches));
+  e.disk_seconds = disk_seconds(plan, facts, sizes, e.division, disk);
+  if (!e.division.merges && facts.topology <= minus(facts.available, e.division.memory)) {
+    e.load_seconds += static_cast<double>(facts.topology) / disk.bytes;
+  }
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    const Way way = e.division.ways[i];
+    if (way != Way::kMapped && way != Way::kWhole) continue;
+    const uint64_t bytes = matrix_bytes(matrix_of(plan.parts[i]));
+    if (way == Way::kMapped) e.mapped += bytes;
+    const double random = static_cast<double>(sizes.rows[i] * facts.batches) / disk.reads;
+    e.load_seconds += std::min(static_cast<double>(bytes) / disk.bytes, random);
+  }
+  e.division.why = explain(plan, facts, e.division);
+  return e;
 }
 
 void divide_again(LoadPlan& plan, Progress* progress) {

@@ -5,6 +5,7 @@
 // rest has room for. Sizes are learned: from a few batches before the first epoch, from all of them afterwards.
 #pragma once
 
+#include "load/divide.h"
 #include "load/plan.h"
 
 namespace gz {
@@ -16,5 +17,19 @@ void first_division(LoadPlan& plan, Progress* progress);
 // The same at the start of a later epoch, when no other is in flight, from the facts as they are then: a file that
 // became resident, or lost its pages, is read accordingly. Keeps rows that are held if their room stays the same.
 void divide_again(LoadPlan& plan, Progress* progress);
+
+// What an epoch would take, by the model that the budget is divided with.
+struct Estimate {
+  Division division;
+  uint64_t batches = 0;
+  uint64_t topology = 0;      // bytes of its files
+  uint64_t mapped = 0;        // bytes of features that fit into RAM beside the rest
+  double load_seconds = 0;    // until the files that fit are in RAM, when nothing of them is
+  double disk_seconds = 0;    // a batch, once they are
+  double sample_seconds = 0;  // a batch on one thread, once the pages it needs are in RAM: measured
+};
+
+// Samples a few batches, twice, and divides the budget; nothing is loaded or held. Throws BudgetError.
+Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress);
 
 }  // namespace gz

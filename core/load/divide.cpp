@@ -232,25 +232,18 @@ class Divider {
   }
   uint64_t most_needed(const Division& d) const { return d.window > 0 ? d.memory : most_for_batches(d); }
 
-  // A circle for `window` batches reads the pages that they share once, and over gaps of a few pages.
-  static double swept_seconds(double bytes, double rows, uint64_t window) {
-    const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0), batches = static_cast<double>(window);
-    const double absent = std::exp(-rows * batches / pages);  // the share of pages that nobody wants
-    const double reads = pages * (1 - absent) * std::pow(absent, kGapPages);
-    const double read = bytes * (1 - std::pow(absent, kGapPages + 1));
-    const double circle = std::max(reads / kReadsPerSecond, read / kBytesPerSecond);
-    return std::min(circle / batches, rows / kReadsPerSecond);
-  }
-
   // Seconds of disk a batch takes, roughly: what the choice between divisions needs.
-  double cost(const Division& d) const {
+  double cost(const Division& d) const { return cost(d, Disk{}); }
+
+ public:
+  double cost(const Division& d, const Disk& disk) const {
     double seconds = 0;
     for (size_t i = 0; i < d.ways.size(); ++i) {
       const auto rows = static_cast<double>(sizes_.rows[i]);
       if (d.ways[i] == Way::kWindow) {
-        seconds += swept_seconds(static_cast<double>(matrix_bytes(matrix_of(plan_.parts[i]))), rows, d.window);
+        seconds += swept_seconds(static_cast<double>(matrix_bytes(matrix_of(plan_.parts[i]))), rows, d.window, disk);
       } else if (d.ways[i] == Way::kDirect) {
-        seconds += rows / kReadsPerSecond;
+        seconds += rows / disk.reads;
       }
     }
     const auto reads =
@@ -258,17 +251,17 @@ class Divider {
     const auto topology = static_cast<double>(facts_.topology);
     if (d.merges) {
       const double hops = static_cast<double>(plan_.options.sample.fanouts.size());
-      seconds +=
-          std::min(hops * topology / static_cast<double>(d.group) / kBytesPerSecond, reads.rows * 2 / kReadsPerSecond);
+      seconds += std::min(hops * topology / static_cast<double>(d.group) / disk.bytes, reads.rows * 2 / disk.reads);
     } else {
       // What does not fit is read page by page, again and again.
       const uint64_t room = minus(facts_.available, ranks() * d.memory + mapped_bytes(d) + spare_ / 2);
       const double share = room >= facts_.topology ? 0 : 1 - static_cast<double>(room) / topology;
-      seconds += share * reads.rows * 2 / kReadsPerSecond;
+      seconds += share * reads.rows * 2 / disk.reads;
     }
     return seconds;
   }
 
+ private:
   std::string of_ranks(const Division& d) const {
     return ranks() == 1 ? "" : text(" (of ", amount(ranks() * d.memory), " for ", ranks(), " ranks of this host)");
   }
@@ -283,6 +276,20 @@ class Divider {
 
 Division divide(const LoadPlan& plan, const Facts& facts, const Sizes& sizes) {
   return Divider(plan, facts, sizes).best();
+}
+
+double disk_seconds(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, const Division& d, const Disk& disk) {
+  return Divider(plan, facts, sizes).cost(d, disk);
+}
+
+// A circle for `window` batches reads the pages that they share once, and over gaps of a few pages.
+double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk) {
+  const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0), batches = static_cast<double>(window);
+  const double absent = std::exp(-rows * batches / pages);  // the share of pages that nobody wants
+  const double reads = pages * (1 - absent) * std::pow(absent, kGapPages);
+  const double read = bytes * (1 - std::pow(absent, kGapPages + 1));
+  const double circle = std::max(reads / disk.reads, read / disk.bytes);
+  return std::min(circle / batches, rows / disk.reads);
 }
 
 std::string amount(uint64_t bytes) {

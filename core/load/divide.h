@@ -12,6 +12,10 @@ namespace gz {
 
 constexpr double kReadsPerSecond = 200e3, kBytesPerSecond = 3e9;  // of a disk: what is worth reading whole
 
+struct Disk {
+  double reads = kReadsPerSecond, bytes = kBytesPerSecond;  // a second: pages at random, and in sequence
+};
+
 struct Facts {
   uint64_t available = 0;               // to this process, with what the loader holds already
   uint64_t topology = 0;                // bytes of its files
@@ -28,6 +32,12 @@ struct Sizes {
 
 // The best of the ways to divide that there are. Throws BudgetError when the budget cannot hold the least.
 Division divide(const LoadPlan& plan, const Facts& facts, const Sizes& sizes);
+
+// Seconds of disk that a batch takes under a division, once the files that fit are in RAM.
+double disk_seconds(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, const Division& d, const Disk& disk);
+
+// The same for `rows` rows of a file of so many bytes that is swept for `window` batches at once.
+double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk);
 
 inline uint64_t minus(uint64_t a, uint64_t b) { return a - std::min(a, b); }
 inline const Matrix& matrix_of(const Part& part) { return part.file->matrix(part.matrix); }

@@ -133,8 +133,9 @@ void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch, int held) {
   batches_.pop_front();
 }
 
-std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
-                                    const LoadOptions& options, PageLock page_lock, Progress* progress) {
+std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
+                                       std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
+                                       PageLock page_lock) {
   auto plan = std::make_shared<LoadPlan>();
   plan->graph = std::move(graph);
   plan->parts = std::move(parts);
@@ -148,6 +149,12 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
   check_load(plan->graph, plan->parts, *plan->seeds, options);
   BufferPool::of_process().clear();  // what lies idle is room for the loader
   plan->pool = std::make_shared<BufferPool>(BufferPool::kNoLimit - 1, BufferPool::kNoLimit, std::move(page_lock));
+  return plan;
+}
+
+std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress) {
+  auto plan = make_outline(std::move(graph), std::move(parts), std::move(seeds), options, std::move(page_lock));
   first_division(*plan, progress);
   return plan;
 }

@@ -131,6 +131,11 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
 std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
                                     const LoadOptions& options, PageLock page_lock, Progress* progress);
 
+// The same without a budget that is divided: for estimates.
+std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
+                                       std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
+                                       PageLock page_lock);
+
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);
 

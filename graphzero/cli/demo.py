@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from graphzero import _disk
 from graphzero._limit import MemoryLimit, memory_limit
 from graphzero._manifest import MANIFEST
 from graphzero._sizes import parse_size
@@ -66,7 +67,7 @@ def command(
     report = folder / "report.html" if importlib.util.find_spec("matplotlib") else None
 
     with memory_limit(allowed) as group:
-        _drop(dataset)
+        _disk.forget(dataset.files)
         say.print(
             f"[cyan]2/4[/] Train GraphSAGE out of core: budget {memory}, {_enforced(group, limit)}", soft_wrap=True
         )
@@ -125,18 +126,6 @@ def _remove(folder: Path, report: Path | None) -> None:
         report.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
-
-
-def _drop(dataset: Dataset) -> None:
-    """Put the files out of the page cache, so that the run starts cold as it would with a graph that never fitted."""
-    import os
-
-    if not hasattr(os, "posix_fadvise"):
-        return
-    for path in dataset.files:
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _enforced(group: MemoryLimit | None, limit: str) -> str:

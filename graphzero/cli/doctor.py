@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,20 +12,40 @@ from rich.markup import escape
 from graphzero.doctor import examine
 
 from . import terminal
+from .train import numbers
+
+_CHECK_SECONDS = 10.0
 
 
 def command(
     folder: Annotated[Path, typer.Argument(help="The folder or dataset whose disk is meant.")] = Path("."),
     size: Annotated[str, typer.Option(metavar="SIZE", help="The most that the scratch file may take.")] = "256MB",
+    fanouts: Annotated[str, typer.Option(metavar="N,N", help="Of training, for a dataset.")] = "15,10,5",
+    batch_size: Annotated[int, typer.Option(min=1, help="Of training, for a dataset.")] = 1024,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="That loaders may take, or auto.")] = "auto",
+    check: Annotated[
+        bool, typer.Option("--check", help="Run parts of two epochs, some 20 s, and compare the estimate with them.")
+    ] = False,
     json: terminal.Json = False,
 ) -> None:
-    """Measure the disk and the machine; say what to expect and what to change. Takes a few seconds."""
+    """Measure the disk and the machine; say what to expect and what to change. Takes a few seconds.
+
+    For a dataset with a training split: what an epoch takes in disk, RAM and seconds, from a cold start and with
+    everything in RAM. Time of the model itself is not in it.
+    """
+    with contextlib.nullcontext() if json else terminal.errors.status("measuring " + escape(str(folder))):
+        report = examine(
+            folder,
+            size=size,
+            fanouts=numbers(fanouts, "--fanouts"),
+            batch_size=batch_size,
+            memory=memory,
+            check_seconds=_CHECK_SECONDS if check else 0,
+        )
     if json:
-        terminal.print_json(examine(folder, size=size))
-        return
-    with terminal.errors.status("measuring the disk under " + escape(str(folder))):
-        report = examine(folder, size=size)
-    _print(report)
+        terminal.print_json(report)
+    else:
+        _print(report)
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -65,21 +86,40 @@ def _print(report: dict[str, Any]) -> None:
         if finding["fix"]:
             terminal.print_note("", "", "-> " + finding["fix"])
     if report["dataset"] is not None and "batches" in report["dataset"]:
-        terminal.print_note("=>", "cyan", _epoch(report["dataset"]))
+        terminal.console.print()
+        _print_estimate(report["dataset"])
 
 
-def _epoch(expected: dict[str, Any]) -> str:
-    tail = (
-        "It all fits in RAM: only the first pass reads."
-        if expected["fits_in_ram"]
-        else "The loader's cache saves what it holds."
-    )
-    return (
-        f"One epoch of {expected['name']} is {expected['batches']:,} batches of {expected['batch_size']} seeds and "
-        f"about {terminal.short(expected['rows_a_batch'])} rows (fanouts {expected['fanouts']}). With nothing in RAM "
-        f"its reads take about {terminal.duration(expected['epoch_seconds_cold'])}; one page fault at a time, about "
-        f"{terminal.duration(expected['epoch_seconds_faults'])}. {tail}"
-    )
+def _print_estimate(expected: dict[str, Any]) -> None:
+    parts = expected["batch_seconds"]
+    processor = f"sample {_ms(parts['sample'])} and copy {_ms(parts['copy'])}, divided by {expected['threads']} threads"
+    facts: list[tuple[str, object]] = [
+        (
+            "an epoch",
+            f"{expected['batches']:,} batches of {expected['batch_size']} seeds, fanouts {expected['fanouts']}: "
+            f"{terminal.short(expected['rows_a_batch'])} rows, {terminal.size(expected['bytes_a_batch'])} each",
+        ),
+        ("on disk", terminal.size(expected["bytes"])),
+        ("in RAM", f"{terminal.size(expected['ram_bytes'])}: {expected['why']}"),
+        ("a batch", f"{processor}; disk {_ms(parts['disk'])}"),
+        ("first epoch", f"{terminal.duration(expected['epoch_seconds_cold'])}, with nothing in RAM before"),
+        ("later epochs", terminal.duration(expected["epoch_seconds_later"])),
+        ("all in RAM", terminal.duration(expected["epoch_seconds_in_ram"])),
+        ("by page faults", f"{terminal.duration(expected['epoch_seconds_faults'])}, as plain memory maps read"),
+    ]
+    for found in expected.get("check", ()):
+        facts.append(
+            (
+                f"check, {found['pass']}",
+                f"{found['batches']:,} batches: estimated {terminal.duration(found['estimated'])}, "
+                f"took {terminal.duration(found['measured'])}, error {found['error']:+.0%}",
+            )
+        )
+    terminal.print_facts(f"Loading {expected['name']} here, estimated (without the model)", facts)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms"
 
 
 def _reads(count: float) -> str:

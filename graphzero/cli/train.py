@@ -151,7 +151,7 @@ def command(
     )
     if nproc > 1 and not launch.is_rank():
         # Mistakes are found here, before there are several processes to make them.
-        Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_free(resume, overwrite)
+        Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_start(resume=resume, overwrite=overwrite)
         launch.launch(nproc)
         return
     with launch.joined(device) as reports:

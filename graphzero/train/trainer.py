@@ -84,7 +84,7 @@ class Trainer:
         that was saved there before is an error, unless `overwrite` says that it may be lost.
         """
         if self.ranks.first:
-            self.check_free(resume, overwrite)
+            self.check_start(resume=resume, overwrite=overwrite)
         cuda = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
@@ -114,13 +114,16 @@ class Trainer:
             test_metrics=test or {},
         )
 
-    def check_free(self, resume: bool, overwrite: bool) -> None:
-        """Raise FileExistsError when a run is saved at `checkpoint` that would be lost."""
+    def check_start(self, *, resume: bool = False, overwrite: bool = False) -> None:
+        """Raise what `fit` would raise before anything is read: a run that would be lost, a model that there is not."""
         if self.checkpoint is not None and not resume and not overwrite and has_checkpoint(self.checkpoint):
             raise FileExistsError(
                 f"{self.checkpoint}: a run is saved here already: resume it with resume=True (--resume), give another "
                 f"path, or replace it with overwrite=True (--overwrite)"
             )
+        if self._given_model is None:
+            with torch.random.fork_rng(devices=[]):
+                self.task.make_model()
 
     def _epochs(self, run: RunState, loaders: Loaders, stop: threading.Event) -> Stopped:
         while run.epoch < self.options.epochs:

@@ -66,7 +66,7 @@ def test_ctrl_c_saves_once_and_another_number_of_processes_goes_on(start: Start,
     process = start("--checkpoint", saved, *FOREVER)
     assert first_line(process).startswith("epoch   1")
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert errors.count("To go on:") == 1
     assert "--nproc 2 --epochs 1000000 --resume" in errors
@@ -87,7 +87,7 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
     ranks = [pid for pid in children(process) if b"graphzero" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 1
     assert errors.strip() == (
         "graphzero: error: rank 1 of 2: killed by SIGKILL: out of memory? Lower --memory or --nproc"
@@ -97,7 +97,7 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
 
 def test_an_error_of_the_ranks_is_told_once(start: Start) -> None:
     process = start("--nproc", 2, "--lr", 1e30, "--dropout", 0)
-    out, errors = process.communicate(timeout=120)
+    out, errors = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "graphzero: error: rank " in errors
     assert "of 2: the loss is nan" in errors
@@ -108,7 +108,7 @@ def test_an_error_of_the_ranks_is_told_once(start: Start) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--nproc", "0"], "0 is not in the range"),
+        (["--nproc", "0"], "greater than or equal to 1"),
         (["--nproc", "2", "--model", "gat"], "expected one of 'sage', 'gcn'"),
         (["--nproc", "2", "--checkpoint", str(ROOT / "docs")], "docs: is a folder"),
     ],
