@@ -96,7 +96,7 @@ def test_the_check_runs_and_tells_the_error(data: gz.Dataset) -> None:
 
 def test_a_check_that_fails_says_why(data: gz.Dataset) -> None:
     pytest.importorskip("torch")
-    with pytest.raises(RuntimeError, match="failed: .*raise memory"):
+    with pytest.raises(RuntimeError, match=r"failed: .*raise memory"):
         check(data.path, expect(data, memory="1GB") | {"memory": "1KB"}, seconds=1)
 
 
