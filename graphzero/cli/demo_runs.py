@@ -49,16 +49,16 @@ class RamLoader:
         self.run = run
         self.seeds = np.asarray(run.data.splits[split])
         self.shuffle = split == "train"
-        self.epoch = 0
+        self.epoch = self.first_batch = 0
         self.begin = time.perf_counter()
 
     def __len__(self) -> int:
         """Return the number of batches."""
         return -(-len(self.seeds) // self.run.options.batch_size)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` the next one."""
-        self.epoch = epoch
+    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
+        """Make `epoch` the next one, from one of its batches on."""
+        self.epoch, self.first_batch = epoch, first_batch
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield the batches of an epoch."""
@@ -68,6 +68,8 @@ class RamLoader:
         for number in range(len(self)):
             ids = order[number * size : (number + 1) * size]
             seed = int(rng.integers(2**62))
+            if number < self.first_batch:
+                continue
             part = run.data.graph.sample(ids, list(run.options.fanouts), seed=seed)
             n_id = torch.from_numpy(part.node)
             yield Batch(
