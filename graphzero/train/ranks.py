@@ -57,8 +57,9 @@ class Ranks:
         if device.index is None:
             gpus, local = torch.cuda.device_count(), int(os.environ.get("LOCAL_RANK", self.rank))
             if local >= gpus:
+                ranks = current_local_rank(None, (0, 1)).world_size
                 raise ValueError(
-                    f"{current_local_rank(None, (0, 1)).world_size} ranks on a host with {gpus} GPUs: start at most {gpus} (--nproc {gpus}), or "
+                    f"{ranks} ranks on a host with {gpus} GPUs: start at most {gpus} (--nproc {gpus}), or "
                     f"train on the CPU (--device cpu)"
                 )
             device = torch.device("cuda", local)
