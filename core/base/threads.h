@@ -39,4 +39,8 @@ void set_default_threads(int threads);  // 0 returns to the machine's count
 // `requested` if positive, the default if 0; throws ArgumentError for negatives and absurd counts.
 int resolve_threads(int requested);
 
+// From now on this thread lets others have the processor first, as far as it is left to the system. For threads that
+// work ahead of somebody who must not wait. Nothing happens where threads have no priority of their own.
+void give_way() noexcept;
+
 }  // namespace gz

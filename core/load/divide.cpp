@@ -164,11 +164,12 @@ class Divider {
     return bytes;
   }
 
-  // A batch of the window holds half of its rows on average.
+  // A batch of the window holds half of its rows on average. Finished ones come second: where room is scarce there is
+  // one beside the batch in use, and the next is copied while that is worked on.
   void divide_window(Division& d, uint64_t room, uint64_t rows) const {
     d.depth = 1 + static_cast<int>(std::min<uint64_t>(
                       std::min(static_cast<uint64_t>(plan_.options.prefetch), uint64_t{kWindowDepth}) - 1,
-                      room / 4 / d.batch_bytes));
+                      room / 8 / d.batch_bytes));
     room -= static_cast<uint64_t>(d.depth - 1) * d.batch_bytes;
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
     d.ring_bytes = shares_reads() ? std::clamp(d.memory / 16 & ~(kMB - 1), kRing - kMB, kMostRing) : 0;

@@ -148,6 +148,7 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
   plan->wholes.resize(plan->parts.size());
   check_load(plan->graph, plan->parts, *plan->seeds, options);
   BufferPool::of_process().clear();  // what lies idle is room for the loader
+  plan->feeds_device = static_cast<bool>(page_lock);
   plan->pool = std::make_shared<BufferPool>(BufferPool::kNoLimit - 1, BufferPool::kNoLimit, std::move(page_lock));
   return plan;
 }

@@ -90,7 +90,7 @@ struct Division {
 };
 
 // The last batches that were handed out, by all epochs of a loader: what its user holds counts towards the budget as
-// long as it is no more than it must be, the one in training and the one before it.
+// long as it is no more than the `held` batches that it must be.
 class HandedOut {
  public:
   void add(std::vector<std::weak_ptr<Buffer>> batch, int held);
@@ -107,6 +107,7 @@ struct LoadPlan {
   std::shared_ptr<const SeedSource> seeds;
   LoadOptions options;
   int threads = 1;
+  bool feeds_device = false;  // batches go on to one
 
   mutable std::mutex mutex;
   Division division;                                // guarded by mutex: learned anew at each epoch that runs alone

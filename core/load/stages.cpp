@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "sample/merged.h"
 
 namespace gz {
@@ -16,6 +17,7 @@ constexpr uint64_t kLeastGroup = 16;
 
 void Pipeline::work() {
   const BufferPool::Use use(*plan_->pool);
+  if (plan_->feeds_device) give_way();  // to the one thread that keeps the device busy
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (must_be_alone()) {

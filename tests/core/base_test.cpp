@@ -12,6 +12,12 @@
 #include "base/threads.h"
 #include "check.h"
 
+#ifdef __linux__
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 using namespace gz;
 
 namespace {
@@ -153,3 +159,17 @@ TEST(a_buffer_that_came_back_is_handed_out_for_the_same_size) {
     CHECK_EQ(BufferPool::of_process().idle_bytes(), 0u);
   }
 }
+
+#ifdef __linux__
+TEST(a_thread_gives_way_and_the_others_do_not) {
+  const auto priority = [] { return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))); };
+  const int before = priority();
+  int after = before;
+  std::thread([&] {
+    give_way();
+    after = priority();
+  }).join();
+  CHECK(after > before || before == 19);
+  CHECK_EQ(priority(), before);
+}
+#endif
