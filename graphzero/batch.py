@@ -11,7 +11,44 @@ if TYPE_CHECKING:
 __all__ = ["Batch"]
 
 
-class Batch:
+class Attributes:
+    """Named values of nodes and their edges: what a batch of one type is, and what one of several holds for a type."""
+
+    n_id: torch.Tensor
+    edge_index: torch.Tensor
+
+    def __init__(self, **attributes: Any) -> None:
+        """Hold these attributes."""
+        self.__dict__.update(attributes)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes there are."""
+        return int(self.n_id.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are."""
+        return int(self.edge_index.shape[1])
+
+    def keys(self) -> list[str]:
+        """The names of the attributes."""
+        return list(self.__dict__)
+
+    def __getitem__(self, key: str) -> Any:
+        """Return an attribute by name: `batch["x"]`."""
+        return self.__dict__[key]
+
+    def __contains__(self, key: str) -> bool:
+        """Whether there is an attribute of this name."""
+        return key in self.__dict__
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Iterate over (name, value)."""
+        return iter(self.__dict__.items())
+
+
+class Batch(Attributes):
     """A sampled subgraph with its rows: what `NeighborLoader` yields.
 
     Attributes, all torch tensors unless said otherwise:
@@ -35,40 +72,8 @@ class Batch:
     num_sampled_edges: list[int]
     x: torch.Tensor
     y: torch.Tensor
-    edge_index: torch.Tensor
-    n_id: torch.Tensor
     e_id: torch.Tensor
     input_id: torch.Tensor
-
-    def __init__(self, **attributes: Any) -> None:
-        """Make a batch of these attributes."""
-        self.__dict__.update(attributes)
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes the subgraph has."""
-        return int(self.n_id.shape[0])
-
-    @property
-    def num_edges(self) -> int:
-        """How many edges the subgraph has."""
-        return int(self.edge_index.shape[1])
-
-    def keys(self) -> list[str]:
-        """The names of the attributes."""
-        return list(self.__dict__)
-
-    def __getitem__(self, key: str) -> Any:
-        """Return an attribute by name: `batch["x"]`."""
-        return self.__dict__[key]
-
-    def __contains__(self, key: str) -> bool:
-        """Whether the batch has this attribute."""
-        return key in self.__dict__
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over (name, value)."""
-        return iter(self.__dict__.items())
 
     def to(self, device: Any, non_blocking: bool = False) -> Batch:
         """Return the batch with every tensor on `device`."""

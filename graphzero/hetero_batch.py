@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._hetero_subgraph import EdgeTypeName
-from .batch import Batch, is_tensor, shape_of
+from .batch import Attributes, Batch, is_tensor, shape_of
 
 if TYPE_CHECKING:
     import torch
@@ -14,45 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["AnyBatch", "HeteroBatch", "TypeData"]
 
 
-class TypeData:
+class TypeData(Attributes):
     """What a batch holds for one node type or edge type: attributes, as `batch["paper"].x`."""
-
-    def __init__(self, **attributes: Any) -> None:
-        """Hold these attributes."""
-        self.__dict__.update(attributes)
-
-    n_id: torch.Tensor
-    edge_index: torch.Tensor
 
     def __getattr__(self, name: str) -> Any:
         """Say what there is."""
         raise AttributeError(f"there is no {name!r} here, but {', '.join(self.__dict__) or 'nothing'}")
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes of this type the batch has."""
-        return int(self.n_id.shape[0])
-
-    @property
-    def num_edges(self) -> int:
-        """How many edges of this type the batch has."""
-        return int(self.edge_index.shape[1])
-
-    def keys(self) -> list[str]:
-        """The names of the attributes."""
-        return list(self.__dict__)
-
-    def __getitem__(self, key: str) -> Any:
-        """Return an attribute by name."""
-        return self.__dict__[key]
-
-    def __contains__(self, key: str) -> bool:
-        """Whether there is an attribute of this name."""
-        return key in self.__dict__
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over (name, value)."""
-        return iter(self.__dict__.items())
 
     def __repr__(self) -> str:
         """Show shapes: `{x=[423, 128], n_id=[423]}`."""
