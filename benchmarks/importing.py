@@ -57,12 +57,17 @@ def write_names(folder: str, edges: int, names: int) -> None:
 
 def write_numbers(path: str, edges: int, digits: int) -> None:
     """Write edges whose ids have exactly so many digits, near one another so that compiling does not matter."""
+    import pyarrow as pa
+    import pyarrow.csv
+
     rng = np.random.default_rng(1)
     first = 10 ** (digits - 1)
-    with open(path, "wb") as file:
+    schema = pa.schema([("src", pa.int64()), ("dst", pa.int64())])
+    plain = pa.csv.WriteOptions(include_header=False)
+    with pa.csv.CSVWriter(path, schema, write_options=plain) as out:
         for at in range(0, edges, _STEP):
-            pairs = (first + rng.integers(0, 1_000_000, (min(_STEP, edges - at), 2))).tolist()
-            file.write(b"\n".join(b"%d,%d" % (u, v) for u, v in pairs) + b"\n")
+            ids = first + rng.integers(0, 1_000_000, (2, min(_STEP, edges - at)))
+            out.write_table(pa.table({"src": ids[0], "dst": ids[1]}, schema))
 
 
 def write_parquet(path: str, edges: int) -> None:
