@@ -88,7 +88,7 @@ def compare(args: argparse.Namespace) -> None:
     features = gz.Dataset(args.folder).features["x"].info["file_bytes"]
     topology = gz.Dataset(args.folder).graph.info["file_bytes"]
     limit = parse_size(args.limit) if args.limit else parse_size(args.memory) + topology + args.ranks * (350 << 20)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in RUNS}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in RUNS[: 2 if args.no_apart else 3]}
     for _ in range(args.repeat):
         for name, done in runs.items():
             done.append(limited.run(name, limit))
@@ -109,7 +109,7 @@ def compare(args: argparse.Namespace) -> None:
     rows = [
         row("one", f"one process, {args.ranks} threads"),
         row("ranks", f"{args.ranks} ranks of one thread, sharing"),
-        row("apart", f"{args.ranks} ranks of one thread, each by itself"),
+        *([] if args.no_apart else [row("apart", f"{args.ranks} ranks of one thread, each by itself")]),
         ("kernel kills", str(sum(d["kills"] for done in runs.values() for d in done)), f"limit {format_size(limit)}"),
     ]
     size = format_size(features)
@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--batches", type=int, default=1000)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--no-apart", action="store_true", help="leave out the ranks that do not share")
     parser.add_argument("--json")
     for name in ("--rank", "--world", "--threads", "--worker-memory"):
         parser.add_argument(name, type=int, help=argparse.SUPPRESS)

@@ -32,7 +32,8 @@ struct SweepBlock {
   std::atomic<uint64_t> numbers;    // of chunks so far: a later sweep gives others
   std::atomic<uint32_t> news;       // counts all changes: what others wait on
   std::atomic<uint32_t> waits_for;  // the rank whose news its owner waits for, plus one,
-  std::atomic<uint64_t> until;      // and the segment up to which that one must be done
+  std::atomic<uint64_t> until;      // and the segment that one must have planned, or read where kRead is set
+  static constexpr uint64_t kRead = uint64_t{1} << 63;
   Chunk chunks[kChunks];
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);

@@ -9,7 +9,7 @@ namespace {
 constexpr auto kStandsStill = std::chrono::seconds(2);        // slow disks take long, stopped processes longer
 constexpr auto kMostHunger = std::chrono::milliseconds(200);  // that a rank suffers for one that is behind
 constexpr auto kLookAround = std::chrono::milliseconds(20);   // for ranks that came or went
-constexpr int kNapMicroseconds = 1000;                        // a rank that went is noticed so soon
+constexpr int kNap = 4000, kShortNap = 300;  // microseconds between two looks at what else there is to do
 constexpr uint64_t kLeastSegments = 8;
 
 }  // namespace
@@ -51,7 +51,9 @@ void SharedSweep::tell(State state, uint64_t segment, uint64_t undone) {
   const uint64_t done = distance(undone, segment);
   for (const Other& other : others_) {
     if (other.block == nullptr || other.block->waits_for.load() != own) continue;
-    if (state == State::kMoving && distance(other.block->until.load() % segments_, done) > segments_ / 2) continue;
+    const uint64_t until = other.block->until.load(), there = (until & SweepBlock::kRead) != 0 ? done : segment;
+    const uint64_t wanted = (until & ~SweepBlock::kRead) % segments_;
+    if (state == State::kMoving && distance(wanted, there) > segments_ / 2) continue;
     wake_waiting(block.news);
     return;
   }
@@ -103,11 +105,11 @@ SharedSweep::Reason SharedSweep::reason_to_wait(uint32_t rank, uint64_t segment)
   if (ahead == 0 && moves && rank < group_->ranks().rank) return Reason::kTurn;
   if (ahead <= segments_ / 2) {  // it has planned this segment: once its reads are there we need none
     other.is_left = false;
-    const uint64_t way = waits && moves && ahead > 0 ? std::max<uint64_t>(most_ahead_ / 4, 1) : 1;
+    const uint64_t way = waits && moves && ahead > 0 ? some_way() : 1;
     return ahead > 0 && ahead < at.undone + way ? Reason::kReads : Reason::kNone;
   }
   if (behind < most_ahead_) other.is_left = false;
-  const uint64_t most = waits ? most_ahead_ - most_ahead_ / 2 : most_ahead_;
+  const uint64_t most = waits ? most_ahead_ - some_way() : most_ahead_;
   return at.state >= State::kHeld && behind >= most && !other.is_left ? Reason::kBehind : Reason::kNone;
 }
 
@@ -119,8 +121,8 @@ bool SharedSweep::must_wait(uint64_t segment) {
     const uint32_t news = others_[rank].block->news.load();
     if (blocker_ != rank || blocker_news_ != news || reason_ != reason) since_ = Clock::now();
     if (blocker_ != rank || reason_ != reason) was_hungry_ = false;
-    until_ = reason == Reason::kBehind ? distance(most_ahead_ / 2, segment)
-                                       : segment + std::max<uint64_t>(most_ahead_ / 4, 1);
+    until_ = reason == Reason::kBehind ? distance(most_ahead_ - some_way() - 1, segment)
+                                       : (segment + some_way()) | SweepBlock::kRead;
     blocker_ = rank;
     blocker_news_ = news;
     reason_ = reason;
@@ -130,7 +132,7 @@ bool SharedSweep::must_wait(uint64_t segment) {
   return false;
 }
 
-void SharedSweep::wait(bool hungry) {
+void SharedSweep::wait(bool hungry, bool briefly) {
   if (!blocker_) return;
   Other& other = others_[*blocker_];
   const auto now = Clock::now();
@@ -144,7 +146,8 @@ void SharedSweep::wait(bool hungry) {
   }
   ring_->block().until.store(until_);
   ring_->block().waits_for.store(*blocker_ + 1);
-  if (!other.member->is_gone()) wait_for_change(other.block->news, blocker_news_, kNapMicroseconds);
+  const int nap = briefly ? kShortNap : kNap;
+  if (!other.member->is_gone()) wait_for_change(other.block->news, blocker_news_, nap);
   ring_->block().waits_for.store(0);
   waited_ += std::chrono::duration<double>(Clock::now() - now).count();
 }

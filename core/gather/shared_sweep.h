@@ -7,6 +7,7 @@
 // for long; what is read is the same in any case, only by whom is not.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -41,8 +42,8 @@ class SharedSweep {
   // Whether `segment` must wait for another rank; then wait() for it. `hungry`: our own consumer waits for a batch. Who
   // waits does so until there is some way to go: turns of one segment each would be all waking and falling asleep.
   bool must_wait(uint64_t segment);
-  void wait(bool hungry);
-  double waited() const { return waited_; }  // seconds
+  void wait(bool hungry, bool briefly = false);  // briefly: reads of our own are in flight
+  double waited() const { return waited_; }      // seconds
 
   // Finds what the others have of these bytes of the file, and what was found.
   void find_chunks(uint64_t begin, uint64_t end);
@@ -67,6 +68,7 @@ class SharedSweep {
   void look_around();
   static Where where(const SweepBlock& block);
   uint64_t distance(uint64_t from, uint64_t to) const { return (to + segments_ - from) % segments_; }
+  uint64_t some_way() const { return std::max<uint64_t>(most_ahead_ / 5, 1); }  // worth waking up for
   enum class Reason { kNone, kReads, kTurn, kBehind };
   Reason reason_to_wait(uint32_t rank, uint64_t segment);
 

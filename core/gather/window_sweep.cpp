@@ -65,10 +65,11 @@ void WindowSweep::run() {
     const Planned planned = plan_ahead();
     start_planned();
     idle = false;
-    if (reads_.in_flight() > 0) {
+    if (planned == Planned::kOthersFirst) {
+      if (reads_.in_flight() > 0) wait_for_reads(true);
+      others_->wait(options_.hungry && options_.hungry(), reads_.in_flight() > 0);
+    } else if (reads_.in_flight() > 0) {
       wait_for_reads();
-    } else if (planned == Planned::kOthersFirst) {
-      others_->wait(options_.hungry && options_.hungry());
     } else if (planned == Planned::kFull) {
       if (!admitted_.front()->is_complete()) detach_first();
       idle = true;  // until the first claim in line is released
@@ -342,16 +343,20 @@ void WindowSweep::start_planned() {
   }
 }
 
-void WindowSweep::wait_for_reads() {
-  reads_.wait(
-      [&](const PageReads::Read& read, const std::byte* data) {
-        arrive(arrivals_[read.first], data, nullptr);
-        free_arrivals_.push_back(read.first);
-      },
-      [&](const PageReads::Read& read, const std::exception_ptr& error) {
-        arrive(arrivals_[read.first], nullptr, error);
-        free_arrivals_.push_back(read.first);
-      });
+void WindowSweep::wait_for_reads(bool poll) {
+  const auto arrived = [&](const PageReads::Read& read, const std::byte* data) {
+    arrive(arrivals_[read.first], data, nullptr);
+    free_arrivals_.push_back(read.first);
+  };
+  const auto failed = [&](const PageReads::Read& read, const std::exception_ptr& error) {
+    arrive(arrivals_[read.first], nullptr, error);
+    free_arrivals_.push_back(read.first);
+  };
+  if (poll) {
+    reads_.poll(arrived, failed);
+  } else {
+    reads_.wait(arrived, failed);
+  }
   tell_others();
   post_stats();
 }

@@ -86,7 +86,7 @@ class WindowSweep {
   void wait_for(Arrival& read, uint32_t row, uint32_t place);
   void next_segment();
   void start_planned();
-  void wait_for_reads();
+  void wait_for_reads(bool poll = false);  // or takes what has come
   void arrive(Arrival& read, const std::byte* data, const std::exception_ptr& error);
   void detach_first();
   void post_stats();

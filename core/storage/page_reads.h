@@ -53,7 +53,22 @@ class PageReads {
   // The same for those who go on after a read that fails: failed(read, error) is called for it.
   template <class Deliver, class Failed>
   void wait(const Deliver& deliver, const Failed& failed) {
-    const size_t got = collect();
+    take(collect(), deliver, failed);
+  }
+
+  // The same without waiting.
+  template <class Deliver, class Failed>
+  void poll(const Deliver& deliver, const Failed& failed) {
+    take(reader_->in_flight() > 0 ? reader_->poll(results_) : 0, deliver, failed);
+  }
+
+  uint64_t reads() const { return reads_; }
+  uint64_t bytes_read() const { return bytes_read_; }
+  double waited() const { return waited_; }  // seconds
+
+ private:
+  template <class Deliver, class Failed>
+  void take(size_t got, const Deliver& deliver, const Failed& failed) {
     for (size_t i = 0; i < got; ++i) {
       const Pending& pending = pending_[results_[i].tag];
       std::exception_ptr error;
@@ -71,11 +86,6 @@ class PageReads {
     }
   }
 
-  uint64_t reads() const { return reads_; }
-  uint64_t bytes_read() const { return bytes_read_; }
-  double waited() const { return waited_; }  // seconds
-
- private:
   struct Pending {
     Read read;
     std::byte* to = nullptr;

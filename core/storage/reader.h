@@ -39,6 +39,8 @@ class Reader {
   // Starts what was queued and waits for at least one result; returns how many came. Throws StorageError when the
   // machinery itself fails, never for a failed read.
   virtual size_t wait(std::span<ReadResult> results) = 0;
+  // The same without waiting, where the reader can: perhaps nothing has come.
+  virtual size_t poll(std::span<ReadResult> results) { return wait(results); }
 };
 
 enum class ReaderKind { kUring, kPread };

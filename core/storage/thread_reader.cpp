@@ -54,6 +54,16 @@ class ThreadReader : public Reader {
     if (in_flight_ == 0 || results.empty()) return 0;
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return !results_.empty(); });
+    return take(results);
+  }
+
+  size_t poll(std::span<ReadResult> results) override {
+    const std::lock_guard lock(mutex_);
+    return take(results);
+  }
+
+ private:
+  size_t take(std::span<ReadResult> results) {  // with the lock held
     size_t got = 0;
     for (; got < results.size() && !results_.empty(); ++got) {
       results[got] = results_.front();
@@ -63,7 +73,6 @@ class ThreadReader : public Reader {
     return got;
   }
 
- private:
   struct Asked {
     const File* file;
     ReadRequest request;

@@ -99,7 +99,7 @@ TEST(shared_sweeps_wait_for_reads_for_their_turn_and_for_those_behind) {
   CHECK(a->must_wait(2));  // round the end of the file
   b->tell(State::kMoving, 96, 0);
   CHECK(a->must_wait(2));  // until there is some way to go
-  b->tell(State::kMoving, 99, 0);
+  b->tell(State::kMoving, 97, 0);
   CHECK(!a->must_wait(2));
   CHECK_EQ(b->meeting_point(1), 1u);  // near enough
   CHECK_EQ(b->meeting_point(50), 2u);
