@@ -32,9 +32,14 @@ for batch in loader:
     met = max(met, loader.stats().plan["local_ranks_met"])
     time.sleep(pause)
 stats = loader.stats().to_dict()
-with open("/proc/self/maps") as maps:
-    blocks = sum("memfd:graphzero" in line for line in maps)
-print(json.dumps({"met": met, "blocks": blocks, "stats": stats}), flush=True)
+def blocks():
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:graphzero" in line for line in maps)
+patience = 1000 if sys.stdin.readline() == "alone\\n" else 0
+while blocks() > 1 and patience > 0:  # a thread notices the end of a process, and may have to wait for a processor
+    patience -= 1
+    time.sleep(0.01)
+print(json.dumps({"met": met, "blocks": blocks(), "stats": stats}), flush=True)
 """
 
 
@@ -90,9 +95,9 @@ class Rank:
         for _ in range(count):
             yield self.process.stdout.readline().strip()
 
-    def rest(self) -> tuple[list[str], dict[str, Any]]:
-        """The batches that are left, and what it says at its end."""
-        out, error = self.process.communicate(timeout=300)
+    def rest(self, alone: bool = False) -> tuple[list[str], dict[str, Any]]:
+        """The batches that are left, and what it says at its end; `alone`: there is no other any more."""
+        out, error = self.process.communicate("alone\n" if alone else "end\n", timeout=300)
         assert self.process.returncode == 0, error
         *batches, last = out.splitlines()
         return batches, json.loads(last)

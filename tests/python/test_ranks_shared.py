@@ -40,7 +40,6 @@ def test_two_ranks_read_together_and_deliver_the_epoch_of_one(folder, expected, 
     assert [plan["memory"] for plan in plans] == [54_000_000] * 2
     assert [last["met"] for _, last in ended] == [1, 1]
     assert sum(plan["windows"]["x"]["rows_from_ranks"] for plan in plans) > 0
-    assert all(last["blocks"] <= 2 for _, last in ended)  # mapped: one's own, and the other's while it runs
 
 
 @linux
