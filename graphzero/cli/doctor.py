@@ -92,11 +92,12 @@ def _print(report: dict[str, Any]) -> None:
 
 def _print_estimate(expected: dict[str, Any]) -> None:
     parts = expected["batch_seconds"]
+    batches = "1 batch" if expected["batches"] == 1 else f"{expected['batches']:,} batches"
     processor = f"sample {_ms(parts['sample'])} and copy {_ms(parts['copy'])}, divided by {expected['threads']} threads"
     facts: list[tuple[str, object]] = [
         (
             "an epoch",
-            f"{expected['batches']:,} batches of {expected['batch_size']} seeds, fanouts {expected['fanouts']}: "
+            f"{batches} of {expected['batch_size']} seeds, fanouts {expected['fanouts']}: "
             f"{terminal.short(expected['rows_a_batch'])} rows, {terminal.size(expected['bytes_a_batch'])} each",
         ),
         ("on disk", terminal.size(expected["bytes"])),

@@ -255,7 +255,9 @@ def test_doctor_measures_and_leaves_nothing(tmp_path: Path) -> None:
 def test_doctor_says_what_an_epoch_costs(toy: Path) -> None:
     result = run("doctor", toy, "--size", "8MB")
     assert result.exit_code == 0, result.output
-    assert "One epoch of toy is 1 batches" in " ".join(result.output.split())
+    said = " ".join(result.output.split())
+    assert "Loading toy here, estimated" in said
+    assert "an epoch 1 batch of " in said
 
 
 def test_doctor_of_no_folder(tmp_path: Path) -> None:
