@@ -123,6 +123,28 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc) {
   return crc32c_plain(bytes, crc);
 }
 
+// A zero byte after a message is a linear map of its CRC; that of n bytes is made of those of 1, 2, 4, ... bytes.
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes) {
+  using Matrix = std::array<uint32_t, 32>;  // column i: where bit i goes
+  const auto apply = [](const Matrix& m, uint32_t bits) {
+    uint32_t sum = 0;
+    for (size_t i = 0; bits != 0; ++i, bits >>= 1) sum ^= (bits & 1) != 0 ? m[i] : 0;
+    return sum;
+  };
+  Matrix zeros;
+  for (size_t i = 0; i < 32; ++i) {
+    const uint32_t bit = uint32_t{1} << i;
+    zeros[i] = (bit >> 8) ^ kTables[0][bit & 0xff];
+  }
+  for (; second_bytes != 0; second_bytes >>= 1) {
+    if ((second_bytes & 1) != 0) first = apply(zeros, first);
+    Matrix twice;
+    for (size_t i = 0; i < 32; ++i) twice[i] = apply(zeros, zeros[i]);
+    zeros = twice;
+  }
+  return first ^ second;
+}
+
 void Digest::add(uint32_t block_crc) { value_ = mix(value_ ^ ((blocks_++ << 32) | block_crc)); }
 
 void StreamDigest::add(std::span<const std::byte> bytes) {

@@ -13,6 +13,9 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 // The same by table, whatever the processor offers: the oracle of the fast one.
 uint32_t crc32c_plain(std::span<const std::byte> bytes, uint32_t crc = 0);
 
+// The CRC-32C of two messages, one after the other, from those of each and the length of the second.
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes);
+
 constexpr size_t kBlockBytes = size_t{1} << 20;  // a digest's block: 1 MiB
 
 // Folds the CRCs of an array's blocks, in order, into 64 bits. Blocks may be summed in parallel and folded afterwards.

@@ -20,6 +20,7 @@ class File {
   // This very file, even when its name now means another, opened past the page cache; no file where that cannot be.
   File reopen_direct() const;
   static File create(const std::string& path);             // new or emptied, for reading and writing
+  static File edit(const std::string& path);               // as it is, for reading and writing
   static File create_nameless(const std::string& folder);  // vanishes when closed, or when the process dies
   // The same file through a second handle that goes past the page cache, where the system allows; else an ordinary one.
   // What goes through it is in whole pages: offset, size and memory.

@@ -84,6 +84,12 @@ File File::create(const std::string& path) {
   return File(fd, path);
 }
 
+File File::edit(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) fail_storage(path, "cannot open for writing", errno);
+  return File(fd, path);
+}
+
 File File::create_nameless(const std::string& folder) {
 #ifdef O_TMPFILE
   const int nameless = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

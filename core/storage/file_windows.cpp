@@ -120,6 +120,13 @@ File File::create(const std::string& path) {
   return File(reinterpret_cast<intptr_t>(handle), path);
 }
 
+File File::edit(const std::string& path) {
+  const HANDLE handle = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE, kShareAll, nullptr, OPEN_EXISTING,
+                                    FILE_ATTRIBUTE_NORMAL, nullptr);
+  if (handle == INVALID_HANDLE_VALUE) fail_windows(path, "cannot open for writing", GetLastError());
+  return File(reinterpret_cast<intptr_t>(handle), path);
+}
+
 File File::create_nameless(const std::string& folder) {
   const std::string path = folder + "\\.gzspill-" + unique_suffix();
   const HANDLE handle =
