@@ -66,6 +66,23 @@ nb::dict as_dict(const GraphReport& r) {
   return d;
 }
 
+// Of each side: its file, bits of buckets, largest neighbour, and (shift, bytes of a key, bits of a neighbour, packed,
+// where the columns start, where each bucket starts) of every run.
+nb::list as_list(const std::vector<EdgeRuns::Side>& sides) {
+  nb::list all;
+  for (const EdgeRuns::Side& side : sides) {
+    nb::list runs;
+    for (const Run& run : side.runs) {
+      const Result<uint64_t> offsets(run.offsets->size());
+      std::copy(run.offsets->begin(), run.offsets->end(), offsets.data);
+      runs.append(nb::make_tuple(run.shift, run.keys.bytes, run.keys.neighbour_bits, run.keys.packed, run.at,
+                                 offsets.array({run.offsets->size()})));
+    }
+    all.append(nb::make_tuple(side.path, side.bucket_bits, side.largest_neighbour, runs));
+  }
+  return all;
+}
+
 nb::tuple as_tuple(const EdgeTextReport& r) { return nb::make_tuple(r.lines, r.skipped, r.examples); }
 
 void bind_graph_builder(nb::module_& m) {
@@ -101,7 +118,7 @@ void bind_graph_builder(nb::module_& m) {
           [](PyGraphBuilder* self, bool directed, const std::string& direction, bool weights, bool times, bool edge_ids,
              bool given_edge_ids, std::optional<uint64_t> num_nodes, bool two_sided,
              std::optional<uint64_t> num_targets, bool dedup, bool self_loops, uint64_t id_base, uint64_t memory,
-             int threads, std::string spill_folder, nb::object progress) {
+             int threads, std::string spill_folder, nb::object progress, uint64_t first_edge, std::string runs_path) {
             GraphOptions options;
             options.directed = directed;
             options.direction = direction_of(direction);
@@ -118,13 +135,15 @@ void bind_graph_builder(nb::module_& m) {
             options.memory = memory;
             options.threads = resolve_threads(threads);
             options.spill_folder = std::move(spill_folder);
+            options.first_edge = first_edge;
+            options.runs_path = std::move(runs_path);
             new (self) PyGraphBuilder(options, std::move(progress));
           },
           nb::kw_only(), nb::arg("directed"), nb::arg("direction"), nb::arg("weights"), nb::arg("times"),
           nb::arg("edge_ids"), nb::arg("given_edge_ids") = false, nb::arg("num_nodes").none(),
           nb::arg("two_sided") = false, nb::arg("num_targets") = nb::none(), nb::arg("dedup"), nb::arg("self_loops"),
           nb::arg("id_base"), nb::arg("memory"), nb::arg("threads"), nb::arg("spill_folder"),
-          nb::arg("progress").none())
+          nb::arg("progress").none(), nb::arg("first_edge") = 0, nb::arg("runs_path") = "")
       .def("declare_nodes", [](PyGraphBuilder& self, uint64_t count) { self.builder.declare_nodes(count); })
       .def("expect", [](PyGraphBuilder& self, uint64_t total) { self.builder.expect(total); })
       .def_prop_ro("edges_seen", [](const PyGraphBuilder& self) { return self.builder.edges_seen(); })
@@ -165,13 +184,24 @@ void bind_graph_builder(nb::module_& m) {
           "text_stream",
           [](PyGraphBuilder& self, const EdgeTextOptions& options) { return EdgeTextStream(self.builder, options); },
           nb::keep_alive<0, 1>())
-      .def("finish", [](PyGraphBuilder& self, const std::string& path) {
-        GraphReport report;
+      .def("finish",
+           [](PyGraphBuilder& self, const std::string& path) {
+             GraphReport report;
+             {
+               nb::gil_scoped_release release;
+               report = self.builder.finish(path);
+             }
+             return as_dict(report);
+           })
+      .def("finish_runs", [](PyGraphBuilder& self) {
+        EdgeRuns runs;
         {
           nb::gil_scoped_release release;
-          report = self.builder.finish(path);
+          runs = self.builder.finish_runs();
         }
-        return as_dict(report);
+        nb::dict d = as_dict(runs.report);
+        d["sides"] = as_list(runs.sides);
+        return d;
       });
 }
 

@@ -38,6 +38,7 @@ void bind_measure(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_load(nb::module_& m);
 void bind_compile(nb::module_& m);
+void bind_ranges(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_ids(nb::module_& m);
 

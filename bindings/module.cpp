@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_load(m);
   gz::bindings::bind_links(m);
   gz::bindings::bind_compile(m);
+  gz::bindings::bind_ranges(m);
   gz::bindings::bind_order(m);
   gz::bindings::bind_ids(m);
 }

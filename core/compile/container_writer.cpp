@@ -113,6 +113,12 @@ void ContainerWriter::write_scattered(size_t index, uint64_t at, std::span<const
   streams_[index].scattered = true;
 }
 
+void ContainerWriter::set_digest(size_t index, uint64_t digest) {
+  Stream& stream = streams_.at(index);
+  stream.scattered = true;
+  stream.given = digest;
+}
+
 void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte> bytes) {
   Stream& stream = streams_.at(index);
   if (stream.scattered || at != stream.appended) {
@@ -257,7 +263,9 @@ uint64_t ContainerWriter::finish(int threads, Progress* progress) {
     flush(stream, array);
     stream.staging = Buffer();
     stream.writing = Buffer();
-    array.digest = stream.scattered ? digest_of(array, threads, progress) : stream.digest.finish();
+    array.digest = stream.given       ? *stream.given
+                   : stream.scattered ? digest_of(array, threads, progress)
+                                      : stream.digest.finish();
     // What was there before shrink() moved things may still stand in the padding, which is zero (FORMAT 2).
     const std::vector<std::byte> zeros(round_up(array.bytes, kPageBytes) - array.bytes);
     file_.write_at(zeros, array.offset + array.bytes);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <future>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "compile/array_sink.h"
 #include "format/container.h"
 #include "storage/file.h"
 
@@ -23,25 +25,21 @@ namespace gz {
 
 // Arrays are written in any order among themselves. Different arrays may be written by different threads at once; one
 // array by one thread at a time.
-class ContainerWriter {
+class ContainerWriter : public ArraySink {
  public:
   // Lays `container` out, checks that its folder has room, takes the room. Throws StorageError (ENOSPC) otherwise.
   // Twice `staging_bytes` is held for each array while it is appended to.
   ContainerWriter(std::string target, Container container, size_t staging_bytes = size_t{1} << 20);
   ContainerWriter(const ContainerWriter&) = delete;
   ContainerWriter& operator=(const ContainerWriter&) = delete;
-  ~ContainerWriter();
+  ~ContainerWriter() override;
 
   const std::string& target() const { return target_; }
   const Container& container() const { return container_; }
-  size_t index_of(std::string_view name) const;  // throws ArgumentError
+  size_t index_of(std::string_view name) const override;
 
-  // The next bytes of array `index`.
-  void append(size_t index, std::span<const std::byte> bytes);
-  template <class T>
-  void append(size_t index, std::span<const T> values) {
-    append(index, std::as_bytes(values));
-  }
+  using ArraySink::append;
+  void append(size_t index, std::span<const std::byte> bytes) override;
 
   // Bytes of array `index` from byte `at` of it. In order this is append(); out of order, the array is read once more
   // in finish() for its digest.
@@ -49,6 +47,11 @@ class ContainerWriter {
 
   // The same from any number of threads at once, to parts of the array that do not overlap. What is never written is 0.
   void write_scattered(size_t index, uint64_t at, std::span<const std::byte> bytes);
+
+  // For arrays that other processes write into the temporary (compile/range_writer.h): where it is, and the digest of
+  // what they wrote, which is not read again.
+  const std::string& temporary() const { return temporary_; }
+  void set_digest(size_t index, uint64_t digest);
 
   // The next bytes of array `index`, from a file: one thread reads while another sums and writes.
   void append_file(size_t index, const File& from, uint64_t offset, uint64_t bytes, Progress* progress);
@@ -77,6 +80,7 @@ class ContainerWriter {
     Buffer writing;         // what `written` is writing
     std::future<void> written;
     std::atomic<bool> scattered{false};  // written out of order: the digest needs a second look
+    std::optional<uint64_t> given;       // unless it is known
   };
 
   File& bulk() { return bulk_ ? bulk_ : file_; }

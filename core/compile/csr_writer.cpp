@@ -64,9 +64,15 @@ struct CsrWriter::LongRow {
   uint64_t count = 0, pieces = 0;
 };
 
-CsrWriter::CsrWriter(ContainerWriter& writer, const std::string& side, const CsrLayout& layout,
-                     std::span<const uint64_t> chunk_base, const std::string& spill_folder, const DrainOptions& options)
-    : writer_(writer), layout_(layout), chunk_base_(chunk_base), spill_folder_(spill_folder), options_(options) {
+CsrWriter::CsrWriter(ArraySink& writer, const std::string& side, const CsrLayout& layout,
+                     std::span<const uint64_t> chunk_base, const std::string& spill_folder, const DrainOptions& options,
+                     CsrStart start)
+    : writer_(writer),
+      layout_(layout),
+      chunk_base_(chunk_base),
+      spill_folder_(spill_folder),
+      options_(options),
+      edges_(start.edges) {
   indptr_ = writer_.index_of(side + "indptr");
   indices_ = writer_.index_of(side + "indices");
   if (layout_.weights) {
@@ -80,7 +86,7 @@ CsrWriter::CsrWriter(ContainerWriter& writer, const std::string& side, const Csr
   }
   for (int i = 0; i < options.threads; ++i) outputs_.push_back(std::make_unique<Output>());
   const uint64_t zero = 0;
-  writer_.append<uint64_t>(indptr_, {&zero, 1});
+  if (start.row == 0) writer_.append<uint64_t>(indptr_, {&zero, 1});
 }
 
 CsrWriter::~CsrWriter() = default;

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "compile/container_writer.h"
+#include "compile/array_sink.h"
 #include "compile/drain.h"
+#include "format/container.h"
 
 namespace gz {
 
@@ -32,10 +33,15 @@ void declare_csr(Container& container, const std::string& side, const CsrLayout&
 // The provisional number of an edge is (chunk << kLocalBits | place in it); chunk_base[chunk] makes it final.
 constexpr int kLocalBits = 22;
 
+// Where the rows begin that are written: at the first of the file, or after those that others write.
+struct CsrStart {
+  uint64_t row = 0, edges = 0;
+};
+
 class CsrWriter : public BucketConsumer {
  public:
-  CsrWriter(ContainerWriter& writer, const std::string& side, const CsrLayout& layout,
-            std::span<const uint64_t> chunk_base, const std::string& spill_folder, const DrainOptions& options);
+  CsrWriter(ArraySink& writer, const std::string& side, const CsrLayout& layout, std::span<const uint64_t> chunk_base,
+            const std::string& spill_folder, const DrainOptions& options, CsrStart start = {});
   ~CsrWriter() override;
 
   void prepare(const SortedBucket& bucket, int worker) override;
@@ -44,7 +50,7 @@ class CsrWriter : public BucketConsumer {
   size_t bytes_per_record() const override;
   size_t bytes_per_row() const override { return 8; }
 
-  uint64_t edges() const { return edges_; }            // written
+  uint64_t edges() const { return edges_; }            // up to the last row written
   uint64_t duplicates() const { return duplicates_; }  // dropped, each source edge once
 
  private:
@@ -61,7 +67,7 @@ class CsrWriter : public BucketConsumer {
   template <class Position>
   void append_positions(std::span<const uint64_t> positions);
 
-  ContainerWriter& writer_;
+  ArraySink& writer_;
   const CsrLayout layout_;
   const std::span<const uint64_t> chunk_base_;
   const std::string spill_folder_;

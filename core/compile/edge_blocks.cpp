@@ -36,6 +36,7 @@ void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, 
 
 // Ids and weights of a block of arrays; text is checked by its parser, which knows the line.
 void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) {
+  first_edge += options_.first_edge;
   const IdLimits limits = id_limits();
   for (size_t i = 0; i < writer.count; ++i) {
     if (writer.src[i] < limits.src && writer.dst[i] < limits.dst) continue;

@@ -10,14 +10,14 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "compile/csr_writer.h"
 
 namespace gz {
 namespace {
 
 constexpr uint64_t kMostNodes = uint64_t{1} << 62;
-constexpr uint64_t kLeastMemory = 1'000'000;       // a thread
-constexpr uint64_t kSortBuffers = 16;              // of a thread, each rounded up to pages
-constexpr uint64_t kMostRows = uint64_t{1} << 44;  // 128 TiB of indptr: such ids were meant to be mapped
+constexpr uint64_t kLeastMemory = 1'000'000;  // a thread
+constexpr uint64_t kSortBuffers = 16;         // of a thread, each rounded up to pages
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -64,6 +64,7 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
       const auto bits = static_cast<uint32_t>(std::bit_width(*rows - 1));
       store.split.shift = bits > store.bucket_bits ? bits - store.bucket_bits : 0;
     }
+    if (!options_.runs_path.empty()) store.spill_path = text(options_.runs_path, '.', i);
     stores_.push_back(std::make_unique<RunStore>(store));
   }
   for (uint64_t i = 0; i < threads; ++i) writers_.push_back(std::make_unique<ChunkWriter>());
@@ -294,106 +295,6 @@ void GraphBuilder::flush_pending() {
     if (options_.own_numbers) std::copy_n(pending_->numbers, writer.count, writer.numbers);
     return true;
   });
-}
-
-DrainOptions GraphBuilder::drain_options() const {
-  uint64_t resident = 0;
-  bool spilled = false;
-  for (const auto& store : stores_) {
-    resident += store->resident_bytes();
-    spilled = spilled || store->any_spilled();
-  }
-  const uint64_t budget = options_.memory - fixed_bytes_;
-  const uint64_t left = budget - std::min(resident, budget * 3 / 4);
-  DrainOptions options;
-  options.threads = options_.threads;
-  // Sorting needs room for the bucket at hand; buckets that come back from disk need room for two groups of them.
-  options.scratch_bytes = left * (spilled ? 3 : 6) / 8 / static_cast<uint64_t>(options_.threads);
-  options.load_bytes = left * (spilled ? 2 : 1) / 8;
-  options.progress = progress_;
-  return options;
-}
-
-void GraphBuilder::write(const std::string& path, GraphReport& report) {
-  Container container;
-  container.kind = Kind::kTopology;
-  container.num_nodes = report.nodes;
-  if (options_.two_sided) container.num_targets = report.targets;
-  container.num_edges = stores_[0]->count();
-  container.direction = options_.direction;
-  container.properties = kSortedRows | (options_.directed ? 0 : kUndirected) | (options_.dedup ? kDeduplicated : 0) |
-                         (options_.self_loops ? 0 : kNoSelfLoops) | options_.promises;
-  CsrLayout layout;
-  layout.wide_ids = std::max(report.nodes, report.targets) > (uint64_t{1} << 32);
-  layout.weights = shape_.weights;
-  layout.times = shape_.times;
-  layout.edge_ids = shape_.numbers;
-  layout.wide_edges = container.num_edges > (uint64_t{1} << 32);
-  layout.own_numbers = options_.own_numbers;
-  layout.wide_edge_ids = options_.own_numbers ? options_.wide_numbers || largest_edge_id_ >> 32 > 0
-                                              : report.source_edges > (uint64_t{1} << 32);
-  layout.dedup = options_.dedup;
-  layout.undirected = !options_.directed;
-  std::vector<std::string> sides;
-  if (has_out(options_.direction)) sides.push_back("out.");
-  if (has_in(options_.direction)) sides.push_back("in.");
-  for (const std::string& side : sides) declare_csr(container, side, layout);
-
-  ContainerWriter writer(path, std::move(container), staging_bytes_);
-  const DrainOptions options = drain_options();
-  for (size_t i = 0; i < sides.size(); ++i) {
-    const bool out = sides[i] == "out.";
-    KeyRange all;
-    all.row_end = out ? report.nodes : report.targets;
-    all.neighbour_end = out ? report.targets : report.nodes;
-    const RunStore& store = *stores_[std::min(i, stores_.size() - 1)];
-    CsrWriter csr(writer, sides[i], layout, chunk_edges_, options_.spill_folder, options);
-    drain(store, all, csr, options);
-    report.edges = csr.edges();
-    report.duplicates_dropped = csr.duplicates();
-    if (csr.edges() == writer.container().num_edges) continue;
-    std::vector<ContainerWriter::Rows> shorter;  // duplicates went: the other direction loses as many
-    for (size_t a = 0; a < writer.container().arrays.size(); ++a) {
-      const ArrayInfo& array = writer.container().arrays[a];
-      if (!array.name.ends_with("indptr")) shorter.push_back({a, csr.edges()});
-    }
-    writer.shrink(shorter, report.nodes, csr.edges());
-  }
-  const auto start = std::chrono::steady_clock::now();
-  report.bytes = writer.finish(options_.threads, progress_);
-  report.publishing_seconds = seconds_since(start);
-}
-
-GraphReport GraphBuilder::finish(const std::string& path) {
-  flush_pending();
-  const auto start = std::chrono::steady_clock::now();
-  GraphReport report;
-  uint64_t sources = 0, targets = 0;  // as the ids have it
-  for (size_t i = 0; i < stores_.size(); ++i) {
-    RunStore& store = *stores_[i];
-    store.seal(true);
-    report.spilled_bytes += store.spilled_bytes();
-    if (store.count() == 0) continue;
-    sources = (rows_are_sources(i) ? store.largest_row() : store.largest_neighbour()) + 1;
-    targets = (rows_are_sources(i) ? store.largest_neighbour() : store.largest_row()) + 1;
-  }
-  if (!options_.two_sided) sources = targets = std::max({sources, targets, largest_dropped_.load()});
-  writers_.clear();
-  pending_.reset();
-  report.nodes = options_.declared(true).value_or(sources);
-  report.targets = options_.declared(false).value_or(targets);
-  report.source_edges = edges_seen_;
-  if (const uint64_t most = std::max(report.nodes, report.targets); most > kMostRows) {
-    fail<InputError>("ids reach ", most - 1, ", and a file has a row for each: map the ids to 0, 1, 2, ...");
-  }
-  report.self_loops_dropped = self_loops_dropped_;
-  uint64_t base = 0;
-  for (uint64_t& edges : chunk_edges_) base += std::exchange(edges, base);
-  write(path, report);
-  report.reading_seconds = reading_seconds_;
-  report.sorting_seconds = seconds_since(start) - report.publishing_seconds;
-  report.peak_bytes = bytes_held_peak() - std::min(held_before_, bytes_held_peak());  // what the build added
-  return report;
 }
 
 }  // namespace gz

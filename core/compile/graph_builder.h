@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "compile/csr_writer.h"
+#include "compile/drain.h"
 #include "compile/run_store.h"
 #include "compile/text_chunks.h"
 #include "format/container.h"
@@ -41,6 +41,10 @@ struct GraphOptions {
   // wide_numbers), and `promises` are the properties that their file has.
   bool own_numbers = false, wide_numbers = false;
   uint32_t promises = 0;
+  // For edges that are one part of a source: where the part begins, for messages, and a path for the files that
+  // finish_runs() leaves.
+  uint64_t first_edge = 0;
+  std::string runs_path;
 
   std::optional<uint64_t> declared(bool src) const { return src || !two_sided ? num_nodes : num_targets; }
   const char* count_name(bool src) const { return !two_sided ? "num_nodes" : src ? "num_sources" : "num_targets"; }
@@ -53,6 +57,18 @@ struct GraphReport {
   uint64_t bytes = 0, spilled_bytes = 0, peak_bytes = 0;
   uint64_t duplicates_dropped = 0, self_loops_dropped = 0;
   double reading_seconds = 0, sorting_seconds = 0, publishing_seconds = 0;
+};
+
+// The edges of one part of a source, cut into buckets by row, in files.
+struct EdgeRuns {
+  struct Side {  // out, in, or one for both when edges are undirected
+    std::string path;
+    uint32_t bucket_bits = 0;
+    uint64_t largest_neighbour = 0;
+    std::vector<Run> runs;  // in source order
+  };
+  GraphReport report;  // `edges` are the records of a side, `nodes` and `targets` what this part's ids say
+  std::vector<Side> sides;
 };
 
 // Makes `most` at least `value`.
@@ -147,6 +163,9 @@ class GraphBuilder {
 
   GraphReport finish(const std::string& path);
 
+  // With runs_path: no .gl file, but the edges in runs, for those who write the rows (compile/row_range.h).
+  EdgeRuns finish_runs();
+
  private:
   friend class ChunkWriter;
 
@@ -160,6 +179,7 @@ class GraphBuilder {
   bool rows_are_sources(size_t store) const { return store == 0 && options_.direction != Direction::kIn; }
   void check(const ChunkWriter& writer, uint64_t first_edge);
   void plan();
+  GraphReport seal(bool keep);
   DrainOptions drain_options() const;
   void write(const std::string& path, GraphReport& report);
 

@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "storage/file.h"
+
 namespace gz {
 
 struct WideKey {
@@ -28,6 +30,12 @@ struct KeyLayout {
 constexpr KeyLayout kNarrowKeys{8, 32, false};
 constexpr KeyLayout kWideKeys{16, 64, false};
 
+// Where runs lie that are not in RAM: the same bytes by two ways.
+struct SpillFile {
+  File cached;  // for short reads
+  File direct;  // past the page cache: spilled bytes are read once, much later
+};
+
 struct Run {
   uint64_t order = 0;  // runs in ascending order are in source order
   uint32_t shift = 0;
@@ -36,6 +44,7 @@ struct Run {
   std::shared_ptr<const std::vector<uint64_t>> offsets;  // of each bucket, in records; one more than buckets
   std::array<const std::byte*, 4> columns{};  // keys, times, numbers, weights in RAM; null keys: in the spill file
   std::array<uint64_t, 4> at{};               // there: where its keys, times, numbers and weights start, each on a page
+  std::shared_ptr<SpillFile> file;            // the spill file
   uint64_t first = 0, loaded = 0;             // in memory: the records that are there
 
   bool in_memory() const { return columns[0] != nullptr; }

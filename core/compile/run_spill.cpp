@@ -36,6 +36,7 @@ void RunStore::spill(Front& front) {
   if (merged.count == 0) return;
   merged.keys = spilled_layout(front, merged.shift);
   merged.order = front.runs.front().order;
+  merged.file = spill_file_;
   auto offsets = std::make_shared<std::vector<uint64_t>>();
   offsets->reserve(buckets() + 1);  // it stays as long as the run does, and there may be many
   for (uint64_t b = 0; b <= buckets(); ++b) {
@@ -50,7 +51,7 @@ void RunStore::spill(Front& front) {
   size_t staged = 0;
   const auto flush = [&] {  // what is left of a page is never read
     const size_t whole = round_up(staged, kPageBytes);
-    spill_file_.write_at({staging.data(), whole}, spill_end_);
+    spill_file_->direct.write_at({staging.data(), whole}, spill_end_);
     spill_end_ += whole;
     staged = 0;
   };

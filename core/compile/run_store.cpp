@@ -60,6 +60,13 @@ RunStore::RunStore(Options options) : options_(std::move(options)) {
   shift_ = options_.split.shift;
 }
 
+RunStore::RunStore(Options options, std::vector<Run> runs, uint64_t largest_neighbour) : RunStore(std::move(options)) {
+  runs_ = std::move(runs);
+  largest_neighbour_ = largest_neighbour;
+  index_buckets();
+  count_ = bucket_begin_.back() - bucket_begin_.front();
+}
+
 RunStore::~RunStore() {
   if (spilling_.valid()) spilling_.wait();
 }
@@ -166,8 +173,10 @@ void RunStore::wait() {
 void RunStore::start_spill(Front front) {
   wait();
   if (!spill_file_) {
-    spill_cached_ = File::create_nameless(options_.spill_folder);
-    spill_file_ = spill_cached_.direct();
+    spill_file_ = std::make_shared<SpillFile>();
+    spill_file_->cached =
+        options_.spill_path.empty() ? File::create_nameless(options_.spill_folder) : File::create(options_.spill_path);
+    spill_file_->direct = spill_file_->cached.direct();
   }
   spilling_ = std::async(std::launch::async, [this, front = std::make_shared<Front>(std::move(front))] {
     spill(*front);
@@ -224,6 +233,10 @@ void RunStore::seal(bool keep) {
     std::sort(sorted.begin(), sorted.end(), [](const Run& a, const Run& b) { return a.order < b.order; });
     runs_.insert(runs_.end(), sorted.begin(), sorted.end());
   }
+  index_buckets();
+}
+
+void RunStore::index_buckets() {
   bucket_begin_.assign(buckets() + 1, 0);
   for (const Run& run : runs_) {
     for (uint64_t b = 0; b <= buckets(); ++b) bucket_begin_[b] += run.begin_of(b, shift_);
@@ -272,7 +285,7 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
     if (run.in_memory() || run.loaded == 0) continue;
     const auto read = [&](size_t column, size_t width) {
       const size_t bytes = run.loaded * width;
-      run.columns[column] = read_column(run.at[column] + run.first * width, bytes, at);
+      run.columns[column] = read_column(*run.file, run.at[column] + run.first * width, bytes, at);
       at += column_room(bytes);
     };
     read(0, run.keys.bytes);
@@ -307,15 +320,15 @@ uint64_t RunStore::load_bytes(uint64_t begin_bucket, uint64_t end_bucket) const 
 }
 
 // Reads `bytes` bytes of the spill file at `at`; returns where these start. `to` has column_room(bytes).
-const std::byte* RunStore::read_column(uint64_t at, size_t bytes, std::byte* to) const {
+const std::byte* RunStore::read_column(const SpillFile& file, uint64_t at, size_t bytes, std::byte* to) {
   if (bytes < kExact) {
-    if (bytes > 0) spill_cached_.read_at({to, bytes}, at);
+    if (bytes > 0) file.cached.read_at({to, bytes}, at);
     return to;
   }
   const auto misplaced = reinterpret_cast<uintptr_t>(to) % kPageBytes;
   std::byte* pages = misplaced == 0 ? to : to + (kPageBytes - misplaced);
   const uint64_t begin = at & ~(kPageBytes - 1), end = round_up(at + bytes, kPageBytes);
-  spill_file_.read_at({pages, static_cast<size_t>(end - begin)}, begin);
+  file.direct.read_at({pages, static_cast<size_t>(end - begin)}, begin);
   return pages + (at - begin);
 }
 
@@ -329,11 +342,11 @@ void RunStore::copy(const Slice& slice, size_t column, size_t width, std::byte* 
   }
   const uint64_t at = run.at[column] + slice.begin * width;
   if (bytes < kExact) {
-    if (bytes > 0) spill_cached_.read_at({to, bytes}, at);
+    if (bytes > 0) run.file->cached.read_at({to, bytes}, at);
     return;
   }
   Buffer pages(column_room(bytes), Purpose::kCompile);
-  std::memcpy(to, read_column(at, bytes, pages.data()), bytes);
+  std::memcpy(to, read_column(*run.file, at, bytes, pages.data()), bytes);
 }
 
 const std::byte* RunStore::keys_of(const Slice& slice, std::vector<std::byte>& staging) const {

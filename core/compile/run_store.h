@@ -38,9 +38,13 @@ class RunStore {
     uint64_t memory = 0;       // bytes of runs in RAM
     size_t piece_records = 0;  // the most records a piece may have
     std::string spill_folder;
+    std::string spill_path;   // a name for the spill file, which then stays; empty: it has none
     bool force_wide = false;  // for tests: keys of 16 bytes whatever the ids
   };
   explicit RunStore(Options options);
+  // A sealed store over runs that others spilled, in source order. Bucket 0 is the first of each run's `offsets`, and
+  // starts at the id options.split.base.
+  RunStore(Options options, std::vector<Run> runs, uint64_t largest_neighbour);
   ~RunStore();
 
   // Adds a piece as one run. Thread-safe; `scratch` is the caller's own.
@@ -101,13 +105,14 @@ class RunStore {
 
   std::byte* take(size_t bytes);  // mutex_ held
   void copy(const Slice& slice, size_t column, size_t width, std::byte* to) const;
-  const std::byte* read_column(uint64_t at, size_t bytes, std::byte* to) const;
+  static const std::byte* read_column(const SpillFile& file, uint64_t at, size_t bytes, std::byte* to);
   static size_t column_room(size_t bytes);
   uint64_t load_bytes(const Run& run, uint64_t records) const;
   void spill(Front& front);
   KeyLayout spilled_layout(const Front& front, uint32_t shift);
   void check_spill_room(uint64_t expected_bytes) const;
   void wait();
+  void index_buckets();
   void start_spill(Front front);
 
   Options options_;
@@ -125,8 +130,7 @@ class RunStore {
   std::deque<Front> full_;                            // waiting for their turn, oldest first
   std::future<void> spilling_;                        // owns the front it writes
   bool eager_ = false;
-  File spill_cached_;                   // the same file through it, for short reads
-  File spill_file_;                     // past the page cache: spilled bytes are read once, much later
+  std::shared_ptr<SpillFile> spill_file_;
   uint64_t spill_end_ = 0;              // guarded by spilling_
   std::vector<Run> spilled_;            // guarded by spilling_
   std::vector<uint64_t> bucket_begin_;  // after seal(): records of all runs before each bucket

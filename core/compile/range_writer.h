@@ -1,0 +1,80 @@
+// range_writer: a part of the arrays of a container that somebody else lays out and publishes.
+//
+// Several processes, on several hosts, write one file: each its own ranges of bytes. A range is written in whole pages;
+// the bytes of pages at its ends, which belong to a neighbour too, are handed back, so that no page has two writers.
+// Writing a range again writes the same bytes to the same places: a writer that died may be repeated at any time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/memory.h"
+#include "compile/array_sink.h"
+#include "storage/file.h"
+
+namespace gz {
+
+// The CRC of some bytes of an array that lie within one of its digest's blocks (FORMAT 4).
+struct BlockSum {
+  uint32_t crc, bytes;
+};
+
+// The digest of an array from the sums of its bytes, in order, however they were cut.
+uint64_t digest_of(std::span<const BlockSum> sums);
+
+class RangeWriter : public ArraySink {
+ public:
+  struct Range {
+    std::string name;     // of the array
+    uint64_t offset = 0;  // where the array starts in the file
+    uint64_t begin = 0;   // the range, in bytes of the array
+    uint64_t end = 0;
+  };
+  // Twice `staging_bytes` is held for each range.
+  RangeWriter(const std::string& path, std::vector<Range> ranges, size_t staging_bytes);
+  RangeWriter(const RangeWriter&) = delete;
+  RangeWriter& operator=(const RangeWriter&) = delete;
+  ~RangeWriter() override;
+
+  size_t index_of(std::string_view name) const override;
+  using ArraySink::append;
+  void append(size_t index, std::span<const std::byte> bytes) override;
+
+  struct Fragment {   // bytes that were left to the owner of the file
+    uint64_t at = 0;  // in the array
+    std::vector<std::byte> bytes;
+  };
+  struct Written {
+    std::vector<BlockSum> sums;
+    std::vector<Fragment> fragments;
+  };
+  // One for each range, which must be complete. The bytes are on the device.
+  std::vector<Written> finish();
+
+ private:
+  struct Stream {
+    Range range;
+    uint64_t at = 0;              // the next byte, in the array
+    uint64_t flushed = 0;         // of the whole pages, those that were written or are on their way
+    std::vector<std::byte> head;  // bytes before the first whole page
+    Buffer staging, writing;      // bytes from `flushed` on; what `written` is writing
+    std::future<void> written;
+    BlockSum open{0, 0};  // of the block at hand
+    std::vector<BlockSum> sums;
+  };
+
+  void sum(Stream& stream, std::span<const std::byte> bytes);
+  void flush(Stream& stream, size_t bytes);
+
+  File file_, bulk_;
+  const size_t staging_bytes_;
+  std::deque<Stream> streams_;
+};
+
+}  // namespace gz
