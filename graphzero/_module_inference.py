@@ -45,7 +45,9 @@ class Job:
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
+    """One pass over all nodes: how deep the neighbourhoods are, and what is run on them."""
+
     title: str
     hops: int
     run: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
@@ -69,12 +71,12 @@ def count_layers(model: Any, asked: int | None) -> int:
 def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int) -> tuple[FeatureStore, int]:
     """Write the outputs to `target`, with temporary files in `folder`; return them and how many rows were read."""
     store, rows_read = features, 0
-    steps = _steps(job.model, layers)
+    steps = steps_of(job.model, layers)
     for number, step in enumerate(steps):
         path = target if number == len(steps) - 1 else Path(folder, f"layer{number}.gd")
-        loader = _loader(job, store, step.hops)
+        loader = block_loader(job, store, step.hops)
         compile_features(
-            _rows(job, loader, step),
+            rows_of(job, loader, step),
             path,
             name=job.name,
             num_nodes=job.graph.num_nodes,
@@ -90,13 +92,14 @@ def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int
     return store, rows_read
 
 
-def _steps(model: Any, layers: int) -> list[_Step]:
+def steps_of(model: Any, layers: int) -> list[Step]:
+    """Return the passes that the model needs: one a layer where it offers them, else one."""
     # Layers that normalise by degree need the whole degree of the nodes that send, and so their edges too.
     more = 1 if _normalises(model) else 0
     if callable(getattr(model, "inference_per_layer", None)) and getattr(model, "jk_mode", None) in (None, "last"):
 
-        def layer(number: int) -> _Step:
-            return _Step(
+        def layer(number: int) -> Step:
+            return Step(
                 f"layer {number + 1}",
                 1 + more,
                 lambda x, edges, count: model.inference_per_layer(number, x, edges, count)[:count],
@@ -106,20 +109,21 @@ def _steps(model: Any, layers: int) -> list[_Step]:
     has = getattr(model, "num_layers", layers)
     if layers != has:
         raise ValueError(f"num_layers is {layers}, but {type(model).__name__} does not offer its layers one by one")
-    return [_Step("nodes", layers + more, lambda x, edges, count: model(x, edges)[:count])]
+    return [Step("nodes", layers + more, lambda x, edges, count: model(x, edges)[:count])]
 
 
 def _normalises(model: Any) -> bool:
     return any(getattr(part, "normalize", False) is True for part in model.modules())
 
 
-def _loader(job: Job, store: FeatureStore, hops: int) -> NeighborLoader:
-    """All nodes in order, with all neighbours, in the largest batches that the budget holds."""
+def block_loader(job: Job, store: FeatureStore, hops: int, seeds: Any = None) -> NeighborLoader:
+    """Return a loader of all nodes (or `seeds`) in order, with all neighbours, in the largest batches that fit."""
     for size in _BATCH_SIZES:
         loader = NeighborLoader(
             job.graph,
             store,
             fanouts=[-1] * hops,
+            seeds=seeds,
             batch_size=size,
             memory=job.budget - job.budget // _WRITER_SHARE,
             prefetch=2,
@@ -140,7 +144,8 @@ def _loader(job: Job, store: FeatureStore, hops: int) -> NeighborLoader:
     raise reason
 
 
-def _rows(job: Job, loader: NeighborLoader, step: _Step) -> Iterator[npt.NDArray[np.float32]]:
+def rows_of(job: Job, loader: NeighborLoader, step: Step) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield the outputs of a pass, batch by batch."""
     import torch
 
     done, total = 0, job.graph.num_nodes

@@ -102,20 +102,7 @@ def inference(
 
     import torch
 
-    for what, value, kind in (("graph", graph, Graph), ("features", features, FeatureStore)):
-        if not isinstance(value, kind):
-            raise TypeError(f"{what} must be a {kind.__name__}, got {type(value).__name__}")
-    layerwise = hasattr(model, "combine") and hasattr(model, "aggregation")
-    if not layerwise and not isinstance(model, torch.nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module with forward(x, edge_index), got {type(model).__name__}")
-    layers = count_layers(model, num_layers)
-    if layerwise and model.aggregation not in ("mean", "sum", "gcn"):
-        raise ValueError(f"the model aggregates by {model.aggregation!r}, expected 'mean', 'sum' or 'gcn'")
-    if features.num_nodes != graph.num_nodes:
-        raise ValueError(
-            f"{features.path} has {features.num_nodes} rows, expected {graph.num_nodes}, "
-            f"one for each node of {graph.path}"
-        )
+    layers = check_inputs(model, graph, features, num_layers)
     target = Path(as_target(out, "features", reads=(features.path, graph.path)))  # now: the layers may take hours
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
@@ -125,7 +112,7 @@ def inference(
         model.eval()
     direction = direction or graph.message_direction  # as loaders do
     job = Job(model, graph, budget, direction, device, name, num_threads, io, progress)
-    work = _layer_by_layer if layerwise else run_module
+    work = _layer_by_layer if is_layerwise(model) else run_module
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder, torch.no_grad():
             store, rows_read = work(job, features, target, folder, layers)
@@ -142,6 +129,31 @@ def inference(
     )
 
 
+def is_layerwise(model: Any) -> bool:
+    """Whether the model is a LayerwiseModel, and not just any module."""
+    return hasattr(model, "combine") and hasattr(model, "aggregation")
+
+
+def check_inputs(model: Any, graph: Any, features: Any, num_layers: int | None) -> int:
+    """Refuse what inference cannot run; return how many layers there are to run."""
+    import torch
+
+    for what, value, kind in (("graph", graph, Graph), ("features", features, FeatureStore)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{what} must be a {kind.__name__}, got {type(value).__name__}")
+    if not is_layerwise(model) and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module with forward(x, edge_index), got {type(model).__name__}")
+    layers = count_layers(model, num_layers)
+    if is_layerwise(model) and model.aggregation not in ("mean", "sum", "gcn"):
+        raise ValueError(f"the model aggregates by {model.aggregation!r}, expected 'mean', 'sum' or 'gcn'")
+    if features.num_nodes != graph.num_nodes:
+        raise ValueError(
+            f"{features.path} has {features.num_nodes} rows, expected {graph.num_nodes}, "
+            f"one for each node of {graph.path}"
+        )
+    return layers
+
+
 def _layer_by_layer(
     job: Job, features: FeatureStore, target: Path, folder: str, layers: int
 ) -> tuple[FeatureStore, int]:
@@ -149,9 +161,7 @@ def _layer_by_layer(
     store, rows_read = features, 0
     for layer in range(layers):
         path = target if layer == layers - 1 else Path(folder, f"layer{layer}.gd")
-        step = _Layer(
-            job.model, layer, job.graph, store, job.budget, job.direction, job.device, job.num_threads, job.io
-        )
+        step = Layer.of(job, layer, store)
         compile_features(
             step.blocks(job.progress),
             path,
@@ -195,8 +205,13 @@ class _Shares:
         )
 
 
-class _Layer:
-    """One layer for all nodes: blocks of finished rows, in order."""
+class Layer:
+    """One layer for all nodes, or some: blocks of finished rows, in order."""
+
+    @classmethod
+    def of(cls, job: Job, layer: int, store: FeatureStore) -> Layer:
+        """Return a layer over the rows of `store`."""
+        return cls(job.model, layer, job.graph, store, job.budget, job.direction, job.device, job.num_threads, job.io)
 
     def __init__(
         self,
@@ -225,22 +240,25 @@ class _Layer:
         self.indptr, self.indices = graph.csr(direction=direction)
         self.width = store.feature_dim
         empty = torch.zeros((0, self.width), device=self.device)
-        out_width = int(model.combine(layer, empty, empty).shape[1])
-        self.shares = _Shares.of(budget, self.width, out_width, max(graph.num_nodes, 1))
+        self.out_width = int(model.combine(layer, empty, empty).shape[1])
+        self.shares = _Shares.of(budget, self.width, self.out_width, max(graph.num_nodes, 1))
 
-    def blocks(self, progress: Callable[[str, int, int], None] | None) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the rows after this layer, from node 0 on."""
+    def blocks(
+        self, progress: Callable[[str, int, int], None] | None, first: int = 0, last: int | None = None
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the rows of nodes [first, last) after this layer; of all nodes unless told."""
         total = self.graph.num_nodes
-        if total == 0:
+        stop = total if last is None else last
+        if first == stop:
             yield self._combined(0, 0, self._sums(0, 0))  # no rows, but their width
-        for begin in range(0, total, self.shares.block_rows):
-            end = min(begin + self.shares.block_rows, total)
+        for begin in range(first, stop, self.shares.block_rows):
+            end = min(begin + self.shares.block_rows, stop)
             sums = self._sums(begin, end)
             for row in range(begin, end, self.shares.out_rows):
-                last = min(row + self.shares.out_rows, end)
-                yield self._combined(row, last, sums[row - begin : last - begin])
+                upto = min(row + self.shares.out_rows, end)
+                yield self._combined(row, upto, sums[row - begin : upto - begin])
                 if progress is not None:
-                    progress(f"layer {self.layer + 1}", last, total)
+                    progress(f"layer {self.layer + 1}", upto, total)
 
     def _combined(self, begin: int, end: int, sums: torch.Tensor) -> npt.NDArray[np.float32]:
         import torch

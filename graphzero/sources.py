@@ -187,6 +187,14 @@ class ArraySource:
         src, dst = (array[0], array[1]) if array.shape[0] == 2 else (array[:, 0], array[:, 1])
         return cls(src, dst, weights, times, name)
 
+    def part(self, first: int, count: int) -> ArraySource:
+        """Return some consecutive edges, as views."""
+        src, dst, weights, times = (
+            None if column is None else column[first : first + count]
+            for column in (self._src, self._dst, self._weights, self._times)
+        )
+        return ArraySource(src, dst, weights, times, self.name)
+
     def edge_blocks(self) -> Iterator[Block]:
         """Yield views of the arrays."""
         for at in range(0, self.num_edges, _BLOCK_EDGES):

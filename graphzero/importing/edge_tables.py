@@ -19,14 +19,15 @@ __all__ = ["TableEdges"]
 class TableEdges:
     """A source of edges for `compile_graph`: columns of a table."""
 
-    def __init__(self, table: Table, columns: EdgeColumns) -> None:
-        """Take the table and the names of the columns that matter."""
+    def __init__(self, table: Table, columns: EdgeColumns, first_row: int = 0) -> None:
+        """Take the table and the names of the columns that matter; messages count its rows from `first_row`."""
+        self._first_row = first_row
         self.name, self.num_edges = table.name, table.num_rows
         self.table, self.columns = table, columns
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield blocks of edges whose ids are integers."""
-        row = 0
+        row = self._first_row
         for src, dst, weights, times in self.raw_blocks():
             ids = [self._ids(column, name, row) for column, name in ((src, self.columns.src), (dst, self.columns.dst))]
             yield Block(ids[0], ids[1], weights, times)
@@ -34,7 +35,7 @@ class TableEdges:
 
     def raw_blocks(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Yield columns of ids as they are, weights and times checked and converted."""
-        row = 0
+        row = self._first_row
         for batch in self.table.batches(self.columns.all()):
             rest = iter(batch[2:])
             weights = None if self.columns.weight is None else next(rest)

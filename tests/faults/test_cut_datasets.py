@@ -100,14 +100,14 @@ def test_inference_notices_a_graph_that_is_cut_after_its_sums(
     inference = importlib.import_module("graphzero.inference")
 
     ds = make(tmp_path / "ds")
-    sums = inference._Layer._sums
+    sums = inference.Layer._sums
 
     def cut(layer: Any, begin: int, end: int) -> Any:
         found = sums(layer, begin, end)
         os.truncate(tmp_path / "ds" / "graph.gl", 8192)  # the degrees come after
         return found
 
-    monkeypatch.setattr(inference._Layer, "_sums", cut)
+    monkeypatch.setattr(inference.Layer, "_sums", cut)
     torch.manual_seed(0)
     with pytest.raises(gz.StorageError, match=r"graph\.gl"):
         gz.inference(make_model(name, 4, 4, 2, num_layers=1), ds.graph, ds.features["x"], tmp_path / "out.gd")

@@ -1,0 +1,161 @@
+"""Tasks on a Ray cluster, and the folder in which they meet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._ids import as_count
+
+Callback = Callable[[str, int, int], None]
+
+
+def require_ray() -> Any:
+    """Return Ray, connected to the cluster of this program (or RAY_ADDRESS); else say how to get it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("graphzero.ray needs Ray; pip install 'graphzero[ray]'") from error
+    if not ray.is_initialized():
+        ray.init()
+    return ray
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """How tasks are run: what each takes of the cluster, and how often Ray repeats one whose worker died."""
+
+    num_cpus: float = 1
+    num_gpus: float = 0
+    max_retries: int = 3
+
+    @classmethod
+    def of(cls, num_cpus: float, num_gpus: float, max_retries: int) -> Tasks:
+        """Check the numbers before anything is started."""
+        for name, value in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                raise ValueError(f"{name} is {value!r}, expected a number, 0 or more")
+        return cls(num_cpus, num_gpus, as_count(max_retries, "max_retries", least=0))
+
+    @property
+    def num_threads(self) -> int:
+        """The threads that one task may use."""
+        return max(1, int(self.num_cpus))
+
+    def slots(self) -> int:
+        """Return how many tasks the cluster runs at once, as far as it is known now."""
+        total = require_ray().cluster_resources()
+        asked = (("CPU", self.num_cpus), ("GPU", self.num_gpus))
+        most = [int(total.get(kind, 0) / each) for kind, each in asked if each > 0]
+        return max(1, min(most, default=1))
+
+    def run(
+        self,
+        work: Callable[..., Any],
+        calls: Sequence[tuple[Any, ...]],
+        phase: str = "",
+        progress: Callback | None = None,
+    ) -> list[Any]:
+        """Return the results of `work(*call)` in order; the first error stops the rest and is raised here."""
+        ray = require_ray()
+        task = ray.remote(work).options(
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus,
+            max_retries=self.max_retries,
+            scheduling_strategy="SPREAD",
+        )
+        refs = [task.remote(*call) for call in calls]
+        waiting = list(refs)
+        try:
+            while waiting:
+                ready, waiting = ray.wait(waiting, num_returns=1)
+                ray.get(ready)  # an error now, not when all others are done
+                if progress is not None:
+                    progress(phase, len(refs) - len(waiting), len(refs))
+            return list(ray.get(refs))
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        finally:
+            for ref in waiting:
+                ray.cancel(ref, force=True)
+
+
+class WorkFolder:
+    """A folder beside the target for what tasks leave to each other; it goes when the work is done or has failed.
+
+    It is locked, so that the next writer of the same target can tell a folder of a process that died, and remove it.
+    """
+
+    def __init__(self, target: str) -> None:
+        """Remove what is abandoned; make the folder."""
+        parent, name = os.path.split(target)
+        self._mark = f".{name}.gzray-"
+        for found in os.listdir(parent):
+            if found.startswith(self._mark):
+                _remove_abandoned(os.path.join(parent, found))
+        made = tempfile.mkdtemp(prefix=f".{name}.gznew-", dir=parent)
+        os.chmod(made, 0o777 & ~_umask())  # as other folders: workers may run as another user of the group
+        self._lock = _locked(os.path.join(made, "lock"))
+        # it gets its name once it is locked: before that, it would look abandoned
+        self.path = os.path.join(parent, self._mark + made.rsplit("-", 1)[1])
+        os.rename(made, self.path)
+
+    def __enter__(self) -> str:
+        """Return the path."""
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the folder and what is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _locked(path: str) -> int | None:
+    """Return a descriptor that holds the file's lock; None where somebody else has it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: folders of killed processes stay
+        return None
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove_abandoned(folder: str) -> None:
+    try:
+        lock = _locked(os.path.join(folder, "lock"))
+    except OSError:  # its owner is removing it
+        return
+    if lock is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def put_together(file: Any, written: Iterable[Sequence[tuple[str, Any, list[tuple[int, bytes]]]]]) -> int:
+    """Finish a shared file from what its writers returned, in the order of their ranges; return its size."""
+    import numpy as np
+
+    sums: dict[str, list[Any]] = {name: [] for name, _, _ in file.arrays}
+    for parts in written:
+        for name, part, fragments in parts:
+            sums[name].append(part)
+            for at, data in fragments:
+                file.put(name, at, data)
+    for name, parts in sums.items():
+        file.seal(name, np.concatenate([np.empty((0, 2), np.uint32), *parts]))
+    return int(file.finish())

@@ -1,0 +1,141 @@
+"""What the workers do to compile a graph: cut a split into runs, count and write the rows of a range."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ._splits import Split
+
+
+@dataclass(frozen=True)
+class CutOptions:
+    """What every split is cut with."""
+
+    folder: str
+    directed: bool
+    direction: str
+    weights: bool
+    times: bool
+    edge_ids: bool
+    num_nodes: int | None
+    two_sided: bool
+    num_targets: int | None
+    self_loops: bool
+    id_base: int
+    memory: int
+    threads: int
+
+
+def cut(split: Split, options: CutOptions) -> dict[str, Any]:
+    """Leave the edges of a split in files of the folder, cut into buckets by row; return where they are.
+
+    The files have a new name each time: of a task that runs twice, the answer that arrives names whole files.
+    """
+    import numpy as np
+
+    _limit_arrow(options.threads)
+    path = os.path.join(options.folder, f"{split.first_edge}-{uuid.uuid4().hex}")
+    builder = _core.GraphBuilder(
+        directed=options.directed,
+        direction=options.direction,
+        weights=options.weights,
+        times=options.times,
+        edge_ids=options.edge_ids,
+        given_edge_ids=options.edge_ids,
+        num_nodes=options.num_nodes,
+        two_sided=options.two_sided,
+        num_targets=options.num_targets,
+        dedup=False,  # it takes all splits to know what is a duplicate
+        self_loops=options.self_loops,
+        id_base=options.id_base,
+        memory=options.memory,
+        threads=options.threads,
+        spill_folder=options.folder,
+        progress=None,
+        first_edge=split.first_edge,
+        runs_path=path,
+    )
+    builder.expect(split.num_edges)
+    edge = split.first_edge
+    for block in split.edge_blocks():
+        numbers = np.arange(edge, edge + len(block)) if options.edge_ids else None
+        builder.add(
+            block.src,
+            block.dst,
+            block.weights if options.weights else None,
+            block.times if options.times else None,
+            len(block),
+            numbers,
+        )
+        edge += len(block)
+    return builder.finish_runs()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range of rows of one side, and where the runs hold it."""
+
+    side: str
+    row_begin: int
+    row_end: int
+    bucket_bits: int
+    shift: int
+    largest_neighbour: int
+    records: int  # in the runs, duplicates included
+    runs: list[tuple[Any, ...]]
+
+    def range(self) -> Any:
+        """Return it as the core takes it."""
+        return _core.RowRange(
+            side=self.side,
+            row_begin=self.row_begin,
+            row_end=self.row_end,
+            bucket_bits=self.bucket_bits,
+            shift=self.shift,
+            largest_neighbour=self.largest_neighbour,
+            runs=self.runs,
+        )
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What every range is written with."""
+
+    folder: str
+    memory: int
+    threads: int
+
+
+def count_distinct(part: Part, options: WriteOptions) -> int:
+    """Return how many edges of a range are left without duplicates."""
+    return int(part.range().count_distinct(memory=options.memory, threads=options.threads, spill_folder=options.folder))
+
+
+def write(
+    part: Part, path: str, shape: dict[str, Any], edges_before: int, edges: int, options: WriteOptions
+) -> dict[str, Any]:
+    """Write the rows of a range into the shared file; return the sums of its bytes and what is left at its ends."""
+    return dict(
+        part.range().write(
+            path=path,
+            shape=_core.GraphShape(**shape),
+            edges_before=edges_before,
+            edges=edges,
+            memory=options.memory,
+            threads=options.threads,
+            spill_folder=options.folder,
+        )
+    )
+
+
+def _limit_arrow(threads: int) -> None:
+    """Let Arrow read with what the task was given; it would take every core of the host."""
+    try:
+        import pyarrow
+    except ImportError:  # arrays need none
+        return
+    pyarrow.set_cpu_count(threads)

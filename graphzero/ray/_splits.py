@@ -1,0 +1,211 @@
+"""Sources of edges cut into splits, which tasks read one each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Protocol
+
+from ..errors import InputError
+from ..importing.columns import EdgeColumns, pick
+from ..importing.edge_tables import TableEdges
+from ..importing.tables import ArrowTable, is_table_file, require_pyarrow
+from ..sources import ArraySource, Block, load_npy
+from ._cluster import Tasks, require_ray
+
+_PARQUET = (".parquet", ".pq", ".parq")
+
+
+class Split(Protocol):
+    """Some consecutive edges of a source; it travels to the worker that reads it."""
+
+    @property
+    def first_edge(self) -> int:
+        """Its place in the source."""
+
+    @property
+    def num_edges(self) -> int:
+        """How many there are."""
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges, in source order."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source as the driver knows it."""
+
+    name: str
+    splits: Sequence[Split]
+    num_edges: int
+    columns: EdgeColumns | None = None  # None: pairs of ids alone
+
+    def has(self, column: str) -> bool:
+        """Whether edges carry a "weight" or a "time"; without an edge they carry nothing, as on one machine."""
+        return self.num_edges > 0 and self.columns is not None and getattr(self.columns, column) is not None
+
+
+@dataclass(frozen=True)
+class FragmentSplit:
+    """Row groups of Parquet files."""
+
+    name: str
+    first_edge: int
+    num_edges: int
+    columns: EdgeColumns
+    schema: Any
+    fragments: list[Any] = field(repr=False)
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges."""
+        import pyarrow.dataset as files
+
+        rows = files.FileSystemDataset(self.fragments, self.schema, files.ParquetFileFormat())
+        return TableEdges(ArrowTable(self.name, rows), self.columns, self.first_edge).edge_blocks()
+
+
+@dataclass(frozen=True)
+class ObjectSplit:
+    """Blocks of a Ray Dataset, in the object store."""
+
+    name: str
+    first_edge: int
+    num_edges: int
+    columns: EdgeColumns
+    refs: list[Any] = field(repr=False)
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges; one block at a time is fetched."""
+        import ray
+
+        row = self.first_edge
+        for ref in self.refs:
+            table = ray.get(ref)
+            yield from TableEdges(ArrowTable(self.name, table), self.columns, row).edge_blocks()
+            row += table.num_rows
+
+
+@dataclass(frozen=True)
+class ArraySplit:
+    """Some columns of an edge array in a `.npy` file."""
+
+    name: str
+    first_edge: int
+    num_edges: int
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges."""
+        return ArraySource.of(load_npy(self.name), name=self.name).part(self.first_edge, self.num_edges).edge_blocks()
+
+
+def split_source(
+    source: Any, columns: Any, weights: Any, times: Any, split_edges: int, slots: int, tasks: Tasks
+) -> Source:
+    """Cut `source` into splits of about `split_edges` edges, fewer where there would not be enough for all `slots`."""
+    for name, asked in (("weights", weights), ("times", times)):
+        if asked is not None and not isinstance(asked, (bool, str, int)):
+            raise TypeError(f"{name} must be a column's name or number, True or False; got {type(asked).__name__}")
+    if hasattr(source, "to_arrow_refs"):
+        return _from_dataset(source, columns, weights, times, split_edges, slots, tasks)
+    paths = source if isinstance(source, (list, tuple)) else [source]
+    if not paths or not all(isinstance(path, (str, os.PathLike)) for path in paths):
+        raise TypeError(
+            f"cannot read edges from {type(source).__name__} on a cluster: expected Parquet files or folders, a .npy "
+            "file, or a Ray Dataset"
+        )
+    names = [os.path.abspath(os.fspath(path)) for path in paths]
+    for name in names:
+        if not os.path.exists(name):
+            raise FileNotFoundError(f"{name}: no such file")
+    if len(names) == 1 and names[0].endswith(".npy"):
+        return _from_npy(names[0], columns, weights, times, split_edges, slots)
+    return _from_parquet(names, columns, weights, times, split_edges, slots)
+
+
+def _target_edges(total: int, split_edges: int, slots: int) -> int:
+    """Return how many edges a split should have: two for each slot at least, since some take longer than others."""
+    return max(1, min(split_edges, -(-total // (2 * slots))))
+
+
+def _grouped(counts: Sequence[int], target: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (begin, end, first edge, edges) of groups of consecutive items with about `target` edges."""
+    begin, first, edges = 0, 0, 0
+    for i, count in enumerate(counts):
+        if edges and edges + count > target:
+            yield begin, i, first, edges
+            begin, first, edges = i, first + edges, 0
+        edges += count
+    if edges:
+        yield begin, len(counts), first, edges
+
+
+def _from_parquet(names: list[str], columns: Any, weights: Any, times: Any, split_edges: int, slots: int) -> Source:
+    arrow = require_pyarrow(names[0])
+    import pyarrow.dataset as files
+
+    groups: list[Any] = []
+    counts: list[int] = []
+    schema: Any = None
+    for name in names:
+        if not is_table_file(name) or not (os.path.isdir(name) or name.lower().endswith(_PARQUET)):
+            raise InputError(
+                f"{name}: not a Parquet file or a folder of them, a .npy file or a Ray Dataset, which a cluster can "
+                "read in parts; graphzero.compile_graph reads other sources on one machine"
+            )
+        try:
+            dataset = files.dataset(name, format="parquet", exclude_invalid_files=False)
+            schema = schema or dataset.schema
+            for fragment in dataset.get_fragments():
+                for group in fragment.row_groups:  # from the file's footer
+                    groups.append((fragment, group.id))
+                    counts.append(int(group.num_rows))
+        except (arrow.ArrowInvalid, OSError) as error:
+            raise InputError(
+                f"{name}: not a readable Parquet file or folder: {' '.join(str(error).split())}"
+            ) from error
+    name = names[0]
+    picked = pick(name, list(schema.names), columns, weights, times)
+    splits = []
+    for begin, end, first, edges in _grouped(counts, _target_edges(sum(counts), split_edges, slots)):
+        files_of = groupby(groups[begin:end], key=lambda group: id(group[0]))
+        parts = [part[0][0].subset(row_group_ids=[i for _, i in part]) for part in (list(of) for _, of in files_of)]
+        splits.append(FragmentSplit(name, first, edges, picked, schema, parts))
+    return Source(name, splits, sum(counts), picked)
+
+
+def _from_dataset(
+    dataset: Any, columns: Any, weights: Any, times: Any, split_edges: int, slots: int, tasks: Tasks
+) -> Source:
+    require_ray()
+    name = "Ray Dataset"
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True  # equal edges stay in the order of the dataset
+    try:
+        refs = dataset.to_arrow_refs()
+    finally:
+        options.preserve_order = before
+    heads = tasks.run(_head, [(ref,) for ref in refs])
+    counts = [rows for rows, _ in heads]
+    names = heads[0][1] if heads else list(getattr(dataset.schema(), "names", []))
+    picked = pick(name, names, columns, weights, times)
+    splits = [
+        ObjectSplit(name, first, edges, picked, list(refs[begin:end]))
+        for begin, end, first, edges in _grouped(counts, _target_edges(sum(counts), split_edges, slots))
+    ]
+    return Source(name, splits, sum(counts), picked)
+
+
+def _head(table: Any) -> tuple[int, list[str]]:
+    return int(table.num_rows), list(table.column_names)
+
+
+def _from_npy(path: str, columns: Any, weights: Any, times: Any, split_edges: int, slots: int) -> Source:
+    for name, asked in (("columns", columns), ("weights", weights), ("times", times)):
+        if asked is not None and asked is not False:
+            raise ValueError(f"{name} is {asked!r}, and {path} has sources and targets alone: leave it out")
+    total = ArraySource.of(load_npy(path), name=path).num_edges
+    step = _target_edges(total, split_edges, slots)
+    splits = [ArraySplit(path, first, min(step, total - first)) for first in range(0, total, step)]
+    return Source(path, splits, total)

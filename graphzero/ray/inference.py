@@ -1,0 +1,185 @@
+"""Outputs for every node on the workers of a Ray cluster: layer by layer, a block of rows each."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from .._ids import as_count
+from .._module_inference import Job, block_loader, rows_of, steps_of
+from .._outputs import as_target
+from .._sizes import parse_size
+from .._transfer import as_device
+from ..features import FeatureStore
+from ..graph import Graph
+from ..inference import InferenceReport, Layer, LayerwiseModel, check_inputs, is_layerwise
+from ._cluster import Tasks, WorkFolder, put_together, require_ray
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["inference"]
+
+
+def inference(
+    model: LayerwiseModel | torch.nn.Module,
+    graph: Graph,
+    features: FeatureStore,
+    out: str | os.PathLike[str],
+    *,
+    memory: int | str = "2GB",
+    num_layers: int | None = None,
+    direction: str | None = None,
+    device: Any = None,
+    name: str = "x",
+    io: str = "auto",
+    block_rows: int | None = None,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+    max_retries: int = 3,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> InferenceReport:
+    """Run `model` over all nodes and all neighbours on a Ray cluster, and write a row for each to the `.gd` file `out`.
+
+    Does what `graphzero.inference` does, a block of rows on each worker, every layer after the one before it. The
+    graph, the features and `out` lie in folders that every node of the cluster sees under the same name. Each worker
+    writes its rows into the one file; a block whose worker died is computed again. The rows equal those of
+    `graphzero.inference` up to the order of additions.
+
+    memory: what one worker may hold, as in `graphzero.inference`.
+    device: where workers compute, for example "cuda" together with num_gpus=1; the CPU unless given.
+    block_rows: rows that one task computes; unless given, so many that each worker has two blocks. The same number
+        gives the same bytes on any cluster of equal machines.
+    num_cpus, num_gpus: of each task; max_retries: how often Ray repeats one whose worker or node died.
+
+    >>> import graphzero.ray
+    >>> report = graphzero.ray.inference(model, ds.graph, ds.features["x"], "/shared/out.gd")  # doctest: +SKIP
+    """
+    layers = check_inputs(model, graph, features, num_layers)
+    target = as_target(out, "features", reads=(features.path, graph.path))
+    budget = parse_size(memory)
+    tasks = Tasks.of(num_cpus, num_gpus, max_retries)
+    if block_rows is not None:
+        as_count(block_rows, "block_rows", least=1)
+    if device is not None and num_gpus == 0:
+        as_device(device)  # a device of this machine; with GPUs it is one of the workers'
+    ray = require_ray()
+    begin = time.perf_counter()
+    here = _on_cpu(model)
+    steps = range(layers) if is_layerwise(here) else range(len(steps_of(here, layers)))
+    sent = ray.put(here)
+    plan = _Plan(graph, budget, direction or graph.message_direction, device, name, tasks.num_threads, io, layers)
+    store, rows_read, size = features, 0, 0
+    with WorkFolder(target) as folder:
+        for number in steps:
+            path = target if number == steps[-1] else os.path.join(folder, f"layer{number}.gd")
+            width = tasks.run(_width, [(sent, plan, number, store)])[0]
+            rows = block_rows or max(1, -(-graph.num_nodes // (2 * tasks.slots())))
+            file = _core.SharedFile.features(path, graph.num_nodes, [(name, "float32", [graph.num_nodes, width])])
+            try:
+                offset = file.arrays[0][1]
+                calls = [
+                    (sent, plan, number, store, file.temporary, offset, first, min(first + rows, graph.num_nodes))
+                    for first in range(0, graph.num_nodes, rows)
+                ]
+                done = tasks.run(_write_block, calls, f"layer {number + 1}", progress)
+                size = put_together(file, [written for written, _ in done])
+            finally:
+                file.discard()
+            rows_read += sum(read for _, read in done)
+            if store is not features:
+                store.close()
+                os.unlink(store.path)
+            store = FeatureStore(path)
+    return InferenceReport(
+        path=str(Path(target)),
+        shape=store.shape,
+        layers=layers,
+        seconds=time.perf_counter() - begin,
+        rows_read=rows_read,
+        bytes_written=size,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What every task of an inference is told; graph and stores travel as their paths."""
+
+    graph: Graph
+    budget: int
+    direction: str
+    device: Any
+    name: str
+    num_threads: int
+    io: str
+    layers: int
+
+    def job(self, model: Any) -> Job:
+        device = None if self.device is None else as_device(self.device)
+        if device is not None and hasattr(model, "to"):
+            model = model.to(device)
+        if hasattr(model, "eval"):
+            model.eval()
+        return Job(model, self.graph, self.budget, self.direction, device, self.name, self.num_threads, self.io, None)
+
+
+def _on_cpu(model: Any) -> Any:
+    """Return the model as workers of any kind can take it; the caller's own stays where it is."""
+    import torch
+
+    return copy.deepcopy(model).cpu().eval() if isinstance(model, torch.nn.Module) else model
+
+
+def _width(model: Any, plan: _Plan, number: int, store: FeatureStore) -> int:
+    """Return how wide the rows after a step are."""
+    import torch
+
+    with torch.no_grad():
+        job = plan.job(model)
+        if is_layerwise(model):
+            return Layer.of(job, number, store).out_width
+        return int(next(_blocks(job, plan.layers, number, store, 0, min(1, plan.graph.num_nodes)).blocks).shape[1])
+
+
+def _write_block(
+    model: Any, plan: _Plan, number: int, store: FeatureStore, path: str, offset: int, first: int, last: int
+) -> tuple[list[Any], int]:
+    """Compute rows [first, last) and write them into the shared file; return sums, fragments and rows read."""
+    import torch
+
+    torch.set_num_threads(plan.num_threads)
+    with torch.no_grad():
+        work = _blocks(plan.job(model), plan.layers, number, store, first, last)
+        writer = None
+        for rows in work.blocks:
+            rows = np.ascontiguousarray(rows, np.float32)
+            if writer is None:
+                each = 4 * rows.shape[1]
+                writer = _core.RangeWriter(path, [(plan.name, offset, first * each, last * each)])
+            writer.append(0, rows)
+        assert writer is not None  # a block has rows
+        return writer.finish(), work.rows_read()
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    blocks: Iterator[npt.NDArray[np.float32]]
+    rows_read: Callable[[], int]  # when the blocks are done
+
+
+def _blocks(job: Job, layers: int, number: int, store: FeatureStore, first: int, last: int) -> _Blocks:
+    if is_layerwise(job.model):
+        layer = Layer.of(job, number, store)
+        return _Blocks(layer.blocks(None, first, last), lambda: layer.rows_read)
+    step = steps_of(job.model, layers)[number]
+    loader = block_loader(job, store, step.hops, np.arange(first, last))
+    return _Blocks(rows_of(job, loader, step), lambda: int(loader.stats().rows))
