@@ -68,7 +68,7 @@ sanitize: build fuzz-build
 # The long versions of the fault tests and of the oracles: every system call, 10,000 cycles, 100,000 bit flips, thousands of
 # graphs; what each test printed, its counts, comes at the end. An hour on two cores.
 soak: build fuzz-build
-	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/python/test_oracle_*.py \
+	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/python/test_oracle_*.py tests/python/test_ray.py \
 	  tests/python/test_pyg_loaders.py::test_models_compile -x -v -rP --junitxml build/soak.xml
 
 docs: build
