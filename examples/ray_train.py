@@ -2,8 +2,7 @@
 
 python examples/ray_train.py [FOLDER] [--nodes N] [--epochs N] [--workers N] [--memory SIZE] [--gpu]
 
-FOLDER is a dataset in a folder that every node of the cluster sees. RAY_ADDRESS names the cluster; without it, one is
-started on this machine.
+Every node of the cluster sees FOLDER. RAY_ADDRESS names the cluster; without it, one is started on this machine.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ def train_rank(config: dict[str, Any]) -> None:
     """What every rank runs; torch.distributed is set up already."""
     rank, world = train.get_context().get_world_rank(), train.get_context().get_world_size()
     device = get_device()
-    torch.manual_seed(0)
     ds = gz.Dataset(config["folder"])
 
     def loader(split: str) -> gz.NeighborLoader:
@@ -53,9 +51,8 @@ def train_rank(config: dict[str, Any]) -> None:
         model.train()
         for batch in batches:
             out = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-            loss = functional.cross_entropy(out, batch.y)
             optimizer.zero_grad()
-            loss.backward()
+            functional.cross_entropy(out, batch.y).backward()
             optimizer.step()
         model.eval()
         found = torch.zeros(2, device=device)  # right, seen
@@ -64,15 +61,17 @@ def train_rank(config: dict[str, Any]) -> None:
                 out = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
                 found += torch.tensor([(out.argmax(1) == batch.y).sum(), len(batch.y)], device=device)
         torch.distributed.all_reduce(found)
-        train.report({"accuracy": float(found[0] / found[1]), "loss": float(loss.detach())})
+        with tempfile.TemporaryDirectory() as made:  # Ray keeps the metrics that come with a checkpoint
+            torch.save(getattr(model, "module", model).state_dict(), Path(made, "model.pt"))
+            checkpoint = train.Checkpoint.from_directory(made) if rank == 0 else None
+            train.report({"accuracy": float(found[0] / found[1])}, checkpoint=checkpoint)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", help="a dataset; one is made where there is none")
-    parser.add_argument("--nodes", type=int, default=20_000)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
+    for name, default in (("--nodes", 20_000), ("--epochs", 3), ("--workers", 2)):
+        parser.add_argument(name, type=int, default=default)
     parser.add_argument("--memory", default="256MB")
     parser.add_argument("--gpu", action="store_true")
     args = parser.parse_args()
@@ -81,7 +80,7 @@ def main() -> None:
         folder = Path(args.folder or Path(scratch, "data")).resolve()
         if not folder.exists():
             gz.synthesize(folder, nodes=args.nodes, edges=10 * args.nodes, dim=32, classes=8)
-        config = {"folder": str(folder), "epochs": args.epochs, "memory": args.memory}
+        config = vars(args) | {"folder": str(folder)}
         scaling = train.ScalingConfig(num_workers=args.workers, use_gpu=args.gpu)
         results = train.RunConfig(name="graphzero", storage_path=scratch)  # on several hosts: a shared folder
         done = TorchTrainer(train_rank, train_loop_config=config, scaling_config=scaling, run_config=results).fit()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ._compile_tasks import Part
 
 _ROW_BYTES = 8  # of indptr
-_PART_RECORDS = 1 << 26  # what is lost at most when a worker dies: seconds
+_PART_RECORDS = 1 << 25  # what is lost at most when a worker dies: seconds
 
 
 def plan_parts(
@@ -45,11 +45,12 @@ def plan_parts(
 
 
 def _bounds(counts: npt.NDArray[np.int64], shift: int, rows: int, bytes_each: int, slots: int) -> list[int]:
-    """Cut buckets into consecutive groups of about equal bytes: two for each slot, more where they would be large."""
+    """Cut buckets into consecutive groups of about equal bytes: four for each slot, more where they would be large."""
     starts = np.minimum(np.arange(len(counts) + 1) << shift, rows)
     starts[-1] = rows  # rows after the last id belong to the last bucket
     work = np.concatenate([[0], np.cumsum(counts * bytes_each + np.diff(starts) * _ROW_BYTES)])
-    parts = max(2 * slots, -(-int(counts.sum()) // _PART_RECORDS))
+    each = max(4, -(-int(counts.sum()) // (_PART_RECORDS * slots)))  # as many for each: all finish together
+    parts = each * slots
     cuts = np.searchsorted(work, work[-1] * np.arange(1, parts) / parts)
     return sorted({0, len(counts), *(int(cut) for cut in cuts)})
 

@@ -125,8 +125,8 @@ def split_source(
 
 
 def _target_edges(total: int, split_edges: int, slots: int) -> int:
-    """Return how many edges a split should have: two for each slot at least, since some take longer than others."""
-    return max(1, min(split_edges, -(-total // (2 * slots))))
+    """Return how many edges a split should have: four for each slot at least, since some take longer than others."""
+    return max(1, min(split_edges, -(-total // (4 * slots))))
 
 
 def _grouped(counts: Sequence[int], target: int) -> Iterator[tuple[int, int, int, int]]:

@@ -69,7 +69,7 @@ def test_parquet(tmp_path: Path) -> None:
     report = graphzero.ray.compile_graph(source, tmp_path / "g.gl", progress=lambda *step: seen.append(step))
     assert report.edges == 60_000
     assert seen[-1][0] == "sorting"
-    assert seen[-1][1] == seen[-1][2] >= 6  # two parts for each CPU
+    assert seen[-1][1] == seen[-1][2] == 12  # four parts for each CPU
     identical(tmp_path, source, direction="both", times="time", edge_ids=True, num_nodes=900)
     identical(tmp_path, source, directed=False, dedup=True, self_loops=False)
     identical(tmp_path, source, num_nodes=(500, 700), direction="in", memory="1MB")
@@ -233,6 +233,7 @@ def test_inference_with_a_killed_worker_and_a_plain_module(dataset: gz.Dataset, 
     np.testing.assert_allclose(rows[0], rows[1], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.skipif(not SOAK, reason="TorchTrainer takes half a minute to start: part of `make soak`")
 def test_the_training_example_learns(cluster: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("ray.train.torch")
