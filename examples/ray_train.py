@@ -2,7 +2,7 @@
 
 python examples/ray_train.py [FOLDER] [--nodes N] [--epochs N] [--workers N] [--memory SIZE] [--gpu]
 
-Every node of the cluster sees FOLDER. RAY_ADDRESS names the cluster; without it, one is started on this machine.
+Every node of the cluster sees FOLDER. RAY_ADDRESS names the cluster; without it, one is started here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from graphzero.train import GraphSAGE
 
 def train_rank(config: dict[str, Any]) -> None:
     """What every rank runs; torch.distributed is set up already."""
-    rank, world = train.get_context().get_world_rank(), train.get_context().get_world_size()
-    device = get_device()
+    rank, world, device = train.get_context().get_world_rank(), train.get_context().get_world_size(), get_device()
     ds = gz.Dataset(config["folder"])
 
     def loader(split: str) -> gz.NeighborLoader:
