@@ -92,6 +92,7 @@ class WorkerMemory:
 
 def compile_once(source: str, warm: str, out: str, workers: int, memory: str) -> None:
     """Start a cluster, warm it, compile, and print the figures: one process of its own."""
+    os.environ.update(RAY_worker_niceness="0")  # all else on the machine would have the processor first
     import ray
 
     import graphzero.ray

@@ -129,7 +129,8 @@ def _file_batches(fragment: Any, schema: Any, columns: list[str]) -> Iterator[An
         with parquet.ParquetFile(fragment.open(), pre_buffer=False, buffer_size=_READ) as file:
             if set(columns) <= set(file.schema_arrow.names):
                 types = arrow.schema([schema.field(column) for column in columns])
-                for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
+                groups = [group.id for group in fragment.row_groups]  # a fragment may be some of them
+                for batch in file.iter_batches(batch_size=_ROWS, row_groups=groups, columns=columns):
                     batch = batch.select(columns)
                     yield batch if batch.schema.equals(types) else batch.cast(types)
                 return

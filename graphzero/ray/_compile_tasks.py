@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
+from ..errors import InputError
 from ._splits import Split
 
 
@@ -72,6 +73,11 @@ def cut(split: Split, options: CutOptions) -> dict[str, Any]:
             numbers,
         )
         edge += len(block)
+    if edge != split.first_edge + split.num_edges:
+        raise InputError(
+            f"edges from {split.first_edge} on: found {edge - split.first_edge}, expected {split.num_edges}: did the "
+            "source change while it was read?"
+        )
     return builder.finish_runs()
 
 

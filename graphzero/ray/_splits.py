@@ -166,7 +166,7 @@ def _from_parquet(names: list[str], columns: Any, weights: Any, times: Any, spli
                 f"{name}: not a readable Parquet file or folder: {' '.join(str(error).split())}"
             ) from error
     name = names[0]
-    picked = pick(name, list(schema.names), columns, weights, times)
+    picked = _pick(name, schema, columns, weights, times)
     splits = []
     for begin, end, first, edges in _grouped(counts, _target_edges(sum(counts), split_edges, slots)):
         files_of = groupby(groups[begin:end], key=lambda group: id(group[0]))
@@ -188,8 +188,10 @@ def _from_dataset(
         options.preserve_order = before
     heads = tasks.run(_head, [(ref,) for ref in refs])
     counts = [rows for rows, _ in heads]
-    names = heads[0][1] if heads else list(getattr(dataset.schema(), "names", []))
-    picked = pick(name, names, columns, weights, times)
+    schema = heads[0][1] if heads else getattr(dataset.schema(), "base_schema", None)
+    if schema is None:
+        raise InputError(f"{name}: found no columns, expected at least two: source and target")
+    picked = _pick(name, schema, columns, weights, times)
     splits = [
         ObjectSplit(name, first, edges, picked, list(refs[begin:end]))
         for begin, end, first, edges in _grouped(counts, _target_edges(sum(counts), split_edges, slots))
@@ -197,8 +199,14 @@ def _from_dataset(
     return Source(name, splits, sum(counts), picked)
 
 
-def _head(table: Any) -> tuple[int, list[str]]:
-    return int(table.num_rows), list(table.column_names)
+def _head(table: Any) -> tuple[int, Any]:
+    return int(table.num_rows), table.schema
+
+
+def _pick(name: str, schema: Any, columns: Any, weights: Any, times: Any) -> EdgeColumns:
+    """Return the columns that one machine would take."""
+    table = ArrowTable(name, schema.empty_table())
+    return pick(name, table.names, columns, weights, times, table.is_numeric)
 
 
 def _from_npy(path: str, columns: Any, weights: Any, times: Any, split_edges: int, slots: int) -> Source:

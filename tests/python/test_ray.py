@@ -20,6 +20,7 @@ import pytest
 import graphzero as gz
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")  # workers give way to every other process otherwise
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphzero[ray]'")
 pa = pytest.importorskip("pyarrow")
 

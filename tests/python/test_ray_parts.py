@@ -171,6 +171,23 @@ def test_errors_name_the_edge_of_the_whole_source(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["edges", "nulls"]
 
 
+@pytest.mark.usefixtures("here")
+def test_text_in_a_third_column_is_no_weight(tmp_path: Path) -> None:
+    columns = edges(3000, 50)
+    for third in (np.array(["a", "b", "c"] * 1000), columns["weight"]):
+        source = write_parquet(tmp_path / "edges", {"src": columns["src"], "dst": columns["dst"], "kind": third})
+        same(tmp_path, source)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_source_that_changes_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_parquet(tmp_path / "edges", edges(3000, 50))
+    blocks = _splits.FragmentSplit.edge_blocks
+    monkeypatch.setattr(_splits.FragmentSplit, "edge_blocks", lambda split: [*blocks(split), *blocks(split)])
+    with pytest.raises(gz.InputError, match="did the source change while it was read"):
+        ray_compile.compile_graph(source, tmp_path / "g.gl")
+
+
 def test_refusals(tmp_path: Path) -> None:
     source = write_parquet(tmp_path / "edges", edges(10, 3))
     out = tmp_path / "g.gl"
