@@ -36,10 +36,10 @@ class DyingSplit:
         return getattr(self.split, name)
 
     def edge_blocks(self) -> Iterator[Any]:
-        for number, block in enumerate(self.split.edge_blocks()):
-            if number == 1 and first_time(self.marker):
-                os.kill(os.getpid(), signal.SIGKILL)
+        for block in self.split.edge_blocks():
             yield block
+            if first_time(self.marker):  # the builder has the block, and wants the next
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)
