@@ -4,7 +4,7 @@
 
 Parquet files of N edges (300 M unless told) are made in FOLDER where they are not there yet. Clusters of one and of two
 CPUs compile them in turn, best of `--repeat`; the ratio of their times is what counts (bar: 1.3). Each cluster is
-started and warmed before the clock runs. The most anonymous memory that one worker held is sampled every 20 ms. The
+started and warmed before the clock runs. The most anonymous memory that one worker held is sampled every 200 ms. The
 files are compared with that of `graphzero.compile_graph`, byte for byte.
 """
 
@@ -75,7 +75,7 @@ class WorkerMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(0.2):
             for entry in filter(str.isdigit, os.listdir("/proc")):
                 try:
                     if not Path("/proc", entry, "cmdline").read_bytes().startswith(b"ray::"):
