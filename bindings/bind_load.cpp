@@ -162,6 +162,11 @@ nb::dict to_python(const LoadPlan& plan) {
   }
   d["ways"] = ways;
   d["windows"] = windows;
+  nb::dict disk;
+  disk["reads_per_second"] = division.disk.reads;
+  disk["bytes_per_second"] = division.disk.bytes;
+  disk["gap_bytes"] = division.disk.gap();
+  d["disk"] = disk;
   d["why"] = division.why;
   return d;
 }

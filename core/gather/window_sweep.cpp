@@ -12,7 +12,6 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
-constexpr uint64_t kGap = uint64_t{16} << 10;     // worth reading over: bandwidth by reads a second (benchmarks/window)
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
 constexpr double kRoomy = 0.85;                   // a circle that held less of the places may have more claims
 
@@ -284,7 +283,8 @@ void WindowSweep::place_entries() {
     if (others_ && take_from_others(row, place)) continue;
     const uint64_t begin = offset_of(first + row) & ~(kPageBytes - 1);
     const uint64_t end = round_up(offset_of(first + row) + matrix_.row_bytes, kPageBytes);
-    if (!read.rows.empty() && (begin > read.offset + read.bytes + kGap || end - read.offset > reads_.most_bytes())) {
+    if (!read.rows.empty() &&
+        (begin > read.offset + read.bytes + options_.gap || end - read.offset > reads_.most_bytes())) {
       flush();
     }
     if (read.rows.empty()) {

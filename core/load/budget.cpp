@@ -91,8 +91,8 @@ void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, co
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     if (d.ways[i] != Way::kMapped || plan.options.io == Io::kMmap || facts.cached[i] >= kResident) continue;
     const MountedFile& file = plan.parts[i].file->file();
-    const double random = static_cast<double>(sizes.rows[i] * facts.batches) / kReadsPerSecond;
-    const double whole = static_cast<double>(file.container().file_bytes) / kBytesPerSecond;
+    const double random = static_cast<double>(sizes.rows[i] * facts.batches) / facts.disk.reads;
+    const double whole = static_cast<double>(file.container().file_bytes) / facts.disk.bytes;
     if (random > whole / 2 && file.container().file_bytes < available_memory()) preload(file, plan.threads, progress);
   }
 }
@@ -161,9 +161,27 @@ std::string explain(const LoadPlan& plan, const Facts& facts, const Division& d)
   return why;
 }
 
+// The largest file of which a division reads parts in every epoch; null where all of it stays in RAM.
+const MountedFile* read_again_and_again(const LoadPlan& plan, const Division& d) {
+  const MountedFile* largest = nullptr;
+  const auto consider = [&](const MountedFile& file) {
+    if (largest == nullptr || file.container().file_bytes > largest->container().file_bytes) largest = &file;
+  };
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    if (d.ways[i] == Way::kWindow || d.ways[i] == Way::kDirect) consider(plan.parts[i].file->file());
+  }
+  if (d.merges) consider(plan.graph.topology(0).file());
+  return largest;
+}
+
 void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
-  const Facts facts = look(plan);
+  Facts facts = look(plan);
   Division d = divide(plan, facts, sizes);
+  if (const MountedFile* file = read_again_and_again(plan, d)) {
+    facts.disk = disk_of(*file);
+    d = divide(plan, facts, sizes);
+  }
+  d.disk = facts.disk;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     const Matrix& matrix = matrix_of(plan.parts[i]);
     if (d.ways[i] == Way::kWindow && (!RowWindow::supports(matrix) || plan.outgrown)) d.ways[i] = Way::kDirect;
@@ -205,7 +223,8 @@ Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
   const auto begin = std::chrono::steady_clock::now();
   probe(plan, progress);  // the same batches: their pages are in RAM now
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  const Facts facts = look(plan);
+  Facts facts = look(plan);
+  facts.disk = disk;
   Estimate e;
   e.division = divide(plan, facts, sizes);
   e.division.rows = sizes.rows;

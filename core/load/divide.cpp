@@ -17,7 +17,6 @@ constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, whe
 constexpr uint64_t kMostWindow = 1024;       // batches
 constexpr uint64_t kMostGroup = 128;         // batches sampled together
 constexpr int kWindowDepth = 2;              // finished batches beside a window: complete ones take only a copy
-constexpr double kGapPages = 4;              // that a sweep reads over
 
 // One way to divide, before it is known to be the best.
 class Divider {
@@ -234,7 +233,7 @@ class Divider {
   uint64_t most_needed(const Division& d) const { return d.window > 0 ? d.memory : most_for_batches(d); }
 
   // Seconds of disk a batch takes, roughly: what the choice between divisions needs.
-  double cost(const Division& d) const { return cost(d, Disk{}); }
+  double cost(const Division& d) const { return cost(d, facts_.disk); }
 
  public:
   double cost(const Division& d, const Disk& disk) const {
@@ -283,12 +282,13 @@ double disk_seconds(const LoadPlan& plan, const Facts& facts, const Sizes& sizes
   return Divider(plan, facts, sizes).cost(d, disk);
 }
 
-// A circle for `window` batches reads the pages that they share once, and over gaps of a few pages.
+// A circle for `window` batches reads the pages that they share once, and over short gaps.
 double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk) {
   const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0), batches = static_cast<double>(window);
+  const double gap = static_cast<double>(disk.gap() / kPageBytes);
   const double absent = std::exp(-rows * batches / pages);  // the share of pages that nobody wants
-  const double reads = pages * (1 - absent) * std::pow(absent, kGapPages);
-  const double read = bytes * (1 - std::pow(absent, kGapPages + 1));
+  const double reads = pages * (1 - absent) * std::pow(absent, gap);
+  const double read = bytes * (1 - std::pow(absent, gap + 1));
   const double circle = std::max(reads / disk.reads, read / disk.bytes);
   return std::min(circle / batches, rows / disk.reads);
 }

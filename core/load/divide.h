@@ -7,14 +7,9 @@
 #include <vector>
 
 #include "load/plan.h"
+#include "storage/disk_speed.h"
 
 namespace gz {
-
-constexpr double kReadsPerSecond = 200e3, kBytesPerSecond = 3e9;  // of a disk: what is worth reading whole
-
-struct Disk {
-  double reads = kReadsPerSecond, bytes = kBytesPerSecond;  // a second: pages at random, and in sequence
-};
 
 struct Facts {
   uint64_t available = 0;               // to this process, with what the loader holds already
@@ -22,6 +17,7 @@ struct Facts {
   std::vector<double> topology_cached;  // share of each edge type's file
   std::vector<double> cached;           // share of each part
   uint64_t batches = 0;                 // of an epoch
+  Disk disk;                            // that the files are on, or what is assumed of one
 };
 
 // What one batch takes.

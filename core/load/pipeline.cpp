@@ -113,6 +113,7 @@ void Pipeline::sweep(size_t part) {
   options.target = division_.window;
   options.most = division_.window + division_.window / 4;
   options.claims = batches_.count() - first_claim_;
+  options.gap = division_.disk.gap();
   options.io = plan_->options.io;
   options.part = part;
   options.ring_bytes = division_.ring_bytes;

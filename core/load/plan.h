@@ -23,6 +23,7 @@
 #include "load/graph.h"
 #include "load/order.h"
 #include "load/seeds.h"
+#include "storage/disk_speed.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
 
@@ -84,6 +85,7 @@ struct Division {
   uint64_t window = 0;          // batches whose rows are read together, 0: none are
   bool merges = false;          // the topology is not in RAM: many batches are sampled together
   uint64_t group = 1;           // so many
+  Disk disk;                    // what it was reckoned with: how far reads reach over gaps
   std::vector<Way> ways;        // one a part
   std::vector<uint64_t> rows;   // one a part: those of a batch
   std::string why;              // in words, for stats()

@@ -187,6 +187,7 @@ void Pipeline::sample_together(std::vector<Draft>& drafts, const std::vector<Bat
   MergedStats read;
   MergedOptions merged;
   merged.progress = &cancel;
+  merged.gap = division_.disk.gap();
   merged.stats = &read;
   auto graphs = sample_merged(plan_->graph.topology(0), group, options, merged);
   for (size_t i = 0; i < drafts.size(); ++i) drafts[i].graph = as_typed(std::move(graphs[i]));

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "check.h"
+#include "gather_files.h"
+#include "storage/disk_speed.h"
 
 namespace gz {
 namespace {
@@ -48,6 +50,23 @@ TEST(measure_refuses_what_it_cannot_read) {
   CHECK_THROWS(ArgumentError, "cannot measure", measure_reads(file, options));
   options.read_bytes = 1 << 20;
   CHECK_THROWS(ArgumentError, "cannot measure", measure_reads(file, options));
+}
+
+TEST(a_gap_is_worth_what_the_disk_reads_in_the_time_of_a_request) {
+  CHECK_EQ(Disk{}.gap(), uint64_t{16} << 10);
+  CHECK_EQ((Disk{10e3, 1e9}.gap()), uint64_t{96} << 10);
+  CHECK_EQ((Disk{200, 200e6}.gap()), uint64_t{128} << 10);  // a disk that turns: more would be read for long
+  CHECK_EQ((Disk{1e6, 1e9}.gap()), uint64_t{4} << 10);
+}
+
+TEST(the_disk_of_a_large_file_is_measured_once) {
+  const auto features = FeatureFile::open(test::write_features("speed.gd", {{"x", DType::kFloat32, 10000, 64}}));
+  CHECK_EQ(disk_of(features->file()).reads, Disk{}.reads);  // too small
+  const Disk first = disk_of(features->file(), 1), again = disk_of(features->file(), 1);
+  CHECK(first.reads > 0 && first.bytes > 0);
+  if (features->file().direct() != nullptr) CHECK(first.reads != Disk{}.reads);
+  CHECK_EQ(first.reads, again.reads);
+  CHECK_EQ(first.bytes, again.bytes);
 }
 
 }  // namespace gz

@@ -73,9 +73,11 @@ void check_rows(Swept& swept, RowWindow::Claim& claim, const std::vector<int64_t
 
 // `claims` claims of `size` rows, `ahead` of them offered before the first is delivered.
 void run_claims(uint64_t rows, uint64_t columns, uint64_t capacity, size_t claims, size_t size, size_t ahead,
-                uint64_t target) {
+                uint64_t target, uint64_t gap = 16 << 10) {
   const std::string path = noise("window.gd", rows, columns);
-  Swept swept(path, "x", capacity, {.target = target, .most = target * 2, .claims = UINT64_MAX, .io = Io::kAuto});
+  RowWindow::SweepOptions sweep{.target = target, .most = target * 2, .claims = UINT64_MAX, .io = Io::kAuto};
+  sweep.gap = gap;
+  Swept swept(path, "x", capacity, sweep);
   std::map<uint64_t, std::pair<std::shared_ptr<RowWindow::Claim>, std::vector<int64_t>>> open;
   for (uint64_t next = 0, done = 0; done < claims; ++done) {
     for (; next < claims && next < done + ahead; ++next) {
@@ -97,6 +99,7 @@ TEST(window_gives_the_rows_of_the_file) {
   run_claims(5000, 16, 2000, 40, 300, 1, 4);
   run_claims(64, 16, 64, 40, 30, 8, 8);          // a file of one segment
   run_claims(100000, 3, 20000, 30, 5000, 6, 6);  // rows of 12 bytes, across pages
+  for (const uint64_t gap : {0, 4 << 10, 128 << 10}) run_claims(50000, 16, 5000, 20, 200, 4, 4, gap);
 }
 
 TEST(window_with_too_few_places_still_delivers) {
