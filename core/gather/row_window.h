@@ -58,7 +58,7 @@ class RowWindow {
     uint64_t target = 8;           // claims to begin with
     uint64_t most = 8;             // and at most
     uint64_t claims = UINT64_MAX;  // that will come: a short run is admitted at once
-    uint64_t gap = 16 << 10;       // bytes worth reading over to save a request
+    uint64_t gap = 8 << 10;        // bytes worth reading over to save a request
     Io io = Io::kAuto;
     // Ranks of this host that sweep the same matrix, each as part number `part` of its loader, share their reads.
     std::shared_ptr<LocalGroup> group;

@@ -53,10 +53,10 @@ TEST(measure_refuses_what_it_cannot_read) {
 }
 
 TEST(a_gap_is_worth_what_the_disk_reads_in_the_time_of_a_request) {
-  CHECK_EQ(Disk{}.gap(), uint64_t{16} << 10);
-  CHECK_EQ((Disk{10e3, 1e9}.gap()), uint64_t{96} << 10);
+  CHECK_EQ(Disk{}.gap(), uint64_t{8} << 10);
+  CHECK_EQ((Disk{10e3, 1e9}.gap()), uint64_t{52} << 10);
   CHECK_EQ((Disk{200, 200e6}.gap()), uint64_t{128} << 10);  // a disk that turns: more would be read for long
-  CHECK_EQ((Disk{1e6, 1e9}.gap()), uint64_t{4} << 10);
+  CHECK_EQ((Disk{1e6, 4e9}.gap()), uint64_t{4} << 10);
 }
 
 TEST(the_disk_of_a_large_file_is_measured_once) {
