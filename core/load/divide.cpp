@@ -16,6 +16,8 @@ constexpr uint64_t kRing = 13 * kMB;         // a reader's buffers and lists
 constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, where nothing is known of them
 constexpr uint64_t kMostWindow = 1024;       // batches
 constexpr uint64_t kMostGroup = 128;         // batches sampled together
+constexpr uint64_t kMostDirect = 2;          // batches read by themselves at first,
+constexpr double kFewDirect = 4;             // each where a circle takes as long as so many of them
 constexpr int kWindowDepth = 2;              // finished batches beside a window: complete ones take only a copy
 
 // One way to divide, before it is known to be the best.
@@ -195,8 +197,26 @@ class Divider {
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
       return;
     }
+    d.direct = direct_of(d);
     d.fixed_bytes += sweeps * ring;
     d.store_bytes = minus(room, waiting + (d.window + d.window / 4) * d.packed_bytes);
+  }
+
+  // Batches that are read by themselves, so that the first do not wait for a circle: none where a circle takes no
+  // longer than a few of them.
+  uint64_t direct_of(const Division& d) const {
+    double circle = 0, alone = 0;
+    for (size_t i = 0; i < d.ways.size(); ++i) {
+      if (d.ways[i] != Way::kWindow) continue;
+      circle += static_cast<double>(matrix_bytes(matrix_of(plan_.parts[i]))) / facts_.disk.bytes;
+      alone += static_cast<double>(sizes_.rows[i]) / facts_.disk.reads;
+    }
+    uint64_t direct = 0;
+    while (direct < std::min(kMostDirect, d.window / 4) &&
+           circle > static_cast<double>(direct + 1) * kFewDirect * alone) {
+      ++direct;
+    }
+    return direct;
   }
 
   uint64_t whole_bytes(const Division& d) const {

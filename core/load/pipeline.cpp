@@ -11,8 +11,6 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kMostDirect = 2;  // batches that are read by themselves, so that the first do not wait for a circle
-
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
   std::vector<std::weak_ptr<Buffer>> buffers;
   buffers.emplace_back(batch.input.buffer);
@@ -48,8 +46,7 @@ Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& 
     plan_->pool->reset_peak();
     for (const auto& window : windows_) window_read_before_.push_back(window ? window->stats().bytes_read : 0);
     if (division_.window > 0) {
-      const uint64_t most = std::min(division_.window, batches_.count());
-      first_claim_ = std::min(std::clamp<uint64_t>(most / 8, 1, kMostDirect), most);
+      first_claim_ = std::min(division_.direct, std::min(division_.window, batches_.count()));
     }
     next_to_offer_ = first_claim_;
     start_threads();

@@ -83,6 +83,7 @@ struct Division {
   int threads = 1;              // that make batches: fewer where their buffers would not fit
   int depth = 1;                // finished or half-made batches that may exist at once
   uint64_t window = 0;          // batches whose rows are read together, 0: none are
+  uint64_t direct = 0;          // the first ones, which are read by themselves meanwhile
   bool merges = false;          // the topology is not in RAM: many batches are sampled together
   uint64_t group = 1;           // so many
   Disk disk;                    // what it was reckoned with: how far reads reach over gaps
