@@ -214,24 +214,10 @@ std::span<const std::byte> bytes_of(const AnyArray& array) {
 // A feature file in the making. discard() gives it up at once: an exception may keep the Python object alive for long.
 class PyFeatureWriter {
  public:
-  using Declared = std::tuple<std::string, std::string, std::vector<uint64_t>>;  // name, dtype, shape
-
-  PyFeatureWriter(const std::string& path, uint64_t num_nodes, const std::vector<Declared>& arrays, nb::object progress)
-      : progress_(std::move(progress)) {
-    Container container;
-    container.kind = Kind::kFeatures;
-    container.num_nodes = num_nodes;
-    for (const auto& [name, dtype, shape] : arrays) {
-      const auto code = dtype_from_name(dtype);
-      if (!code) fail<ArgumentError>("dtype is '", dtype, "', which no array can have");
-      ArrayInfo array;
-      array.name = name;
-      array.dtype = *code;
-      array.shape = shape;
-      container.arrays.push_back(std::move(array));
-    }
-    writer_ = std::make_unique<ContainerWriter>(path, std::move(container));
-  }
+  PyFeatureWriter(const std::string& path, uint64_t num_nodes, const std::vector<DeclaredArray>& arrays,
+                  nb::object progress)
+      : progress_(std::move(progress)),
+        writer_(std::make_unique<ContainerWriter>(path, feature_container(num_nodes, arrays))) {}
 
   ContainerWriter& open() {
     if (!writer_) fail<ArgumentError>("the file was finished or discarded");
@@ -247,8 +233,8 @@ class PyFeatureWriter {
 
 void bind_feature_writer(nb::module_& m) {
   nb::class_<PyFeatureWriter>(m, "FeatureWriter")
-      .def(nb::init<const std::string&, uint64_t, const std::vector<PyFeatureWriter::Declared>&, nb::object>(),
-           nb::arg("path"), nb::arg("num_nodes"), nb::arg("arrays"), nb::arg("progress").none() = nb::none())
+      .def(nb::init<const std::string&, uint64_t, const std::vector<DeclaredArray>&, nb::object>(), nb::arg("path"),
+           nb::arg("num_nodes"), nb::arg("arrays"), nb::arg("progress").none() = nb::none())
       .def("append",
            [](PyFeatureWriter& w, size_t index, const AnyArray& rows) {
              nb::gil_scoped_release release;
@@ -351,6 +337,22 @@ void bind_feature_writer(nb::module_& m) {
 }
 
 }  // namespace
+
+Container feature_container(uint64_t num_nodes, const std::vector<DeclaredArray>& arrays) {
+  Container container;
+  container.kind = Kind::kFeatures;
+  container.num_nodes = num_nodes;
+  for (const auto& [name, dtype, shape] : arrays) {
+    const auto code = dtype_from_name(dtype);
+    if (!code) fail<ArgumentError>("dtype is '", dtype, "', which no array can have");
+    ArrayInfo array;
+    array.name = name;
+    array.dtype = *code;
+    array.shape = shape;
+    container.arrays.push_back(std::move(array));
+  }
+  return container;
+}
 
 void bind_compile(nb::module_& m) {
   bind_graph_builder(m);

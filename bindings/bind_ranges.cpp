@@ -53,30 +53,12 @@ class SharedFile {
   std::unique_ptr<ContainerWriter> writer_;
 };
 
-using Declared = std::tuple<std::string, std::string, std::vector<uint64_t>>;  // name, dtype, shape
-
-Container feature_container(uint64_t num_nodes, const std::vector<Declared>& arrays) {
-  Container container;
-  container.kind = Kind::kFeatures;
-  container.num_nodes = num_nodes;
-  for (const auto& [name, dtype, shape] : arrays) {
-    const auto code = dtype_from_name(dtype);
-    if (!code) fail<ArgumentError>("dtype is '", dtype, "', which no array can have");
-    ArrayInfo array;
-    array.name = name;
-    array.dtype = *code;
-    array.shape = shape;
-    container.arrays.push_back(std::move(array));
-  }
-  return container;
-}
-
 void bind_shared_file(nb::module_& m) {
   nb::class_<SharedFile>(m, "SharedFile")
       .def_static("graph", [](const std::string& path,
                               const GraphShape& shape) { return SharedFile(path, lay_out_graph(shape).container); })
       .def_static("features",
-                  [](const std::string& path, uint64_t num_nodes, const std::vector<Declared>& arrays) {
+                  [](const std::string& path, uint64_t num_nodes, const std::vector<DeclaredArray>& arrays) {
                     return SharedFile(path, feature_container(num_nodes, arrays));
                   })
       .def_prop_ro("temporary", [](SharedFile& f) { return f.open().temporary(); })

@@ -9,11 +9,15 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/interrupt.h"
 #include "base/memory.h"
@@ -118,5 +122,9 @@ struct WithoutGil {
   Interruptible interruptible{interrupts};
   nb::gil_scoped_release release;
 };
+
+// The head of a feature file with these arrays.
+using DeclaredArray = std::tuple<std::string, std::string, std::vector<uint64_t>>;  // name, dtype, shape
+Container feature_container(uint64_t num_nodes, const std::vector<DeclaredArray>& arrays);
 
 }  // namespace gz::bindings

@@ -1,4 +1,4 @@
-// window_sweep: plan a segment, start its reads, hand out what arrives; all bookkeeping is this thread's alone.
+// window_sweep: take claims in, start reads, hand out what arrives; all bookkeeping is this thread's alone.
 #include "gather/window_sweep.h"
 
 #include <algorithm>
@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
-constexpr double kRoomy = 0.85;                   // a circle that held less of the places may have more claims
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
 
@@ -197,140 +196,6 @@ void WindowSweep::share(Claim& claim) {
 void WindowSweep::complete(const std::shared_ptr<Claim>& claim) {
   claim->complete();
   ready_(claim->number);
-}
-
-// Plans segments until enough reads wait, or none can be planned.
-WindowSweep::Planned WindowSweep::plan_ahead() {
-  while (wanted_ > 0) {
-    if (reads_.in_flight() + planned_.size() >= std::max<size_t>(reads_.depth() / 2, 1)) return Planned::kReads;
-    if (others_first()) return Planned::kOthersFirst;
-    const Planned planned = plan_segment();
-    if (planned == Planned::kFull || planned == Planned::kBusy) return planned;
-    admit();
-  }
-  return Planned::kNothing;
-}
-
-WindowSweep::Planned WindowSweep::plan_segment() {
-  if (in_flight_[segment_] > 0) return Planned::kBusy;  // of the circle before, in a small file
-  const auto [missing, unused] = collect();
-  if (missing + unused > rows_.free()) {
-    for (const uint32_t row : touched_) heads_[row] = kNoEntry;
-    return Planned::kFull;
-  }
-  place_entries();
-  most_held_ = std::max<uint64_t>(most_held_, rows_.capacity() - rows_.free());
-  next_segment();
-  tell_others();
-  return missing > 0 ? Planned::kReads : Planned::kNothing;
-}
-
-WindowSweep::Found WindowSweep::collect() {
-  const uint64_t first = segment_ * segment_rows_;
-  const uint64_t end = std::min(first + segment_rows_, matrix_.rows);
-  entries_.clear();
-  touched_.clear();
-  for (uint32_t c = 0; c < active_.size(); ++c) {
-    const Claim& claim = *active_[c];
-    for (size_t i = claim.cursor; i < claim.end() && claim.value(i) < end; ++i) {
-      uint32_t& head = heads_[claim.value(i) - first];
-      if (head == kNoEntry) touched_.push_back(static_cast<uint32_t>(claim.value(i) - first));
-      entries_.push_back({c, static_cast<uint32_t>(i), head});
-      head = static_cast<uint32_t>(entries_.size() - 1);
-    }
-  }
-  std::sort(touched_.begin(), touched_.end());
-  for (const uint32_t row : touched_) rows_.prefetch_entry(first + row);
-  Found found;
-  for (const uint32_t row : touched_) {
-    places_[row] = rows_.find(first + row);
-    if (places_[row] == HeldRows::kNone) {
-      ++found.missing;
-    } else {
-      found.unused += rows_.is_unused(places_[row]) ? 1 : 0;
-    }
-  }
-  return found;
-}
-
-// Gives each entry its row's place, and plans the reads of the rows that are not in RAM.
-void WindowSweep::place_entries() {
-  const uint64_t first = segment_ * segment_rows_;
-  Arrival read;
-  const auto flush = [&] {
-    if (read.rows.empty()) return;
-    ++in_flight_[segment_];
-    planned_.push_back(std::move(read));
-    read = {};
-  };
-  // Rows that are in RAM first: they must not give up their places to those that are not.
-  for (const uint32_t row : touched_) {
-    if (places_[row] == HeldRows::kNone) continue;
-    for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) {
-      Claim& claim = *active_[entries_[e].claim];
-      claim.place(entries_[e].word, places_[row]);
-      rows_.use(places_[row], 1);
-      --claim.left;
-      ++stats_.rows_shared;
-    }
-  }
-  if (others_) others_->find_chunks(offset_of(first), offset_of(std::min(first + segment_rows_, matrix_.rows)));
-  for (const uint32_t row : touched_) {
-    if (places_[row] != HeldRows::kNone) continue;
-    uint32_t uses = 0;
-    for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) ++uses;
-    const uint32_t place = rows_.take(first + row, uses);
-    if (others_ && take_from_others(row, place)) continue;
-    const uint64_t begin = offset_of(first + row) & ~(kPageBytes - 1);
-    const uint64_t end = round_up(offset_of(first + row) + matrix_.row_bytes, kPageBytes);
-    if (!read.rows.empty() &&
-        (begin > read.offset + read.bytes + options_.gap || end - read.offset > reads_.most_bytes())) {
-      flush();
-    }
-    if (read.rows.empty()) {
-      read.offset = begin;
-      read.segment = segment_;
-    }
-    read.bytes = static_cast<uint32_t>(end - read.offset);
-    wait_for(read, row, place);
-  }
-  flush();
-  for (const uint32_t row : touched_) heads_[row] = kNoEntry;
-  wanted_ -= entries_.size();
-  for (const Entry& entry : entries_) ++active_[entry.claim]->cursor;
-  std::erase_if(active_, [&](const std::shared_ptr<Claim>& claim) {
-    if (claim->left == 0 && !claim->is_complete()) complete(claim);
-    return claim->left == 0;
-  });
-}
-
-void WindowSweep::wait_for(Arrival& read, uint32_t row, uint32_t place) {
-  read.rows.push_back({static_cast<uint32_t>(segment_ * segment_rows_ + row), place});
-  for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) {
-    const std::shared_ptr<Claim>& claim = active_[entries_[e].claim];
-    claim->place(entries_[e].word, place);
-    auto at = std::find_if(read.waiting.begin(), read.waiting.end(), [&](const auto& w) { return w.claim == claim; });
-    if (at == read.waiting.end()) at = read.waiting.insert(at, {claim, 0});
-    ++at->rows;
-  }
-}
-
-void WindowSweep::next_segment() {
-  ++advanced_;
-  if (++segment_ < segments_) return;
-  segment_ = 0;
-  for (const auto& claim : active_) {
-    if (claim->wrapped) continue;  // only reads in flight are left of it
-    claim->wrapped = true;
-    claim->cursor = 0;
-  }
-  ++stats_.circles;
-  const bool roomy = static_cast<double>(most_held_) < kRoomy * rows_.capacity();
-  if (!stalled_ && kept_waiting_ && roomy) {
-    target_ = std::min(options_.most, target_ + std::max<uint64_t>(target_ / 8, 1));
-  }
-  most_held_ = 0;
-  stalled_ = kept_waiting_ = false;
 }
 
 void WindowSweep::start_planned() {
