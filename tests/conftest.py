@@ -34,3 +34,13 @@ def spawn() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for child in children:
         child.kill()
         child.communicate()
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """Tiny batches gain nothing from more, and lose much on a busy machine."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

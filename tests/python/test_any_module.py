@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer, TrainOptions, load_model, make_model  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 NODES, DIM = 300, 6
 OPTIONS = TrainOptions(fanouts=[4, 3], batch_size=64, epochs=4, lr=0.02, memory="64MB", device="cpu", seed=3)
@@ -34,14 +35,6 @@ class ByHand(torch.nn.Module):
             count = torch.zeros(len(x)).index_add_(0, edge_index[1], torch.ones(edge_index.shape[1]))
             x = torch.relu(linear(torch.cat([x, heard / count.clamp(min=1).unsqueeze(1)], 1)))
         return x
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

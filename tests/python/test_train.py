@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,21 +13,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from stop_at import StopAt  # noqa: E402
+
 import graphzero as gz  # noqa: E402
-from graphzero.train import Observer, Trainer, TrainOptions, TrainResult  # noqa: E402
+from graphzero.train import Trainer, TrainOptions, TrainResult  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 OPTIONS = TrainOptions(
     hidden=16, fanouts=[4, 3], batch_size=64, epochs=3, lr=0.01, memory="128MB", device="cpu", seed=5
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tiny batches gain nothing from more, and lose much on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +35,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
 @pytest.fixture(scope="module")
 def reference(data: gz.Dataset) -> TrainResult:
     return Trainer(data, OPTIONS).fit()
-
-
-class StopAt(Observer):
-    """Presses Ctrl-C when a batch is done."""
-
-    def __init__(self, epoch: int | str, batch: int) -> None:
-        self.at = (epoch, batch)
-        self.evaluations = 0
-
-    def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-        if (epoch, done) == self.at:
-            signal.raise_signal(signal.SIGINT)
-
-    def evaluating(self, split: str, done: int, total: int) -> None:
-        self.evaluations += 1
-        if ("validation", self.evaluations) == self.at:
-            signal.raise_signal(signal.SIGINT)
 
 
 def weights(result: TrainResult) -> dict[str, Any]:

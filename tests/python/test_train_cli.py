@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ import graphzero as gz  # noqa: E402
 from graphzero.cli.app import app  # noqa: E402
 from graphzero.train import load_checkpoint  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 ROOT = Path(__file__).parents[2]
 SMALL = ["--hidden", "8", "--fanouts", "3,2", "--batch-size", "64", "--memory", "128MB", "--device", "cpu"]
 
@@ -32,14 +33,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "data"
     gz.synthesize(path, nodes=1000, edges=5000, dim=8, classes=3, splits={"train": 0.4, "valid": 0.1, "test": 0.1})
     return path
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def run(*arguments: object) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +12,20 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from stop_at import StopAt  # noqa: E402
+
 import graphzero as gz  # noqa: E402
-from graphzero.train import Observer, Trainer, TrainOptions, TrainResult  # noqa: E402
+from graphzero.train import Trainer, TrainOptions, TrainResult  # noqa: E402
 from graphzero.train.held_out import HeldOut  # noqa: E402
 from graphzero.train.link_scores import LinkScores  # noqa: E402
 from graphzero.train.link_tasks import LinkTask  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 OPTIONS = TrainOptions(
     task="links", hidden=16, fanouts=[4, 3], dropout=0.0, batch_size=512, epochs=2, lr=0.01, memory="128MB",
     device="cpu", seed=5, eval_negatives=10,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +40,6 @@ def reference(data: gz.Dataset) -> TrainResult:
     return Trainer(data, OPTIONS).fit()
 
 
-class StopAt(Observer):
-    """Presses Ctrl-C when a batch is done."""
-
-    def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-        if (epoch, done) == (1, 3):
-            signal.raise_signal(signal.SIGINT)
-
-
 def test_it_learns_communities(data: gz.Dataset) -> None:
     result = Trainer(data, dataclasses.replace(OPTIONS, epochs=4)).fit()
     assert result.metric == "auc"
@@ -65,7 +51,7 @@ def test_it_learns_communities(data: gz.Dataset) -> None:
 
 def test_stopped_and_resumed_is_as_if_never_stopped(data: gz.Dataset, reference: TrainResult, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    assert Trainer(data, OPTIONS, checkpoint=path, observer=StopAt()).fit().stopped == "interrupted"
+    assert Trainer(data, OPTIONS, checkpoint=path, observer=StopAt(1, 3)).fit().stopped == "interrupted"
     again = Trainer(data, OPTIONS, checkpoint=path).fit(resume=True)
     assert [(e.loss, e.metrics) for e in again.epochs] == [(e.loss, e.metrics) for e in reference.epochs]
     assert again.test_metrics == reference.test_metrics

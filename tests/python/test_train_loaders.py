@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,17 +14,11 @@ import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
 from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, tasks  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 OPTIONS = TrainOptions(
     hidden=8, fanouts=[3, 2], batch_size=64, epochs=3, memory="32MB", num_threads=1, prefetch=1, device="cpu"
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

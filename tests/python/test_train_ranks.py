@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,9 @@ import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer  # noqa: E402
 from graphzero.train.link_scores import LinkScores  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 ROOT = Path(gz.__file__).parent.parent
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from stop_at import StopAt  # noqa: E402
+
 import graphzero as gz  # noqa: E402
-from graphzero.train import HeteroSAGE, Observer, Trainer, TrainOptions, TrainResult, load_model, typed_inference  # noqa: E402
+from graphzero.train import HeteroSAGE, Trainer, TrainOptions, TrainResult, load_model, typed_inference  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 OPTIONS = TrainOptions(
     hidden=32, fanouts=[4, 3], dropout=0.2, batch_size=128, epochs=3, lr=0.01, memory="128MB", device="cpu", seed=5
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +33,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
 @pytest.fixture(scope="module")
 def reference(data: gz.Dataset) -> TrainResult:
     return Trainer(data, OPTIONS).fit()
-
-
-class StopAt(Observer):
-    """Presses Ctrl-C when a batch is done."""
-
-    def __init__(self, epoch: int, batch: int) -> None:
-        self.at = (epoch, batch)
-
-    def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-        if (epoch, done) == self.at:
-            import signal
-
-            signal.raise_signal(signal.SIGINT)
 
 
 def assert_same(a: TrainResult, b: TrainResult) -> None:
