@@ -8,9 +8,8 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "compile/container_writer.h"
 #include "load/link_source.h"
-#include "load/pipeline.h"
+#include "load_files.h"
 #include "sample/edges_at.h"
 #include "sample/exclude.h"
 #include "sample/hgt.h"
@@ -20,34 +19,13 @@ using namespace gz;
 
 namespace {
 
-// Rows by target: target t has edges from t + 1, t + 2, t + 2 (twice) and t + 3, modulo the number of sources, sorted.
+// Target t has edges from t + 1, t + 2, t + 2 (twice) and t + 3, modulo the number of sources, sorted.
 std::shared_ptr<const Topology> relation(const std::string& name, uint64_t sources, uint64_t targets) {
-  std::vector<uint64_t> indptr{0};
-  std::vector<uint32_t> indices;
-  for (uint64_t t = 0; t < targets; ++t) {
+  const test::Relation shape{.sources = sources, .targets = targets, .is_sorted = true};
+  return test::write_relation(name, shape, [&](uint64_t t, std::vector<uint32_t>& indices) {
     for (const uint64_t k : {1, 2, 2, 3}) indices.push_back(static_cast<uint32_t>((t + k) % sources));
     std::sort(indices.end() - 4, indices.end());
-    indptr.push_back(indices.size());
-  }
-  Container c;
-  c.kind = Kind::kTopology;
-  c.num_nodes = sources;
-  if (sources != targets) {
-    c.num_targets = targets;
-    c.minor = kRectangularMinor;
-    c.incompatible = kRectangular;
-  }
-  c.num_edges = indices.size();
-  c.direction = Direction::kIn;
-  c.properties = 1;  // sorted
-  c.arrays = {{"in.indptr", DType::kUInt64, {targets + 1}, 0, 0, 0},
-              {"in.indices", DType::kUInt32, {c.num_edges}, 0, 0, 0}};
-  const std::string path = test::scratch(name);
-  ContainerWriter writer(path, c);
-  writer.append<uint64_t>(0, indptr);
-  writer.append<uint32_t>(1, indices);
-  writer.finish();
-  return Topology::open(path);
+  });
 }
 
 using Edge = std::pair<int64_t, int64_t>;

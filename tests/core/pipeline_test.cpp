@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "check.h"
-#include "compile/container_writer.h"
+#include "load_files.h"
 
 using namespace gz;
 
@@ -21,38 +21,11 @@ uint64_t every_50th_is_a_hub(uint64_t node) { return node % 50 == 49 ? 1500 : 1;
 uint64_t node_27_is_a_hub(uint64_t node) { return node == 27 ? 300'000 : 20; }
 
 // Node u has edges to u + 1, u + 2, ...; batches differ in size by far.
-std::string hub_graph(const std::string& name, Degree degree_of) {
-  std::vector<uint64_t> indptr{0};
-  std::vector<uint32_t> indices;
-  for (uint64_t u = 0; u < kNodes; ++u) {
+std::shared_ptr<const Topology> hub_graph(const std::string& name, Degree degree_of) {
+  const test::Relation shape{.sources = kNodes, .targets = kNodes, .direction = Direction::kOut};
+  return test::write_relation(name, shape, [&](uint64_t u, std::vector<uint32_t>& indices) {
     for (uint64_t k = 1; k <= degree_of(u); ++k) indices.push_back(static_cast<uint32_t>((u + k) % kNodes));
-    indptr.push_back(indices.size());
-  }
-  Container c;
-  c.kind = Kind::kTopology;
-  c.num_nodes = kNodes;
-  c.num_edges = indices.size();
-  c.direction = Direction::kOut;
-  c.arrays = {{"out.indptr", DType::kUInt64, {kNodes + 1}, 0, 0, 0},
-              {"out.indices", DType::kUInt32, {c.num_edges}, 0, 0, 0}};
-  const std::string path = test::scratch(name);
-  ContainerWriter writer(path, c);
-  writer.append<uint64_t>(0, indptr);
-  writer.append<uint32_t>(1, indices);
-  writer.finish();
-  return path;
-}
-
-std::string numbered_rows(const std::string& name) {
-  Container c;
-  c.kind = Kind::kFeatures;
-  c.num_nodes = kNodes;
-  c.arrays = {{"x", DType::kFloat32, {kNodes, kColumns}, 0, 0, 0}};
-  const std::string path = test::scratch(name);
-  ContainerWriter writer(path, c);
-  for (uint64_t i = 0; i < kNodes; ++i) writer.append<float>(0, std::vector<float>(kColumns, static_cast<float>(i)));
-  writer.finish();
-  return path;
+  });
 }
 
 struct Setting {
@@ -72,8 +45,8 @@ std::shared_ptr<LoadPlan> hub_plan(const std::string& name, const Setting& setti
   options.threads = setting.threads;
   options.cache = setting.cache;
   options.io = setting.io;
-  const auto topology = Topology::open(hub_graph(name + ".gl", setting.degree));
-  const auto file = FeatureFile::open(numbered_rows(name + ".gd"));
+  const auto topology = hub_graph(name + ".gl", setting.degree);
+  const auto file = test::write_numbered_rows(name + ".gd", kNodes, kColumns);
   const Part part{.name = "x", .file = file, .matrix = "x", .by_edge = false, .out_dtype = {}};
   return make_plan(topology, {part}, node_seeds(Numbers::range(400)), options, {}, nullptr);
 }
@@ -92,16 +65,6 @@ void check_batch(const LoadPlan& plan, uint64_t epoch, const LoadedBatch& batch)
   }
 }
 
-// The next batch; a test fails where none comes, instead of waiting for ever.
-bool get(Pipeline& pipeline, LoadedBatch& batch) {
-  for (int i = 0; i < 600; ++i) {
-    const auto state = pipeline.next(batch, 50);
-    if (state == Pipeline::State::kEnd) return false;
-    if (state == Pipeline::State::kReady) return true;
-  }
-  throw std::runtime_error("no batch for 30 s: the epoch hangs");
-}
-
 struct Ran {
   uint64_t remade = 0;
   bool refused = false;  // by a BudgetError, which ends the epoch
@@ -111,7 +74,7 @@ Ran run_epoch(const std::shared_ptr<LoadPlan>& plan, uint64_t epoch) {
   Pipeline pipeline(plan, epoch, Share{});
   uint64_t seen = 0;
   try {
-    for (LoadedBatch batch; get(pipeline, batch); ++seen) {
+    for (LoadedBatch batch; test::next_batch(pipeline, batch); ++seen) {
       CHECK_EQ(batch.number, seen);
       check_batch(*plan, epoch, batch);
     }
@@ -213,7 +176,7 @@ TEST(batches_after_one_that_found_no_room_are_delivered) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // batch 3 is tried beside those after it, in vain
     other.reset();
     std::vector<LoadedBatch> batches;
-    for (LoadedBatch batch; get(pipeline, batch);) batches.push_back(std::move(batch));
+    for (LoadedBatch batch; test::next_batch(pipeline, batch);) batches.push_back(std::move(batch));
     CHECK_EQ(batches.size(), pipeline.num_batches());
     for (const LoadedBatch& batch : batches) check_batch(*plan, 0, batch);
   }
@@ -246,10 +209,10 @@ TEST(rows_are_given_up_beside_another_epoch) {
   plan->pool->set_limit(uint64_t{2} << 20);  // too little for batch 3; with the window's memory there is enough
   Pipeline first(plan, 0, Share{}), beside(plan, 0, Share{});
   uint64_t seen = 0;
-  for (LoadedBatch batch; get(first, batch); ++seen) check_batch(*plan, 0, batch);
+  for (LoadedBatch batch; test::next_batch(first, batch); ++seen) check_batch(*plan, 0, batch);
   CHECK_EQ(seen, first.num_batches());
   LoadedBatch batch;
-  CHECK(get(beside, batch));
+  CHECK(test::next_batch(beside, batch));
 }
 
 TEST(two_epochs_at_once_share_too_little_room) {
@@ -281,7 +244,7 @@ TEST(batches_that_are_kept_from_many_epochs_are_their_owners) {
   std::vector<LoadedBatch> kept;
   for (int epoch = 0; epoch < 12; ++epoch) {
     Pipeline pipeline(plan, 0, Share{});
-    for (int i = 0; i < 2; ++i) CHECK(get(pipeline, kept.emplace_back()));
+    for (int i = 0; i < 2; ++i) CHECK(test::next_batch(pipeline, kept.emplace_back()));
     pipeline.stop();
     if (epoch > 0) continue;
     plan->pool->set_limit(plan->pool->used_bytes() * 4);
@@ -310,7 +273,7 @@ TEST(an_epoch_that_is_over_holds_no_rows) {
   const auto plan = hub_plan("over", {.threads = 2, .cache = CacheMode::kOn});
   Pipeline pipeline(plan, 0, Share{});
   LoadedBatch batch;
-  CHECK(get(pipeline, batch));
+  CHECK(test::next_batch(pipeline, batch));
   pipeline.stop();
   const auto rows = std::exchange(plan->wholes[0], nullptr);
   CHECK(rows != nullptr);

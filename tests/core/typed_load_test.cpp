@@ -6,9 +6,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "check.h"
-#include "compile/container_writer.h"
 #include "load/packed.h"
-#include "load/pipeline.h"
+#include "load_files.h"
 
 using namespace gz;
 
@@ -16,44 +15,11 @@ namespace {
 
 constexpr uint64_t kUsers = 700, kItems = 400, kTags = 3;
 
-// Rows by target: target t has edges from t + 1, t + 3, ...
+// Target t has edges from t + 1, t + 3, ...
 std::shared_ptr<const Topology> relation(const std::string& name, uint64_t sources, uint64_t targets, uint64_t degree) {
-  std::vector<uint64_t> indptr{0};
-  std::vector<uint32_t> indices;
-  for (uint64_t t = 0; t < targets; ++t) {
+  return test::write_relation(name, {sources, targets}, [&](uint64_t t, std::vector<uint32_t>& indices) {
     for (uint64_t k = 0; k < degree; ++k) indices.push_back(static_cast<uint32_t>((t + 2 * k + 1) % sources));
-    indptr.push_back(indices.size());
-  }
-  Container c;
-  c.kind = Kind::kTopology;
-  c.num_nodes = sources;
-  if (sources != targets) {
-    c.num_targets = targets;
-    c.minor = kRectangularMinor;
-    c.incompatible = kRectangular;
-  }
-  c.num_edges = indices.size();
-  c.direction = Direction::kIn;
-  c.arrays = {{"in.indptr", DType::kUInt64, {targets + 1}, 0, 0, 0},
-              {"in.indices", DType::kUInt32, {c.num_edges}, 0, 0, 0}};
-  const std::string path = test::scratch(name);
-  ContainerWriter writer(path, c);
-  writer.append<uint64_t>(0, indptr);
-  writer.append<uint32_t>(1, indices);
-  writer.finish();
-  return Topology::open(path);
-}
-
-std::shared_ptr<const FeatureFile> rows_of(const std::string& name, uint64_t count, uint64_t columns) {
-  Container c;
-  c.kind = Kind::kFeatures;
-  c.num_nodes = count;
-  c.arrays = {{"x", DType::kFloat32, {count, columns}, 0, 0, 0}};
-  const std::string path = test::scratch(name);
-  ContainerWriter writer(path, c);
-  for (uint64_t i = 0; i < count; ++i) writer.append<float>(0, std::vector<float>(columns, static_cast<float>(i)));
-  writer.finish();
-  return FeatureFile::open(path);
+  });
 }
 
 LoadGraph shop() {
@@ -68,10 +34,10 @@ LoadGraph shop() {
 }
 
 std::vector<Part> shop_parts() {
-  return {{.name = "user.x", .file = rows_of("user.gd", kUsers, 64), .matrix = "x"},
-          {.name = "item.x", .file = rows_of("item.gd", kItems, 96), .matrix = "x", .type = 1},
-          {.name = "tag.x", .file = rows_of("tag.gd", kTags, 4), .matrix = "x", .type = 2},
-          {.name = "buys.w", .file = rows_of("w.gd", kItems * 6, 8), .matrix = "x", .by_edge = true}};
+  return {{.name = "user.x", .file = test::write_numbered_rows("user.gd", kUsers, 64), .matrix = "x"},
+          {.name = "item.x", .file = test::write_numbered_rows("item.gd", kItems, 96), .matrix = "x", .type = 1},
+          {.name = "tag.x", .file = test::write_numbered_rows("tag.gd", kTags, 4), .matrix = "x", .type = 2},
+          {.name = "buys.w", .file = test::write_numbered_rows("w.gd", kItems * 6, 8), .matrix = "x", .by_edge = true}};
 }
 
 // Pairs of a user and an item, which are seeds, with an array of the items; the edge between them is excluded.
@@ -98,15 +64,6 @@ class Pairs final : public SeedSource {
     out.arrays.push_back(std::move(label));
   }
 };
-
-bool get(Pipeline& pipeline, LoadedBatch& batch) {
-  for (int i = 0; i < 600; ++i) {
-    const auto state = pipeline.next(batch, 50);
-    if (state == Pipeline::State::kEnd) return false;
-    if (state == Pipeline::State::kReady) return true;
-  }
-  throw std::runtime_error("no batch for 30 s: the epoch hangs");
-}
 
 void check_same(const HeteroSubgraph& a, const HeteroSubgraph& b) {
   std::vector<std::vector<int64_t>> left, right;
@@ -169,7 +126,7 @@ TEST(typed_batches_are_sampled_and_gathered_by_type) {
       for (uint64_t epoch = 0; epoch < 2; ++epoch) {
         Pipeline pipeline(plan, epoch, Share{});
         uint64_t seen = 0;
-        for (LoadedBatch batch; get(pipeline, batch); ++seen) check_batch(*plan, epoch, batch);
+        for (LoadedBatch batch; test::next_batch(pipeline, batch); ++seen) check_batch(*plan, epoch, batch);
         CHECK_EQ(seen, pipeline.num_batches());
       }
     }
@@ -190,7 +147,7 @@ TEST(typed_windows_are_complete_where_a_batch_needs_no_rows) {
     }
     Pipeline pipeline(plan, 0, Share{});
     uint64_t seen = 0;
-    for (LoadedBatch batch; get(pipeline, batch); ++seen) check_batch(*plan, 0, batch);
+    for (LoadedBatch batch; test::next_batch(pipeline, batch); ++seen) check_batch(*plan, 0, batch);
     CHECK_EQ(seen, pipeline.num_batches());
   }
 }
@@ -208,7 +165,7 @@ TEST(typed_batches_that_find_no_room_are_made_again) {
     Pipeline pipeline(plan, 0, Share{});
     uint64_t seen = 0;
     try {
-      for (LoadedBatch batch; get(pipeline, batch); ++seen) check_batch(*plan, 0, batch);
+      for (LoadedBatch batch; test::next_batch(pipeline, batch); ++seen) check_batch(*plan, 0, batch);
       CHECK_EQ(seen, pipeline.num_batches());
       ++whole;
     } catch (const BudgetError&) {
@@ -247,7 +204,7 @@ TEST(typed_plans_check_types_and_rows) {
   CHECK_THROWS(ArgumentError, "node types 1 and 9 of 3",
                graph.add_edge_type("item near none", squares, Direction::kIn, 1, 9, {1, 1}));
   const auto options = options_of(CacheMode::kAuto, Io::kAuto);
-  const std::vector<Part> wrong{{.name = "user.x", .file = rows_of("few.gd", 10, 4), .matrix = "x"}};
+  const std::vector<Part> wrong{{.name = "user.x", .file = test::write_numbered_rows("few.gd", 10, 4), .matrix = "x"}};
   CHECK_THROWS(ArgumentError, "'x' has 10 rows, node type 'user' has 700 nodes",
                check_load(graph, wrong, Pairs(), options));
   CHECK_THROWS(IndexError, "seeds[3] = 3 is out of range for node type 'tag' with 3 nodes",
