@@ -248,6 +248,15 @@ void bind_load(nb::module_& m) {
           nb::arg("page_lock") = PageLockAddresses{}, nb::arg("local_rank") = 0, nb::arg("local_world_size") = 1,
           nb::arg("group") = "")
       .def_static(
+          "outline",
+          [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
+             const LoadOptions& options, const PageLockAddresses& page_lock) {
+            nb::gil_scoped_release release;
+            return make_outline(graph, parts, std::move(seeds), options, page_lock_of(page_lock));
+          },
+          nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"),
+          nb::arg("page_lock") = PageLockAddresses{})
+      .def_static(
           "estimate",
           [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
              const LoadOptions& options, double reads, double bytes) {
@@ -312,6 +321,22 @@ void bind_load(nb::module_& m) {
              nb::gil_scoped_release release;
              self.pipeline().stop();
            })
+      .def(
+          "expect",
+          [](Epoch& self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
+            return self.pipeline().expect(std::move(plan), epoch, share);
+          },
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
+      .def(
+          "go_on",
+          [](Epoch& self, const LoadPlan& plan, uint64_t epoch, const Share& share) {
+            if (!self.is_ours()) return false;
+            nb::gil_scoped_release release;
+            return self.pipeline().go_on(plan, epoch, share);
+          },
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
+      .def_prop_ro("looks_ahead", [](const Epoch& self) { return self.pipeline().looks_ahead(); })
+      .def_prop_ro("info", [](const Epoch& self) { return to_python(self.pipeline().plan()); })
       .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
       .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
   m.def(

@@ -13,6 +13,7 @@ from ._copy_stage import COPIES, CopyStage
 from ._ids import as_count, as_threads
 from ._load_source import LoadSource
 from ._ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
+from ._relay import Relay
 from ._sizes import format_size, parse_size
 from ._transfer import CudaCopies, as_device, page_lock, plain_copies
 from .hetero_batch import AnyBatch
@@ -88,7 +89,12 @@ class EpochLoader:
         self._epoch = self._first_batch = 0
         self._share()  # checks `uneven`
         self._plan: _core.LoadPlan | None = None
+        self._outline: _core.LoadPlan | None = None  # without a budget: of a loader whose epochs another one makes
+        self._relay = Relay()
+        self._followers: list[tuple[EpochLoader, int]] | None = None  # with their epochs; None: not known
+        self._whole: int | None = None  # the last epoch, where it was delivered to its end
         self._last: _core.LoadEpoch | None = None
+        self._final: tuple[Any, Any] | None = None  # what the last epoch said of itself, where its threads went on
         self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
         self._process = os.getpid()
 
@@ -124,24 +130,68 @@ class EpochLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
-        plan = self._ready_plan()
         warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
-        epoch = _core.LoadEpoch(plan, self._epoch, self._share())
+        number, epoch = self._epoch, self._begin()
         self._epoch, self._first_batch = self._epoch + 1, 0
-        self._last = epoch
+        self._last, self._final = epoch, None
+        self._expect(epoch, number)
         batches = self._deliver(epoch)
         self._copies = None
         if self._device is not None and self._is_cuda():
             self._copies = CopyStage(batches, CudaCopies(self._device))
         elif self._device is not None:
             batches = plain_copies(batches, self._device)
-        return _Closing(self._copies or batches, epoch, self._transform, self._copies)
+        return _Closing(self._copies or batches, epoch, self._transform, self._copies, lambda: self._end(epoch, number))
+
+    def _begin(self) -> _core.LoadEpoch:
+        """Start the next epoch, or take it up from where it was made ahead."""
+        if self._goes_on():
+            return self._relay.take_up()
+        return _core.LoadEpoch(self._ready_plan(), self._epoch, self._share())
+
+    def _goes_on(self) -> bool:
+        """Whether the next epoch is being made already."""
+        self._leave_the_parents()
+        known = self._plan or self._outline
+        return known is not None and self._relay.goes_on(known, self._epoch, self._share())
+
+    def _expect(self, epoch: _core.LoadEpoch, number: int) -> None:
+        """Say what follows: what was said, or the next epoch of a loader of which one came after another before."""
+        followers = self._followers
+        if followers is None:
+            followers = [(self, number + 1)] if self._whole is not None and self._whole + 1 == number else []
+        if epoch.looks_ahead:  # the first of them is known
+            followers = followers[1:]
+        for loader, at in followers:
+            if not epoch.expect(loader._known_plan(), at, loader._share()):
+                return
+
+    def _known_plan(self) -> _core.LoadPlan:
+        if self._plan is not None:
+            return self._plan
+        if self._outline is None:
+            self._outline = _core.LoadPlan.outline(
+                *self._source.open(), self._seeds, self._options, page_lock(self._device)
+            )
+        return self._outline
+
+    def _end(self, epoch: _core.LoadEpoch, number: int) -> None:
+        """All batches of an epoch were delivered."""
+        self._whole = number
+        if not epoch.looks_ahead:
+            epoch.stop()
+            return
+        if self._last is epoch:
+            self._final = epoch.stats, epoch.info
+        self._relay.rest(epoch)
 
     def stats(self) -> LoaderStats:
         """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
         self._leave_the_parents()
         raw = self._last.stats if self._last is not None else None
-        plan = self._plan.info if self._plan is not None else None
+        plan = self._plan.info if self._plan is not None else self._last.info if self._last is not None else None
+        if self._final is not None:
+            raw, plan = self._final
         return LoaderStats.of(raw, plan, self._copies.stats() if self._copies is not None else None)
 
     def __repr__(self) -> str:
@@ -178,7 +228,8 @@ class EpochLoader:
     def _leave_the_parents(self) -> None:
         """Start anew in a forked child: threads of the parent may have held the cache's locks."""
         if self._process != os.getpid():
-            self._plan = self._last = self._copies = None
+            self._plan = self._outline = self._last = self._copies = self._final = self._whole = None
+            self._relay.forget()
             self._process = os.getpid()
 
     def _check_views(self) -> None:
@@ -207,8 +258,11 @@ class _Closing:
         epoch: _core.LoadEpoch,
         transform: Callable[[Any], Any] | None,
         copies: CopyStage | None,
+        end: Callable[[], None],
     ) -> None:
         self._batches = batches
+        self._copies = copies
+        self._end = end
         self._epoch = epoch
         self._transform = transform
         self._lock = threading.Lock()  # a generator may not be entered twice
@@ -227,7 +281,12 @@ class _Closing:
                     raise StopIteration
                 batch = next(self._batches)
             return batch if self._transform is None else _transformed(self._transform, batch)
-        except BaseException:  # the end of the epoch too
+        except StopIteration:
+            if self._finalizer.detach() is not None:
+                _join(self._copies)
+                self._end()
+            raise
+        except BaseException:
             self._finalizer()
             raise
 
@@ -239,6 +298,10 @@ def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
     if copies is not None:
         copies.stop()
     epoch.stop()  # what the copying thread waits for comes to its end
+    _join(copies)
+
+
+def _join(copies: CopyStage | None) -> None:
     if copies is not None:
         copies.join()
 

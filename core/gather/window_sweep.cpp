@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
+constexpr uint64_t kCushion = 2;                  // complete claims that may wait, or an eighth of all
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
 
@@ -60,7 +61,7 @@ void WindowSweep::run() {
   bool idle = true;
   while (exchange_post(idle)) {
     admit();
-    const Planned planned = plan_ahead();
+    const Planned planned = has_enough() ? Planned::kEnough : plan_ahead();
     start_planned();
     idle = false;
     if (planned == Planned::kOthersFirst) {
@@ -71,6 +72,8 @@ void WindowSweep::run() {
     } else if (planned == Planned::kFull) {
       if (!admitted_.front()->is_complete()) detach_first();
       idle = true;  // until the first claim in line is released
+    } else if (planned == Planned::kEnough) {
+      idle = true;
     } else {
       idle = wanted_ == 0;
     }
@@ -196,6 +199,16 @@ void WindowSweep::share(Claim& claim) {
 void WindowSweep::complete(const std::shared_ptr<Claim>& claim) {
   claim->complete();
   ready_(claim->number);
+}
+
+// Whoever takes the batches is slower than the disk: a sweep that waits for him passes fewer times, each time for more
+// claims, and reads less. Ranks that share their reads go at the pace of the fastest.
+bool WindowSweep::has_enough() const {
+  if (others_) return false;
+  const size_t cushion = std::max(kCushion, target_ / 8);
+  if (admitted_.size() <= cushion) return false;
+  return std::all_of(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(cushion) + 1,
+                     [](const auto& claim) { return claim->is_complete(); });
 }
 
 void WindowSweep::start_planned() {

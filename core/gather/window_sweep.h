@@ -66,6 +66,7 @@ class WindowSweep {
   void admit();
   void share(Claim& claim);
   void complete(const std::shared_ptr<Claim>& claim);
+  bool has_enough() const;
 
   // With other ranks of the host (window_shared.cpp); all do nothing where there are none.
   std::unique_ptr<SharedSweep> share_sweep() const;
@@ -75,7 +76,7 @@ class WindowSweep {
   bool others_first() { return others_ && others_->must_wait(segment_); }
   bool take_from_others(uint32_t row, uint32_t place);
 
-  enum class Planned { kNothing, kReads, kFull, kBusy, kOthersFirst };
+  enum class Planned { kNothing, kReads, kFull, kBusy, kOthersFirst, kEnough };
   Planned plan_ahead();
   Planned plan_segment();
   struct Found {

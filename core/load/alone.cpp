@@ -74,7 +74,7 @@ void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
       BatchSeeds seeds;
       Draft draft = draft_of(number, seeds);
       draft.claims.resize(plan_->parts.size());
-      draft.graph = sample_batch(*plan_, seeds);
+      draft.graph = sample_batch(*draft.pass->plan, seeds);
       sampled = true;
       batch = finish(draft, cancel, gathered);
       made = over = true;
@@ -102,10 +102,11 @@ void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
   } else if (!over) {
     const uint64_t ranks = plan_->options.local.count;
     const uint64_t least = ranks * ((needed + plan_->division.fixed_bytes) / 8 * 9 + 8);  // others may be larger still
-    keep_error(number, std::make_exception_ptr(BudgetError(
-                           text("batch ", number, " takes more than memory=", ranks * plan_->division.memory,
-                                " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
-                           least)));
+    keep_error(number, std::make_exception_ptr(
+                           BudgetError(text("batch ", number - passes_.now().begin,
+                                            " takes more than memory=", ranks * plan_->division.memory,
+                                            " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
+                                       least)));
   }
   batch_ready_.notify_all();
   work_ready_.notify_all();

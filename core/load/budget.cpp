@@ -73,7 +73,7 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
   }
   sizes.sampling = scaled(sizes.sampling, kMargin);
   sizes.packed = scaled(sizes.packed, kMargin);
-  sizes.batch = std::max<uint64_t>(scaled(sizes.batch, 1.125 * kMargin), 1);  // buffers are a little larger than asked
+  sizes.batch = std::max<uint64_t>(scaled(sizes.batch, kMargin), 1);
   return sizes;
 }
 
@@ -245,6 +245,23 @@ Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
   }
   e.division.why = explain(plan, facts, e.division);
   return e;
+}
+
+bool divides_alike(LoadPlan& plan) {
+  const std::lock_guard lock(plan.mutex);
+  const Division& now = plan.division;
+  Facts facts = look(plan);
+  facts.disk = now.disk;
+  const Sizes sizes{.sampling = now.sampling_bytes,
+                    .packed = now.packed_bytes,
+                    .batch = std::max(now.batch_bytes, plan.largest_batch.load()),
+                    .rows = now.rows};
+  try {
+    const Division d = divide(plan, facts, sizes);
+    return d.merges == now.merges && d.window <= now.window + now.window / 3 && now.window <= d.window + d.window / 3;
+  } catch (const BudgetError&) {
+    return true;  // there is nothing to gain
+  }
 }
 
 void divide_again(LoadPlan& plan, Progress* progress) {

@@ -18,6 +18,9 @@ void first_division(LoadPlan& plan, Progress* progress);
 // became resident, or lost its pages, is read accordingly. Keeps rows that are held if their room stays the same.
 void divide_again(LoadPlan& plan, Progress* progress);
 
+// Whether the budget would be divided much as it is, by the facts as they are now.
+bool divides_alike(LoadPlan& plan);
+
 // What an epoch would take, by the model that the budget is divided with.
 struct Estimate {
   Division division;

@@ -175,12 +175,14 @@ class Divider {
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
     d.ring_bytes = shares_reads() ? std::clamp(d.memory / 16 & ~(kMB - 1), kRing - kMB, kMostRing) : 0;
     const uint64_t ring = shares_reads() ? d.ring_bytes + kMB : kRing;
-    room = minus(room, sweeps * ring);
-    if (const uint64_t whole = whole_bytes(d) / (shares_pages() ? ranks() : 1); whole <= room) {
+    // A thread reads by itself where the first batches do, else now and then: one reader does for all of them.
+    const uint64_t idle = may_go_direct(d) ? 0 : static_cast<uint64_t>(d.threads - 1) * kRing;
+    room = minus(room + idle, sweeps * ring);
+    if (const uint64_t whole = whole_bytes(d) / (shares_pages() ? ranks() : 1); whole <= minus(room, idle)) {
       for (Way& way : d.ways) way = way != Way::kWindow ? way : shares_pages() ? Way::kMapped : Way::kWhole;
       (shares_pages() ? d.shared_bytes : d.store_bytes) = whole;
       d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
-                                                        (room - whole) / d.batch_bytes));
+                                                        minus(room, idle + whole) / d.batch_bytes));
       return;
     }
     if (d.merges) {
@@ -188,35 +190,36 @@ class Divider {
       room = minus(room, d.group * merged_batch_bytes());
     }
     const uint64_t waiting = d.merges ? d.group * d.packed_bytes : 2 * d.packed_bytes;  // sampled, not yet admitted
-    const uint64_t complete = static_cast<uint64_t>(d.depth + 1) * rows;                // not yet delivered
+    const uint64_t complete = static_cast<uint64_t>(d.depth) * rows;                    // not yet delivered
     d.window = std::min({minus(room, waiting + complete) / (rows / 2 + d.packed_bytes), facts_.batches, kMostWindow});
     if (d.window < 2) {
       for (Way& way : d.ways) way = way == Way::kWindow ? Way::kDirect : way;
       d.window = 0;
-      d.depth = 1 + static_cast<int>(
-                        std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
+      d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
+                                                        minus(room, idle) / d.batch_bytes));
       return;
     }
     d.direct = direct_of(d);
-    d.fixed_bytes += sweeps * ring;
-    d.store_bytes = minus(room, waiting + (d.window + d.window / 4) * d.packed_bytes);
+    d.fixed_bytes += sweeps * ring - idle;
+    d.store_bytes = minus(room, waiting + most_window(d.window) * d.packed_bytes);
   }
 
   // Batches that are read by themselves, so that the first do not wait for a circle: none where a circle takes no
   // longer than a few of them.
   uint64_t direct_of(const Division& d) const {
+    return std::min({kMostDirect, d.window / 4, static_cast<uint64_t>(circle_in_batches(d) / kFewDirect)});
+  }
+  bool may_go_direct(const Division& d) const { return circle_in_batches(d) >= kFewDirect; }
+
+  // How many batches could be read by themselves in the time of a circle.
+  double circle_in_batches(const Division& d) const {
     double circle = 0, alone = 0;
     for (size_t i = 0; i < d.ways.size(); ++i) {
       if (d.ways[i] != Way::kWindow) continue;
       circle += static_cast<double>(matrix_bytes(matrix_of(plan_.parts[i]))) / facts_.disk.bytes;
       alone += static_cast<double>(sizes_.rows[i]) / facts_.disk.reads;
     }
-    uint64_t direct = 0;
-    while (direct < std::min(kMostDirect, d.window / 4) &&
-           circle > static_cast<double>(direct + 1) * kFewDirect * alone) {
-      ++direct;
-    }
-    return direct;
+    return alone > 0 ? std::min(circle / alone, 1e9) : 0;
   }
 
   uint64_t whole_bytes(const Division& d) const {

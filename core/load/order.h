@@ -48,6 +48,8 @@ struct Share {
   uint64_t rank = 0, world_size = 1;
   Uneven uneven = Uneven::kPad;
   uint64_t first = 0;  // batches of the whole epoch that are already done
+
+  bool operator==(const Share&) const = default;
 };
 
 // How many of `batches` this share has. Throws ArgumentError unless rank < world_size.

@@ -23,7 +23,7 @@ std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
 }  // namespace
 
 Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress)
-    : plan_(std::move(plan)), epoch_(epoch), batches_(epoch_batches(*plan_, epoch, share)) {
+    : plan_(std::move(plan)), passes_(plan_, epoch, share) {
   bool first = false;
   {
     std::lock_guard lock(plan_->mutex);
@@ -43,10 +43,9 @@ Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& 
       windows_.assign(windows_.size(), nullptr);
       division_.window = 0;
     }
-    plan_->pool->reset_peak();
-    for (const auto& window : windows_) window_read_before_.push_back(window ? window->stats().bytes_read : 0);
+    begin_to_count();
     if (division_.window > 0) {
-      first_claim_ = std::min(division_.direct, std::min(division_.window, batches_.count()));
+      first_claim_ = std::min(division_.direct, std::min(division_.window, passes_.end()));
     }
     next_to_offer_ = first_claim_;
     start_threads();
@@ -108,8 +107,8 @@ void Pipeline::stop() {
 void Pipeline::sweep(size_t part) {
   RowWindow::SweepOptions options;
   options.target = division_.window;
-  options.most = division_.window + division_.window / 4;
-  options.claims = batches_.count() - first_claim_;
+  options.most = most_window(division_.window);
+  options.claims = passes_.end() - first_claim_;
   options.gap = division_.disk.gap();
   options.io = plan_->options.io;
   options.part = part;
@@ -143,7 +142,7 @@ void Pipeline::sweep(size_t part) {
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   using std::chrono::duration;
   std::unique_lock lock(mutex_);
-  if (next_to_deliver_ >= batches_.count() || stopping_) return State::kEnd;
+  if (next_to_deliver_ >= passes_.now().end() || stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {
     stats_.consumer_seconds += duration<double>(start - returned_).count();
@@ -175,6 +174,42 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   returned_ = Clock::now();
   work_ready_.notify_all();
   return State::kReady;
+}
+
+uint64_t Pipeline::num_batches() const {
+  std::lock_guard lock(mutex_);
+  return passes_.now().batches.count();
+}
+
+void Pipeline::begin_to_count() {
+  plan_->pool->reset_peak();
+  stats_ = {};
+  returned_ = {};
+  window_read_before_.clear();
+  for (const auto& window : windows_) window_read_before_.push_back(window ? window->stats().bytes_read : 0);
+}
+
+bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
+  if (plan_->options.local.count > 1 || !deliver_alike(*plan_, *plan)) return false;
+  std::lock_guard lock(mutex_);
+  if (stopping_ || division_.window == 0) return false;
+  passes_.add(std::move(plan), epoch, share);
+  work_ready_.notify_all();
+  return true;
+}
+
+bool Pipeline::looks_ahead() const {
+  std::lock_guard lock(mutex_);
+  return !stopping_ && !passes_.is_last();
+}
+
+bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
+  if (!divides_alike(*plan_)) return false;
+  std::lock_guard lock(mutex_);
+  if (stopping_ || next_to_deliver_ < passes_.now().end() || !passes_.is_next(plan, epoch, share)) return false;
+  passes_.go_on();
+  begin_to_count();
+  return true;
 }
 
 void Pipeline::shed() {

@@ -1,9 +1,12 @@
-// pipeline: one epoch in flight: seeds -> sampled -> rows claimed -> finished -> delivered in order.
+// pipeline: an epoch in flight: seeds -> sampled -> rows claimed -> finished -> delivered in order.
 //
 // A few threads share two kinds of work: finish the earliest batch whose rows are there, else sample the next ones, as
 // far ahead as the window and the budget allow. Sampling ahead is what makes the reads know their future. Batches are a
 // function of (seed, epoch, number) alone, so threads change when a batch is made, never what is in it; and one that
 // was made ahead may be thrown away and made again when memory is short.
+//
+// Where it is told which epoch follows, be it of this loader or of another one over the same files, it goes on into
+// that at the end of this one: the reads of the window never come to rest, and nobody waits for them to begin again.
 #pragma once
 
 #include <atomic>
@@ -20,6 +23,7 @@
 
 #include "load/order.h"
 #include "load/packed.h"
+#include "load/passes.h"
 #include "load/plan.h"
 
 namespace gz {
@@ -32,7 +36,7 @@ struct GatheredPart {
 };
 
 struct LoadedBatch {
-  uint64_t number = 0;   // among those that this pipeline delivers
+  uint64_t number = 0;   // in its epoch, among those that this pipeline delivers
   Int64Array input;      // positions of the batch's seeds among the loader's seeds
   HeteroSubgraph graph;  // of one node type and one edge type where the graph is homogeneous
   std::vector<GatheredPart> parts;
@@ -64,11 +68,21 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();  // stops and joins
 
-  uint64_t num_batches() const { return batches_.count(); }
+  uint64_t num_batches() const;  // of the epoch that it is in
 
   enum class State { kReady, kNotYet, kEnd };
   // Waits up to `milliseconds` for the next batch in order and moves it to `out`. Throws what made the batch fail.
   State next(LoadedBatch& out, int milliseconds);
+
+  // Says what will be asked for after all that is known so far. False where that cannot be made ahead: rows are not
+  // read by a window, or the other loader delivers other rows.
+  bool expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share);
+  bool looks_ahead() const;  // something is expected
+  // Begins the epoch that was expected next, when all of this one was delivered. False where another one was expected,
+  // or the budget would be divided otherwise by now: then a new pipeline is due.
+  bool go_on(const LoadPlan& plan, uint64_t epoch, const Share& share);
+
+  const LoadPlan& plan() const { return *plan_; }
 
   void stop();  // asks the threads to stop and waits for them; idempotent
   // Throws away what was made ahead, waits for what is being made, and makes nothing more until next() is called:
@@ -80,6 +94,7 @@ class Pipeline {
   // A batch in the making.
   struct Draft {
     uint64_t number = 0;
+    std::shared_ptr<const Pass> pass;
     std::vector<int64_t> input;
     HeteroSubgraph graph;  // or packed, where it waits in a window
     PackedSubgraph packed;
@@ -90,6 +105,7 @@ class Pipeline {
   };
   class Cancel;
 
+  void begin_to_count();
   void start_threads();
   void work();
   void sweep(size_t part);
@@ -115,6 +131,7 @@ class Pipeline {
   void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
   void hand_on(std::vector<Draft>&& drafts, uint64_t generation);
   bool is_known(uint64_t number) const;  // sampled, or further
+  bool has_failed(uint64_t number) const;
   void skip_known();
   void keep_error(uint64_t number, std::exception_ptr error);
   void rewind(uint64_t number);
@@ -126,8 +143,6 @@ class Pipeline {
   void learn(const LoadedBatch& batch);
 
   const std::shared_ptr<LoadPlan> plan_;
-  const uint64_t epoch_;
-  const EpochBatches batches_;
   bool registered_ = false;                          // among the plan's epochs
   Division division_;                                // the plan's, when this epoch began; sizes grow under mutex_
   std::vector<std::shared_ptr<RowWindow>> windows_;  // this epoch's: none where another epoch sweeps
@@ -139,6 +154,7 @@ class Pipeline {
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
   // All below: guarded by mutex_.
+  Passes passes_;
   uint64_t next_to_sample_ = 0, next_to_deliver_ = 0, next_to_offer_ = 0;
   uint64_t sampling_ = 0, finishing_ = 0;  // batches in the making now
   std::set<uint64_t> in_hand_;             // those being finished

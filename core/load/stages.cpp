@@ -28,9 +28,12 @@ void Pipeline::work() {
       sample_some(lock);
     } else {
       const auto start = Clock::now();
-      const bool at_end = next_to_sample_ >= batches_.count() && drafts_.empty();  // waiting then says nothing
+      // Waiting at the end of all, or between two epochs, says nothing.
+      const bool at_end = next_to_sample_ >= passes_.end() && drafts_.empty();
+      const uint64_t epoch_end = passes_.now().end();
+      const bool between = next_to_deliver_ >= epoch_end;
       work_ready_.wait(lock, [&] { return stopping_ || has_work(); });
-      if (!at_end) stats_.blocked_seconds += since(start);
+      if (!at_end && !between && passes_.now().end() == epoch_end) stats_.blocked_seconds += since(start);
     }
   }
 }
@@ -44,7 +47,8 @@ bool Pipeline::must_rest() const {
 
 // The next batch in line did not fit: it waits until nothing else is in the making.
 bool Pipeline::must_be_alone() const {
-  return too_large_ && !must_rest() && sampling_ == 0 && finishing_ == 0 && consumer_waits_ && errors_.empty();
+  return too_large_ && !must_rest() && sampling_ == 0 && finishing_ == 0 && consumer_waits_ &&
+         !has_failed(next_to_deliver_);
 }
 
 uint64_t Pipeline::ahead() const {
@@ -56,7 +60,7 @@ uint64_t Pipeline::ahead() const {
 }
 
 bool Pipeline::may_sample() const {
-  if (next_to_sample_ >= batches_.count() || !errors_.empty() || too_large_ || must_rest()) return false;
+  if (next_to_sample_ >= passes_.end() || has_failed(next_to_sample_) || too_large_ || must_rest()) return false;
   if (next_to_sample_ - next_to_deliver_ >= ahead()) return false;
   if (division_.merges && sampling_ > 0) return false;  // one group at a time
   if (next_to_sample_ == next_to_deliver_ && sampling_ == 0 && finishing_ == 0) return true;
@@ -86,6 +90,9 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
   return drafts_.end();
 }
 
+// No batch comes after one that failed.
+bool Pipeline::has_failed(uint64_t number) const { return !errors_.empty() && errors_.begin()->first <= number; }
+
 void Pipeline::keep_error(uint64_t number, std::exception_ptr error) {
   errors_.emplace(number, std::move(error));
   batch_ready_.notify_all();
@@ -95,7 +102,8 @@ void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
   const uint64_t first = next_to_sample_;
   uint64_t count = 1;
   if (division_.merges && first >= first_claim_) {  // groups grow, so that the first batches come soon
-    count = std::min({division_.group, std::max(first - next_to_deliver_, kLeastGroup), batches_.count() - first});
+    const uint64_t rest = passes_.of(first)->end() - first;
+    count = std::min({division_.group, std::max(first - next_to_deliver_, kLeastGroup), rest});
   }
   for (uint64_t i = 1; i < count; ++i) {
     if (is_known(first + i)) count = i;
@@ -136,7 +144,7 @@ bool Pipeline::is_known(uint64_t number) const {
 
 // After a rewind, later batches may be further than the one that is sampled again.
 void Pipeline::skip_known() {
-  while (next_to_sample_ < batches_.count() && is_known(next_to_sample_)) ++next_to_sample_;
+  while (next_to_sample_ < passes_.end() && is_known(next_to_sample_)) ++next_to_sample_;
 }
 
 // Batch `number` found no room to be sampled: it is tried again when there is more, and at last when it is next in line
@@ -157,8 +165,13 @@ void Pipeline::rewind(uint64_t number) {
 Pipeline::Draft Pipeline::draft_of(uint64_t number, BatchSeeds& seeds) const {
   Draft draft;
   draft.number = number;
-  draft.input = batches_.input(number);
-  seeds = batch_seeds(*plan_, epoch_, batches_.number(number), draft.input);
+  {
+    std::lock_guard lock(mutex_);
+    draft.pass = passes_.of(number);
+  }
+  const uint64_t i = number - draft.pass->begin;
+  draft.input = draft.pass->batches.input(i);
+  seeds = batch_seeds(*draft.pass->plan, draft.pass->epoch, draft.pass->batches.number(i), draft.input);
   draft.arrays = std::move(seeds.arrays);
   return draft;
 }
@@ -170,7 +183,7 @@ std::vector<Pipeline::Draft> Pipeline::sample(uint64_t first, uint64_t count, Pr
   if (division_.merges) {
     sample_together(drafts, seeds, cancel);
   } else {
-    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = sample_batch(*plan_, seeds[i]);
+    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = sample_batch(*drafts[i].pass->plan, seeds[i]);
   }
   for (Draft& draft : drafts) claim_rows(draft);
   return drafts;
@@ -182,14 +195,15 @@ void Pipeline::sample_together(std::vector<Draft>& drafts, const std::vector<Bat
   for (const BatchSeeds& batch : seeds) {
     group.push_back({batch.seeds.at(0).nodes, batch.seeds.at(0).times, batch.key, batch.exclude_of(0)});
   }
-  SampleOptions options = plan_->options.sample;
+  const LoadPlan& plan = *drafts.front().pass->plan;  // all are of one pass
+  SampleOptions options = plan.options.sample;
   options.threads = 1;
   MergedStats read;
   MergedOptions merged;
   merged.progress = &cancel;
   merged.gap = division_.disk.gap();
   merged.stats = &read;
-  auto graphs = sample_merged(plan_->graph.topology(0), group, options, merged);
+  auto graphs = sample_merged(plan.graph.topology(0), group, options, merged);
   for (size_t i = 0; i < drafts.size(); ++i) drafts[i].graph = as_typed(std::move(graphs[i]));
   std::lock_guard lock(mutex_);
   stats_.topology_bytes_read += read.bytes_read;
@@ -299,7 +313,7 @@ void Pipeline::take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const
 // Memory first: when there is none the draft is as it was.
 LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats) {
   LoadedBatch batch;
-  batch.number = draft.number;
+  batch.number = draft.number - draft.pass->begin;
   if (draft.is_packed) batch.graph = draft.packed.unpack();
   take_parts(draft.is_packed ? batch.graph : draft.graph, batch);
   batch.input.size = draft.input.size();

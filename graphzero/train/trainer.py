@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
 
@@ -132,7 +132,8 @@ class Trainer:
             scores = None
             if self._train_epoch(run, loaders, stop):
                 begin = time.perf_counter()
-                scores = self._evaluate(run.model, loaders, self.task.valid, "validation", stop)
+                then = self._after_epoch(run)
+                scores = self._evaluate(run.model, loaders, self.task.valid, "validation", stop, then)
             if scores is None:
                 self._save(run)
                 return "interrupted"
@@ -151,7 +152,8 @@ class Trainer:
             return True
         run.model.train()
         begin = time.perf_counter()
-        with closing(loaders.batches("train", run.epoch, tally.batches)) as batches:
+        then = [(self.task.valid, 0), *self._after_epoch(run)[:1]]
+        with closing(loaders.batches("train", run.epoch, tally.batches, then)) as batches:
             for batch in batches:
                 number = tally.batches + ranks.rank
                 waited = time.perf_counter()
@@ -176,14 +178,20 @@ class Trainer:
         return True
 
     def _evaluate(
-        self, model: torch.nn.Module, loaders: Loaders, split: str, title: str, stop: threading.Event
+        self,
+        model: torch.nn.Module,
+        loaders: Loaders,
+        split: str,
+        title: str,
+        stop: threading.Event,
+        then: Sequence[tuple[str, int]] = (),
     ) -> dict[str, float] | None:
         """Scores by name; None when asked to stop before they are known."""
         model.eval()
         meter = self.task.meter()
-        total = len(loaders.ready(split))
+        total = loaders.count(split)
         # Epoch 0 always: the same neighbours every time, so that epochs can be compared.
-        with torch.no_grad(), closing(loaders.batches(split, 0)) as batches:
+        with torch.no_grad(), closing(loaders.batches(split, 0, then=then)) as batches:
             for number, batch in enumerate(batches):
                 meter.add(model, batch)
                 self.observer.evaluating(title, number + 1, total)
@@ -247,6 +255,12 @@ class Trainer:
         if stopped == "interrupted" or self.task.size("test") == 0:
             return None
         return self._evaluate(run.model, loaders, "test", "test", stop)
+
+    def _after_epoch(self, run: RunState) -> list[tuple[str, int]]:
+        """The splits and epochs that follow the validation of this epoch, unless patience ends before."""
+        if run.epoch + 1 < self.options.epochs:
+            return [("train", run.epoch + 1), (self.task.valid, 0)]
+        return [("test", 0)] if self.task.size("test") else []
 
     def _patience_spent(self, run: RunState) -> bool:
         patience = self.options.patience
