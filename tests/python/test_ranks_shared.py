@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
 import pytest
+from loader_kinds import loader_kinds
 from local_ranks import Rank, digest, loader_of, make
-from typed_world import World
 
 import graphzero as gz
 
@@ -56,30 +55,13 @@ def test_a_rank_that_starts_late_or_not_at_all_is_not_waited_for(folder, expecte
     assert late.rest()[0] == expected[::2]
 
 
-def kinds(tmp_path):
-    """Loaders of every kind, as functions of options."""
-    rng = np.random.default_rng(1)
-    world = World(tmp_path / "typed")
-    gz.compile_graph(rng.integers(0, 500, (2, 3000)), tmp_path / "g.gl", num_nodes=500, direction="in")
-    gz.compile_features(rng.standard_normal((500, 4), dtype=np.float32), tmp_path / "x.gd")
-    g, x = gz.Graph(tmp_path / "g.gl"), gz.FeatureStore(tmp_path / "x.gd")
-    cites = world.ds.hetero.edge_types[0]
-    small = {"fanouts": [2], "batch_size": 20, "seed": 1, "num_threads": 1}
-    return {
-        "node": lambda **o: gz.NeighborLoader(g, x, **small, **o),
-        "link": lambda **o: gz.LinkNeighborLoader(g, x, **small, **o),
-        "typed": lambda **o: gz.NeighborLoader(world.ds, split="train", **small, **o),
-        "typed link": lambda **o: gz.LinkNeighborLoader(world.ds, edge_type=cites, **small, **o),
-    }
-
-
 @pytest.mark.parametrize("how", ["argument", "launcher"])
 def test_memory_is_divided_between_the_ranks_of_the_host(tmp_path, monkeypatch, how):
     if how == "launcher":
         monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
         monkeypatch.setenv("LOCAL_RANK", "3")
     options = {"local_world_size": 4} if how == "argument" else {}
-    for kind, loader_like in kinds(tmp_path).items():
+    for kind, loader_like in loader_kinds(tmp_path).items():
         loader = loader_like(memory="400MB", rank=3, world_size=4, **options)
         alone = loader_like(memory="400MB", rank=3, world_size=4, local_world_size=1)
         assert [nodes_of(b) for b in loader] == [nodes_of(b) for b in alone], kind
@@ -99,7 +81,7 @@ def nodes_of(batch):
 
 
 def test_a_budget_that_is_too_small_names_what_the_host_needs(tmp_path):
-    loader_like = kinds(tmp_path)["node"]
+    loader_like = loader_kinds(tmp_path)["node"]
     with pytest.raises(gz.BudgetError, match=r"memory is 1KB \(of 2KB for 2 ranks of this host\)") as told:
         next(iter(loader_like(memory=2000, local_world_size=2)))
     with pytest.raises(gz.BudgetError) as alone:
