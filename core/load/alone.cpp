@@ -18,7 +18,7 @@ void Pipeline::give_up_rows() {
   std::lock_guard guard(plan_->mutex);
   std::lock_guard lock(mutex_);
   const bool is_only = plan_->epochs.size() == 1;
-  add_windows(stats_, windows_);
+  add_windows(stats_);
   division_.window = 0;
   uint64_t kept = 0;
   for (size_t part = 0; part < windows_.size(); ++part) {

@@ -94,7 +94,7 @@ void Pipeline::stop() {
     drafts_.clear();
     ready_.clear();
     // An epoch that is over keeps its figures, but not the rows: the next one may hold others.
-    add_windows(stats_, windows_);
+    add_windows(stats_);
     windows_.clear();
     wholes_.clear();
   }
@@ -108,7 +108,6 @@ void Pipeline::sweep(size_t part) {
   RowWindow::SweepOptions options;
   options.target = division_.window;
   options.most = most_window(division_.window);
-  options.claims = passes_.end() - first_claim_;
   options.gap = division_.disk.gap();
   options.io = plan_->options.io;
   options.part = part;
@@ -121,12 +120,14 @@ void Pipeline::sweep(size_t part) {
     std::lock_guard lock(plan_->mutex);
     options.group = plan_->group;
   }
+  {
+    std::lock_guard lock(mutex_);
+    options.claims = passes_.end() - first_claim_;
+  }
   try {
     windows_[part]->sweep(options, [this, grouped = options.group != nullptr](uint64_t number) {
-      if (grouped) {
-        std::lock_guard lock(plan_->mutex);
-        tell_held_bytes(*plan_);
-      }
+      // Not waited for: whoever holds it may be waiting for this sweep to forget its claims.
+      if (std::unique_lock lock(plan_->mutex, std::defer_lock); grouped && lock.try_lock()) tell_held_bytes(*plan_);
       std::lock_guard lock(mutex_);
       const auto draft = drafts_.find(number);
       if (draft == drafts_.end() || draft->second.open_claims == 0) return;
@@ -206,7 +207,8 @@ bool Pipeline::looks_ahead() const {
 bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
   if (!divides_alike(*plan_)) return false;
   std::lock_guard lock(mutex_);
-  if (stopping_ || next_to_deliver_ < passes_.now().end() || !passes_.is_next(plan, epoch, share)) return false;
+  if (stopping_ || division_.window == 0 || next_to_deliver_ < passes_.now().end()) return false;
+  if (!passes_.is_next(plan, epoch, share)) return false;
   passes_.go_on();
   begin_to_count();
   return true;
@@ -242,25 +244,20 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
   work_ready_.notify_all();
 }
 
-void Pipeline::add_windows(LoadStats& stats, const std::vector<std::shared_ptr<RowWindow>>& windows) const {
-  for (size_t part = 0; part < windows.size() && part < window_read_before_.size(); ++part) {
-    if (!windows[part]) continue;
-    const WindowStats window = windows[part]->stats();
+void Pipeline::add_windows(LoadStats& stats) const {
+  for (size_t part = 0; part < windows_.size() && part < window_read_before_.size(); ++part) {
+    if (!windows_[part]) continue;
+    const WindowStats window = windows_[part]->stats();
     stats.gather.bytes_read += window.bytes_read - window_read_before_[part];
     stats.windows.push_back(window);
   }
 }
 
 LoadStats Pipeline::stats() const {
-  LoadStats stats;
-  std::vector<std::shared_ptr<RowWindow>> windows;
-  {
-    std::lock_guard lock(mutex_);
-    stats = stats_;
-    windows = windows_;
-  }
+  std::lock_guard lock(mutex_);
+  LoadStats stats = stats_;
   stats.peak_bytes = plan_->pool->peak_bytes();
-  add_windows(stats, windows);
+  add_windows(stats);
   return stats;
 }
 

@@ -79,7 +79,7 @@ class Pipeline {
   bool expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share);
   bool looks_ahead() const;  // something is expected
   // Begins the epoch that was expected next, when all of this one was delivered. False where another one was expected,
-  // or the budget would be divided otherwise by now: then a new pipeline is due.
+  // the rows of the window were given up, or the budget would be divided otherwise by now: then a new pipeline is due.
   bool go_on(const LoadPlan& plan, uint64_t epoch, const Share& share);
 
   const LoadPlan& plan() const { return *plan_; }
@@ -139,7 +139,7 @@ class Pipeline {
   void drop_all(std::unique_lock<std::mutex>& lock);
   bool claim_the_room();
   void leave_the_room();
-  void add_windows(LoadStats& stats, const std::vector<std::shared_ptr<RowWindow>>& windows) const;
+  void add_windows(LoadStats& stats) const;
   void learn(const LoadedBatch& batch);
 
   const std::shared_ptr<LoadPlan> plan_;
