@@ -1,6 +1,6 @@
 """Feeding a GPU: what the loader delivers to the device, against the loader, the link and the model alone.
 
-    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 100] [--json OUT]
+    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--json OUT]
 
 Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE of three layers of 256, trimmed to the
 hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches a second for: the model alone (a few
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=10_000_000)
     parser.add_argument("--edges", type=int, default=200_000_000)
     parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--threads", type=int, help="of the loader; all processors without it")
     parser.add_argument("--prefetch", type=int, help="the loader's default without it")
     parser.add_argument("--memory", default="40GB")

@@ -45,21 +45,24 @@ class Divider {
     }
     const bool may_merge = !plan_.graph.typed() && plan_.options.sample.io == TopologyIo::kAuto &&
                            merged_supported(plan_.options.sample, plan_.seeds->timed());
-    if (may_merge) consider(with(0, true));
+    if (may_merge) {
+      consider(with(0, true));
+      consider(with(0, true, false));
+    }
     return best;
   }
 
  private:
   // What lies in the page cache counts as available, so files that are there take their room from the same sum:
-  // `topology` bytes are left to the graph.
-  Division with(uint64_t topology, bool merges) const {
+  // `topology` bytes are left to the graph. Features that fit may leave that room to larger groups of batches.
+  Division with(uint64_t topology, bool merges, bool maps = true) const {
     Division d;
     d.merges = merges;
     d.sampling_bytes = sizes_.sampling;
     d.packed_bytes = sizes_.packed;
     d.batch_bytes = sizes_.batch;
     const uint64_t least = static_cast<uint64_t>(plan_.threads) * d.sampling_bytes + (held() + 1) * d.batch_bytes;
-    choose_ways(d, minus(usable_, topology + ranks() * least));
+    choose_ways(d, maps ? minus(usable_, topology + ranks() * least) : 0);
     const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
     d.threads = plan_.threads;
     const uint64_t ring = reads || d.merges ? kRing : 0;
@@ -75,7 +78,7 @@ class Divider {
     for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + (held() + 2) * d.batch_bytes; --d.threads) {
       d.fixed_bytes -= ring;
     }
-    divide(d);
+    divide(d, maps);
     return d;
   }
 
@@ -113,7 +116,7 @@ class Divider {
     }
   }
 
-  void divide(Division& d) const {
+  void divide(Division& d, bool may_copy) const {
     const auto threads = static_cast<uint64_t>(d.threads);
     const uint64_t least = least_of(d);
     if (d.memory < least) {
@@ -130,7 +133,7 @@ class Divider {
     room -= copied;
     const uint64_t windowed = rows_of(d, Way::kWindow);
     if (windowed > 0) {
-      divide_window(d, room, windowed);
+      divide_window(d, room, windowed, may_copy);
     } else {
       d.depth = 1 + static_cast<int>(
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
@@ -167,7 +170,7 @@ class Divider {
 
   // A batch of the window holds half of its rows on average. Finished ones come second: where room is scarce there is
   // one beside the batch in use, and the next is copied while that is worked on.
-  void divide_window(Division& d, uint64_t room, uint64_t rows) const {
+  void divide_window(Division& d, uint64_t room, uint64_t rows, bool may_copy) const {
     d.depth = 1 + static_cast<int>(std::min<uint64_t>(
                       std::min(static_cast<uint64_t>(plan_.options.prefetch), uint64_t{kWindowDepth}) - 1,
                       room / 8 / d.batch_bytes));
@@ -178,11 +181,15 @@ class Divider {
     // A thread reads by itself where the first batches do, else now and then: one reader does for all of them.
     const uint64_t idle = may_go_direct(d) ? 0 : static_cast<uint64_t>(d.threads - 1) * kRing;
     room = minus(room + idle, sweeps * ring);
-    if (const uint64_t whole = whole_bytes(d) / (shares_pages() ? ranks() : 1); whole <= minus(room, idle)) {
+    if (const uint64_t whole = whole_bytes(d) / (shares_pages() ? ranks() : 1);
+        may_copy && whole <= minus(room, idle)) {
       for (Way& way : d.ways) way = way != Way::kWindow ? way : shares_pages() ? Way::kMapped : Way::kWhole;
       (shares_pages() ? d.shared_bytes : d.store_bytes) = whole;
       d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
                                                         minus(room, idle + whole) / d.batch_bytes));
+      if (d.merges) {
+        d.group = group_of(minus(room, idle + whole + static_cast<uint64_t>(d.depth - 1) * d.batch_bytes), kMostGroup);
+      }
       return;
     }
     if (d.merges) {
@@ -248,10 +255,11 @@ class Divider {
 
   bool topology_fits_beside_all(const Division& d) const {
     const uint64_t mapped = mapped_bytes(d);
-    const bool windowed = d.window > 0;
+    const auto is_read = [](Way way) { return way == Way::kWindow || way == Way::kDirect; };
+    const bool reads = std::any_of(d.ways.begin(), d.ways.end(), is_read);
     const uint64_t taken = plan_.options.memory > 0 ? ranks() * std::min(d.memory, most_needed(d)) : 0;
     if (plan_.options.memory > 0) return facts_.topology + mapped + taken <= facts_.available / 100 * 95;
-    return !windowed && facts_.topology + mapped <= usable_;
+    return !reads && facts_.topology + mapped <= usable_;
   }
   uint64_t most_needed(const Division& d) const { return d.window > 0 ? d.memory : most_for_batches(d); }
 
