@@ -94,7 +94,7 @@ __attribute__((target("avx512f"))) void lines_avx512(const std::byte* base, std:
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + distance.rows < rows.size()) {
       const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
-      for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch(soon + q);
+      for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch_run(soon + q);
     }
     const std::byte* in = base + from_of(rows[i]) * row_bytes;
     std::byte* to = out + to_of(rows[i], i) * row_bytes;
@@ -111,7 +111,7 @@ __attribute__((target("avx2"))) void lines_avx2(const std::byte* base, std::span
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + distance.rows < rows.size()) {
       const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
-      for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch(soon + q);
+      for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch_run(soon + q);
     }
     const std::byte* in = base + from_of(rows[i]) * row_bytes;
     std::byte* to = out + to_of(rows[i], i) * row_bytes;
@@ -146,7 +146,7 @@ __attribute__((target("avx512f"))) void shifted_lines_avx512(const std::byte* ba
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + distance.rows < rows.size()) {
       const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
-      for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch(soon + q);
+      for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch_run(soon + q);
     }
     const std::byte* in = base + from_of(rows[i]) * row_bytes;
     std::byte* to = out + i * row_bytes;
@@ -179,7 +179,7 @@ __attribute__((target("avx2"))) void shifted_lines_avx2(const std::byte* base, s
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + distance.rows < rows.size()) {
       const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
-      for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch(soon + q);
+      for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch_run(soon + q);
     }
     const std::byte* in = base + from_of(rows[i]) * row_bytes;
     std::byte* to = out + i * row_bytes;

@@ -15,7 +15,7 @@ struct Distance {
   uint64_t bytes;
 
   static Distance of(uint64_t row_bytes) {
-    constexpr uint64_t kAhead = 4096;           // bytes on their way: what a core keeps in flight
+    constexpr uint64_t kAhead = 8192;           // bytes on their way, or there already
     constexpr uint64_t kMostPrefetched = 1024;  // of one row; the processor sees longer runs by itself
     const auto rows = static_cast<size_t>(std::clamp<uint64_t>(kAhead / row_bytes, 2, 64));
     return {rows, std::min(row_bytes, kMostPrefetched)};
