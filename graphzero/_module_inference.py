@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ._inference_loader import inference_loader, writer_memory
 from .compile_rows import compile_features
-from .errors import BudgetError
 from .features import FeatureStore
 from .graph import Graph
 from .loader import NeighborLoader
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import torch
 
 _WIDENED = ("float16", "bfloat16", "int8")
-_BATCH_SIZES = (1024, 256, 64, 16, 4, 1)
-_WRITER_SHARE = 10  # of the budget: a tenth
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int
             path,
             name=job.name,
             num_nodes=job.graph.num_nodes,
-            memory=job.budget // _WRITER_SHARE,
+            memory=writer_memory(job.budget),
             num_threads=job.num_threads,
         )
         rows_read += loader.stats().rows
@@ -118,30 +116,19 @@ def _normalises(model: Any) -> bool:
 
 def block_loader(job: Job, store: FeatureStore, hops: int, seeds: Any = None) -> NeighborLoader:
     """Return a loader of all nodes (or `seeds`) in order, with all neighbours, in the largest batches that fit."""
-    for size in _BATCH_SIZES:
-        loader = NeighborLoader(
-            job.graph,
-            store,
-            fanouts=[-1] * hops,
-            seeds=seeds,
-            batch_size=size,
-            memory=job.budget - job.budget // _WRITER_SHARE,
-            prefetch=2,
-            num_threads=job.num_threads,
-            device=None if job.device is None or job.device.type == "cpu" else job.device,
-            dtype="float32" if store.dtype_name in _WIDENED else None,
-            direction=job.direction,
-            io=job.io,
-            rank=0,
-            world_size=1,  # every process that calls this writes all rows
-        )
-        try:
-            loader._ready_plan()
-        except BudgetError as error:
-            reason = error
-        else:
-            return loader
-    raise reason
+    return inference_loader(
+        job.graph,
+        store,
+        budget=job.budget,
+        device=job.device,
+        fanouts=[-1] * hops,
+        seeds=seeds,
+        prefetch=2,
+        num_threads=job.num_threads,
+        dtype="float32" if store.dtype_name in _WIDENED else None,
+        direction=job.direction,
+        io=job.io,
+    )
 
 
 def rows_of(job: Job, loader: NeighborLoader, step: Step) -> Iterator[npt.NDArray[np.float32]]:

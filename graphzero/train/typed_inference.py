@@ -15,12 +15,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .._inference_loader import inference_loader, writer_memory
 from .._outputs import as_target
 from .._sizes import parse_size
 from .._transfer import as_device
 from ..compile_rows import compile_features
 from ..dataset import Dataset
-from ..errors import BudgetError
 from ..features import FeatureStore
 from ..inference import InferenceReport
 from ..loader import NeighborLoader
@@ -29,9 +29,6 @@ from .records import TrainOptions
 from .typed_tasks import features_by_type, typed_outputs
 
 __all__ = ["typed_inference"]
-
-_WRITER_SHARE = 10  # of the budget: a tenth
-_BATCH_SIZES = (1024, 256, 64, 16, 4, 1)
 
 Stores = Mapping[str, Mapping[str, FeatureStore]]
 
@@ -128,28 +125,17 @@ class _Job:
 
     def _loader(self, stores: Stores, node_type: str, fanouts: Sequence[int]) -> NeighborLoader:
         """All nodes of a type in order, in the largest batches that the budget holds."""
-        for size in _BATCH_SIZES:
-            loader = NeighborLoader(
-                self.data.hetero,
-                stores,
-                fanouts=list(fanouts),
-                input_type=node_type,
-                batch_size=size,
-                memory=self.budget - self.budget // _WRITER_SHARE,
-                num_threads=self.num_threads,
-                seed=self.seed,
-                dtype="float32",
-                device=None if self.device.type == "cpu" else self.device,
-                rank=0,
-                world_size=1,  # every process that calls this writes all rows
-            )
-            try:
-                loader._ready_plan()
-            except BudgetError as error:
-                reason = error
-            else:
-                return loader
-        raise reason
+        return inference_loader(
+            self.data.hetero,
+            stores,
+            budget=self.budget,
+            device=self.device,
+            fanouts=list(fanouts),
+            input_type=node_type,
+            num_threads=self.num_threads,
+            seed=self.seed,
+            dtype="float32",
+        )
 
     def _write(self, loader: NeighborLoader, node_type: str, outputs: Any, path: Path) -> int:
         def rows() -> Iterator[npt.NDArray[np.float32]]:
@@ -162,7 +148,7 @@ class _Job:
             rows(),
             path,
             num_nodes=self.data.nodes[node_type].num_nodes,
-            memory=max(self.budget // _WRITER_SHARE, 1 << 20),
+            memory=writer_memory(self.budget),
             num_threads=self.num_threads,
         )
         return int(loader.stats().rows)
