@@ -17,7 +17,11 @@ from typing import Any
 import measure
 
 from graphzero._limit import memory_limit
-from graphzero.train import MemoryMonitor
+from graphzero._room import check_room_for_torch
+
+check_room_for_torch()  # in a group that cannot even hold torch, a kill would say less
+
+from graphzero.train import MemoryMonitor  # noqa: E402 (torch is loaded here)
 
 ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}  # as `graphzero train` has it, for every run alike
 

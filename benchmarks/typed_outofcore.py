@@ -9,8 +9,9 @@ over the first batches of the train split, [10, 5] x 1,024 by HeteroSAGE:
     in a group     cold, in a control group whose limit, page cache included, is the share of the dataset's size
     in RAM         the same batches without a limit, files read into the page cache first
 
-Losses of both are compared: what is learned does not depend on the memory. A small dataset needs a larger share: torch
-and Python alone take some 400 MB. It needs root, for the control group.
+Losses of both are compared: what is learned does not depend on the memory. A small dataset needs a larger share, since
+torch and Python alone take some 250 MB: where a group is too small, the run ends with a BudgetError that says by how
+much. It needs root, for the control group.
 """
 
 from __future__ import annotations

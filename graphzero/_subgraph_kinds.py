@@ -52,7 +52,7 @@ def bidirectional_types(found: HeteroSubgraph) -> HeteroSubgraph:
         other = next((t for t in known if t in found.edge), edge_type if source == target else None)
         if other is None:
             raise ValueError(
-                f"subgraph='bidirectional' needs a reverse of each edge type: no {known[0]!r} for {edge_type!r}, the "
+                f"subgraph='bidirectional' needs a reverse of each edge type: no {known[-1]!r} for {edge_type!r}, the "
                 f"graph has {', '.join(repr(t) for t in found.edge)}"
             )
         # Ids of another edge type say nothing about this one.

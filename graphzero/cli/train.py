@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from graphzero._room import check_room_for_torch
+
 from . import faults, launch, terminal
 
 if TYPE_CHECKING:
@@ -167,13 +169,14 @@ def command(
 
 
 def require_torch() -> None:
-    """Import torch; ImportError, with the command that helps, when it is missing.
+    """Import torch; ImportError, with the command that helps, when it is missing; BudgetError when there is no room.
 
     torch's OpenMP threads spin while they wait for one another, on cores that the loader could use: asked to sleep
     instead, a training step beside a loader on two cores took half the processor time. It must be asked before torch
     is loaded.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    check_room_for_torch()
     try:
         import torch  # noqa: F401
     except ImportError as error:

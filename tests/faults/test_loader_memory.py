@@ -95,3 +95,46 @@ def test_memory_is_found_in_a_small_group(folder: Path, base: int) -> None:
         ended = group.run(code, folder, "hubs", 0, {"fanouts": [5, 5], "batch_size": 256})
     assert (ended.returncode, ended.oom_kills) == (0, 0), ended.stderr[-2000:]
     assert ended.stdout.startswith("loaded")
+
+
+# Each step takes 1.2 times its batch for a moment, as training does.
+STEPS = """
+import sys
+import torch, numpy as np, graphzero as gz
+graph, store = gz.Graph(f"{sys.argv[1]}/hubs.gl"), gz.FeatureStore(f"{sys.argv[1]}/x.gd")
+loader = gz.NeighborLoader(graph, store, seed=0, memory="auto", fanouts=[10, 10], batch_size=1024)
+try:
+    for batch in loader:
+        torch.ones(int(1.2 * (batch.x.nbytes + 2 * batch.edge_index.nbytes)), dtype=torch.uint8)
+except gz.BudgetError as error:
+    print("refused", error)
+else:
+    print("loaded")
+"""
+
+
+def test_a_group_without_room_for_a_step_is_refused(folder: Path) -> None:
+    """Batches that fit by themselves are not enough: the kernel would end the process in its first step."""
+    words = []
+    with memory_group(2048 * MB) as group:
+        anonymous = int(group.run(BASE.replace("VmRSS", "RssAnon")).stdout) << 10
+    for room in (60, 90, 120, 240):
+        with memory_group(anonymous + room * MB) as group:
+            ended = group.run(STEPS, folder)
+        assert (ended.returncode, ended.oom_kills) == (0, 0), ended.stderr[-2000:]
+        words.append(ended.stdout.split()[0])
+        if words[-1] == "refused":
+            assert "for a training step" in ended.stdout
+            assert "Raise the memory limit by" in ended.stdout
+    assert words[0] == "refused"
+    assert words[-1] == "loaded"
+
+
+def test_a_group_that_cannot_hold_torch_is_told_by_the_command(folder: Path) -> None:
+    with memory_group(150 * MB) as group:
+        ended = group.run(
+            "import sys; from graphzero.cli import main; sys.argv[0] = 'graphzero'; main()", "train", folder
+        )
+    assert (ended.returncode, ended.oom_kills) == (1, 0), ended.stderr[-2000:]
+    assert "the machine and the container leave" in ended.stderr
+    assert "raise the memory limit by at least" in ended.stderr
