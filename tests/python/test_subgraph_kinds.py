@@ -129,6 +129,8 @@ def test_typed_bidirectional_subgraphs(tmp_path, typed):
     assert forth == back
     with pytest.raises(ValueError, match=r"no \('paper', 'rev_reviews', 'author'\) for \('author', 'reviews', 'paper'"):
         typed.graph.sample(seeds, [3], subgraph="bidirectional")
+    with pytest.raises(ValueError, match=r"no \(.author., .writes., .paper.\) for \(.paper., .rev_writes., .author.\)"):
+        gz.HeteroGraph({WRITTEN: typed.graph[WRITTEN]}).sample({"author": [7]}, [3], subgraph="bidirectional")
 
 
 def test_kinds_that_cannot_be(world, typed):
