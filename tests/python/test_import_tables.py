@@ -1,4 +1,4 @@
-"""Whole datasets in tables: ids joined, missing and doubled rows, codes, dates, and edge attributes that follow."""
+"""Whole datasets in tables: ids joined, codes, dates, and edge attributes that follow."""
 
 from __future__ import annotations
 
@@ -8,92 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shop_tables import BOUGHT, FOLLOWS, ITEMS, ORDERS, orders_of, seconds, spec, write
 
 import graphzero as gz
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
-
-BOUGHT, FOLLOWS = ("user", "bought", "item"), ("user", "follows", "user")
-USERS = {
-    "user_id": ["ann", "bob", "eve"],
-    "age": [30.0, 40.0, 50.0],
-    "country": ["no", "fr", "no"],
-    "churn": [0, 1, 0],
-    "split": ["train", "train", "test"],
-    "joined": np.array(["2020-01-01", "2020-01-02", "1970-01-01"], "datetime64[D]"),
-}
-ITEMS = {"id": [900, 17, 55, 3], "price": [1.0, 2.0, 3.0, 4.0], "emb": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]}
-ORDERS = {
-    "user": ["eve", "ann", "ann", "bob", "ann"],
-    "item": [55, 900, 3, 17, 900],
-    "amount": [1.0, 2.0, 3.0, 4.0, 5.0],
-    "when": ["2024-05-31", "2024-05-30 12:00:00", "2024-01-01", "1970-01-02", "2024-05-30"],
-    "channel": ["web", "shop", "web", "app", "web"],
-    "qty": [1, 2, 3, 4, 5],
-}
-FRIENDS = {"a": ["ann", "bob"], "b": ["bob", "eve"]}
-
-
-def write(folder: Path) -> Path:
-    (folder / "in").mkdir(parents=True)
-    for name, table in (("users", USERS), ("items", ITEMS), ("orders", ORDERS)):
-        parquet.write_table(pa.table(table), folder / "in" / f"{name}.parquet")
-    (folder / "in" / "friends.csv").write_text("a,b\nann,bob\nbob,eve\n")
-    spec = {
-        "name": "shop",
-        "nodes": {
-            "user": {"table": "users.parquet", "label": "churn", "time": "joined"},
-            "item": {"table": "items.parquet", "features": {"x": ["price"], "emb": "emb"}},
-        },
-        "edges": [
-            {
-                "type": ["user", "bought", "item"],
-                "table": "orders.parquet",
-                "source": "user",
-                "target": "item",
-                "weight": "amount",
-                "time": "when",
-                "features": ["channel", "qty"],
-            },
-            {"type": "user follows user", "table": "friends.csv", "source": "a", "target": "b"},
-        ],
-    }
-    (folder / "in" / "shop.json").write_text(json.dumps(spec))
-    return folder / "in" / "shop.json"
-
-
-def spec(**changes: Any) -> dict[str, Any]:
-    """The same in Python, with tables as objects."""
-    users, items, orders = (
-        changes.get(key, default) for key, default in (("users", {}), ("items", {}), ("orders", {}))
-    )
-    return {
-        "nodes": {
-            "user": {"table": pa.table(USERS), "label": "churn", **users},
-            "item": {"table": pa.table(ITEMS), **items},
-        },
-        "edges": [{"type": BOUGHT, "table": pa.table(ORDERS), "source": "user", "target": "item", **orders}],
-    }
-
-
-def orders_of(ds: gz.Dataset) -> list[tuple[Any, ...]]:
-    """Each edge in the source's own ids with what it carries, in the order of edge ids."""
-    data = ds.edges[BOUGHT]
-    users, items = ds.ids["user"], ds.ids["item"]
-    found = {}
-    for item in range(data.graph.num_targets):
-        near, ids = data.graph.get_neighbours(item), data.graph.get_edge_ids(item)
-        weights = data.graph.get_weights(item) if data.graph.has_weights else [None] * len(near)
-        times = data.graph.get_times(item) if data.graph.has_times else [None] * len(near)
-        for user, e, w, t in zip(near, ids, weights, times, strict=True):
-            key = (users.to_original([user])[0], int(items.to_original([item])[0]))
-            found[int(e)] = (*key, w, t)
-    return [found[e] for e in sorted(found)]
-
-
-def seconds(text: str) -> int:
-    return int(np.datetime64(text, "s").astype(np.int64))
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
@@ -137,51 +57,6 @@ def test_edge_attributes_follow_their_edges_through_dedup(tmp_path: Path) -> Non
         edge = int(ds.graphs[BOUGHT].get_edge_ids(item)[0])
         assert ds.edges[BOUGHT].features["qty"].get_tensor()[edge] == 2  # that of the first
         assert report.graph.duplicates_dropped == 1
-
-
-def test_ends_without_a_row_are_told_dropped_or_filled(tmp_path: Path) -> None:
-    orders = {**ORDERS, "user": ["eve", "zed", "ann", "bob", "yan"]}
-    given = {"table": pa.table(orders), "features": ["qty"], "weight": "amount"}
-    with pytest.raises(
-        gz.InputError,
-        match=r"column 'user': row 1: 'zed' has no row in the node table of 'user' \(2 such rows among 5\)",
-    ):
-        gz.import_dataset(spec(orders=given), tmp_path / "no")
-    assert not (tmp_path / "no").exists()
-    report = gz.import_dataset(spec(orders=given, users={"missing": "drop"}), tmp_path / "drop")
-    ds = report.dataset
-    assert [order[:3] for order in orders_of(ds)] == [("eve", 55, 1.0), ("ann", 3, 3.0), ("bob", 17, 4.0)]
-    assert ds.edges[BOUGHT].features["qty"].get_tensor().tolist() == [1, 3, 4]
-    assert "edges user bought item: 2 left out, whose ends have no row" in str(report)
-    assert ds.nodes["user"].num_nodes == 3
-    report = gz.import_dataset(spec(orders=given, users={"missing": "fill"}), tmp_path / "fill")
-    ds = report.dataset
-    assert [order[0] for order in orders_of(ds)] == orders["user"]
-    user = ds.nodes["user"]
-    assert user.features["x"].get_tensor().tolist() == [[30.0], [40.0], [50.0], [0.0], [0.0]]
-    assert user.labels.tolist() == [0, 1, 0, -1, -1]
-    assert "nodes user: 2 of edges without a row, filled" in str(report)
-
-
-@pytest.mark.parametrize(("which", "ages"), [("first", [30.0, 40.0, 50.0]), ("last", [40.0, 50.0, 60.0])])
-def test_doubled_rows_are_told_or_one_is_taken(tmp_path: Path, which: str, ages: list[float]) -> None:
-    doubled = {
-        "user_id": ["ann", "bob", "eve", "ann"],
-        "age": [30.0, 40.0, 50.0, 60.0],
-        "churn": [0, 1, 0, 1],
-        "split": ["train", "train", "test", "test"],
-    }
-    table = {"table": pa.table(doubled)}
-    with pytest.raises(gz.InputError, match="row 3: id 'ann' is there twice, expected each id once"):
-        gz.import_dataset(spec(users=table), tmp_path / "no")
-    report = gz.import_dataset(spec(users={**table, "duplicates": which}, orders={"features": ["qty"]}), tmp_path / "o")
-    ds = report.dataset
-    assert ds.nodes["user"].features["x"].get_tensor().ravel().tolist() == ages
-    ann = int(ds.ids["user"].to_dense(["ann"])[0])
-    assert ds.nodes["user"].labels[ann] == (0 if which == "first" else 1)
-    assert (ann in ds.nodes["user"].splits["train"]) == (which == "first")
-    assert [order[:2] for order in orders_of(ds)] == list(zip(ORDERS["user"], ORDERS["item"], strict=True))
-    assert "nodes user: 1 rows left out" in str(report)
 
 
 def test_a_column_names_the_relation(tmp_path: Path) -> None:
@@ -259,79 +134,6 @@ def test_more_ids_than_the_memory_holds_are_the_same(tmp_path: Path, monkeypatch
     assert wide.graphs["x__to__y"].shape == tight.graphs["x__to__y"].shape
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"users": {"tabel": 1}}, "nodes.user: unknown field 'tabel', expected some of table, id"),
-        ({"users": {"missing": "skip"}}, "nodes.user.missing: found 'skip', expected one of error, drop, fill"),
-        ({"orders": {"type": "bought"}}, r"edges\[0\].type: found 'bought', expected three names"),
-        ({"orders": {"dedup": "mean"}}, r"edges\[0\].dedup: found 'mean'"),
-        ({"orders": {"source": "usr"}}, "no column 'usr', expected one of 'user', 'item'"),
-        ({"orders": {"symmetrise": True}}, "expected one within a node type"),
-        ({"orders": {"table": None}}, r"edges\[0\].table: found nothing"),
-        ({"orders": {"time": "channel"}}, "column 'channel': row 0: found 'web', expected a date such as"),
-        ({"users": {"split": "churn"}}, "column 'churn' holds numbers, expected names such as 'train'"),
-        ({"orders": {"source": "qty"}}, "column 'qty': found integers, and the ids of 'user' are strings elsewhere"),
-        ({"orders": {"target": "channel"}}, "column 'channel': found strings, and the ids of 'item' are integers"),
-        (
-            {"items": {"table": {"id": np.arange(4)}}, "orders": {"target": "channel"}},
-            "found strings, and the ids of 'item'",
-        ),
-        ({"orders": {"dedup": "sum", "weight": False}}, "dedup='sum' is for edges with weights"),
-    ],
-)
-def test_faults_name_their_field(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises((gz.InputError, ValueError), match=message):
-        gz.import_dataset(spec(**change), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_yaml_file_that_describes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text('{"a": 1}')
-    with pytest.raises(gz.InputError, match="found no 'edges', expected a description of tables"):
-        gz.import_dataset(tmp_path / "x.json", tmp_path / "out")
-
-
-# -- merging weights, without tables ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("how", "merged"), [("sum", 6.0), ("max", 4.0), ("first", 2.0)])
-def test_equal_edges_merge_their_weights(tmp_path: Path, how: str, merged: float) -> None:
-    edges = (np.array([0, 1, 0, 0]), np.array([1, 2, 1, 2]), np.array([2.0, 1.0, 4.0, 7.0]))
-    report = gz.compile_graph(edges, tmp_path / "g.gl", dedup=how, edge_ids=True)
-    graph = gz.Graph(tmp_path / "g.gl")
-    assert graph.get_neighbours(0).tolist() == [1, 2]
-    assert graph.get_weights(0).tolist() == [merged, 7.0]
-    assert graph.get_edge_ids(0).tolist() == [0, 3]
-    assert (report.duplicates_dropped, report.source_edges, report.edges) == (1, 4, 3)
-    assert graph.info["deduplicated"]
-    assert [path.name for path in tmp_path.iterdir()] == ["g.gl"]
-    both = gz.compile_graph(
-        (np.array([0, 1]), np.array([1, 0]), np.array([1.0, 3.0])), tmp_path / "u.gl", dedup=how, directed=False
-    )
-    assert both.edges == 2
-    wanted = {"sum": 4.0, "max": 3.0, "first": 1.0}[how]
-    assert gz.Graph(tmp_path / "u.gl").get_weights(0).tolist() == [wanted]
-    assert gz.Graph(tmp_path / "u.gl").get_weights(1).tolist() == [wanted]
-
-
-def test_losses_of_smaller_types_are_reported(tmp_path: Path) -> None:
-    rows = np.array([[1.0, 1000.0], [0.1, -3.0]], np.float32)
-    for dtype, largest in (
-        ("float16", abs(float(np.float16(0.1)) - np.float32(0.1))),
-        ("int8", 3.0),
-        ("bfloat16", 0.0),
-    ):
-        report = gz.compile_features(rows, tmp_path / f"{dtype}.gd", dtype=dtype, report_error=True)
-        seen = gz.FeatureStore(tmp_path / f"{dtype}.gd").gather([0, 1], dtype="float32").astype(np.float64)
-        error = np.abs(seen - rows)
-        assert report.losses["x"].largest == pytest.approx(error.max(), rel=1e-6)
-        assert report.losses["x"].relative == pytest.approx(np.sqrt((error**2).sum() / (rows.astype(float) ** 2).sum()))
-        assert f"stored as {dtype}: largest error" in str(report)
-        assert largest <= error.max() + 1e-9
-    assert gz.compile_features(rows, tmp_path / "y.gd", report_error=True).losses == {}
-
-
 def test_the_commands(tmp_path: Path) -> None:
     pytest.importorskip("typer")
     from typer.testing import CliRunner
@@ -377,17 +179,6 @@ def test_ids_that_look_like_numbers_may_be_text(tmp_path: Path) -> None:
     ds = gz.import_dataset(given, tmp_path / "out").dataset
     assert ds.ids["node"].to_original([0, 1]) == ["007", "12"]
     assert ds.graph.get_neighbours(0).tolist() == [1]
-
-
-def test_a_column_that_changes_its_kind_is_told_with_its_file(tmp_path: Path) -> None:
-    rows = "".join(f"{i},{i + 1}\n" for i in range(200_000))
-    (tmp_path / "e.csv").write_text(f"src,dst\n{rows}abc,1\n")
-    with pytest.raises(gz.InputError, match=r"e\.csv: cannot be read: .*abc"):
-        gz.import_dataset({"edges": [{"table": str(tmp_path / "e.csv")}]}, tmp_path / "out")
-    given = {"nodes": {"node": {"ids": "text"}}, "edges": [{"table": str(tmp_path / "e.csv")}]}
-    ds = gz.import_dataset(given, tmp_path / "out").dataset
-    one, abc = ds.ids["node"].to_dense(["1", "abc"])
-    assert abc in ds.graph.get_neighbours(one)
 
 
 def test_one_node_type_with_several_edge_types_is_reordered(tmp_path: Path) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reorder_source import assert_same, edges_of, make
 
 import graphzero as gz
 from graphzero import _core
@@ -24,85 +22,6 @@ from graphzero._reordered_files import renamed_split
 from graphzero.reorder import ORDERS
 
 SMALL = "64MB"
-
-
-def make(folder: Path, nodes: int, edges: int, seed: int = 0, **options: Any) -> gz.Dataset:
-    """A dataset with several features of all kinds; the last tenth of the nodes has no edges."""
-    rng = np.random.default_rng(seed)
-    busy = max(1, nodes - nodes // 10)
-    columns: list[Any] = [rng.integers(0, busy, edges), rng.integers(0, busy, edges) ** 2 // busy]
-    weights = rng.random(edges).astype(np.float32) if options.pop("weights", False) else None
-    times = rng.integers(-50, 50, edges) if options.pop("times", False) else None
-    rows = rng.standard_normal((nodes, 3)).astype(np.float32)
-    gz.compile_features(
-        {"half": rows, "year": rng.integers(0, 99, nodes)}, folder / "two.gd", dtype={"half": "bfloat16"}
-    )
-    return gz.Dataset.create(
-        folder / "source",
-        (*columns, weights, times),
-        num_nodes=nodes,
-        features={
-            "x": rows,
-            "scaled": _compiled(folder / "scaled.gd", rows, "int8"),
-            "half": gz.FeatureStore(folder / "two.gd", "half"),
-        },
-        labels=rng.integers(-1, 4, nodes),
-        num_classes=4,
-        splits={"train": rng.permutation(nodes)[: nodes // 2], "none": []},
-        **options,
-    )
-
-
-def _compiled(path: Path, rows: np.ndarray, dtype: str) -> gz.FeatureStore:
-    gz.compile_features(rows, path, dtype=dtype)
-    return gz.FeatureStore(path)
-
-
-def edges_of(graph: gz.Graph, direction: str, names: np.ndarray) -> list[tuple[Any, ...]]:
-    """Every stored edge of a direction with all that it carries, its ends under `names`, sorted."""
-    file = graph._open()
-    indptr, indices = graph.csr(direction=direction)
-    rows = np.repeat(np.arange(graph.num_nodes), np.diff(indptr.astype(np.int64)))
-    columns = [names[rows], names[np.asarray(indices, np.int64)]]
-    carried = [a["name"] for a in graph.info["arrays"]]
-    for what in ("weights", "times", "edge_ids"):
-        if f"{direction}.{what}" in carried:
-            columns.append(np.asarray(file.array(f"{direction}.{what}")))
-    return sorted(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def assert_same(old: gz.Dataset, new: gz.Dataset) -> None:
-    """Everything that is in `old` is in `new`, by original id."""
-    new.verify()
-    count = old.num_nodes
-    original = new.ids.to_original(np.arange(count))
-    assert sorted(original) == list(range(count))
-    assert (new.ids.to_new(original) == np.arange(count)).all()
-    assert (new.num_nodes, new.num_classes, list(new.features), list(new.splits)) == (
-        count,
-        old.num_classes,
-        list(old.features),
-        list(old.splits),
-    )
-    for name in old.features:
-        a, b = old.features[name], new.features[name]
-        assert (a.dtype_name, a.shape, a.names) == (b.dtype_name, b.shape, b.names)
-        for array in a.names:  # also those of the file that the dataset does not name
-            assert (b[array].gather(np.arange(count)) == a[array].gather(original)).all(), (name, array)
-        if name == "scaled":  # its factors came along
-            rows = b.gather(np.arange(count), dtype="float32")
-            assert (rows == a.gather(original, dtype="float32")).all()
-    assert (new.labels == old.labels[original]).all()
-    for name, ids in new.splits.items():
-        assert (np.diff(ids) >= 0).all()
-        assert sorted(new.ids.to_original(ids)) == sorted(old.splits[name])
-    a, b = old.graph, new.graph
-    assert {**a.info, "path": 0, "arrays": 0} == {**b.info, "path": 0, "arrays": 0}
-    assert [(x["name"], x["dtype"], x["shape"]) for x in a.info["arrays"]] == [
-        (x["name"], x["dtype"], x["shape"]) for x in b.info["arrays"]
-    ]
-    for direction in ("out", "in") if a.direction == "both" else (a.direction,):
-        assert edges_of(a, direction, np.arange(count)) == edges_of(b, direction, original)
 
 
 KINDS = [
@@ -288,95 +207,6 @@ def test_ids_are_checked_and_come_as_they_were_given(tmp_path: Path) -> None:
     there = new.ids.to_new(torch.tensor([4, 5]))
     assert there.dtype == torch.int64
     assert new.ids.to_original(there).tolist() == [4, 5]
-
-
-def test_verify_finds_ids_that_disagree(tmp_path: Path) -> None:
-    new = gz.reorder(make(tmp_path, 20, 60), tmp_path / "out", by="degree")
-    arrays = {"original": np.arange(20), "new": np.roll(np.arange(20), 1)}
-    (file,) = [file for file in new.files if file.endswith("ids.gd")]
-    gz.compile_features(arrays, file, dtype="int32")
-    with pytest.raises(gz.FormatError, match=r"new\[original\[0\]\] = 19, expected 0"):
-        gz.Dataset(new.path).verify()
-
-
-MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"by": "heat"}, ValueError, "by is 'heat', expected one of degree, presample, bfs, community"),
-    ({"by": "presample", "split": "training"}, ValueError, "split is 'training', the dataset has 'train', 'none'"),
-    ({"by": "presample", "split": "none"}, ValueError, "split 'none' has no nodes"),
-    ({"by": "presample", "fanouts": [-2]}, ValueError, "fanout"),
-    ({"by": "presample", "epochs": 0}, ValueError, "epochs is 0"),
-    ({"by": "presample", "memory": "50KB"}, gz.BudgetError, "memory"),
-    ({"by": "degree", "memory": "1KB"}, gz.BudgetError, "memory is 1 KB, ordering 20 nodes by degree needs 2 MB"),
-    ({"by": "degree", "direction": "in"}, ValueError, "direction"),
-    ({"by": "degree", "memory": "much"}, ValueError, "memory is 'much'"),
-    ({"by": "degree", "num_threads": -1}, ValueError, "thread"),
-]
-
-
-@pytest.mark.parametrize(("wrong", "error", "text"), MISTAKES)
-def test_mistakes_are_told_before_any_work(
-    tmp_path: Path, wrong: dict[str, Any], error: type[Exception], text: str
-) -> None:
-    old = make(tmp_path, 20, 60)
-    with pytest.raises(error, match=text):
-        gz.reorder(old, tmp_path / "out", **wrong)
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_target_is_not_the_source_and_is_not_overwritten_unasked(tmp_path: Path) -> None:
-    old = make(tmp_path, 20, 60)
-    with pytest.raises(ValueError, match="is the dataset itself"):
-        gz.reorder(old, old.path, overwrite=True)
-    first = gz.reorder(old, tmp_path / "out", by="degree")
-    with pytest.raises(FileExistsError):
-        gz.reorder(old, tmp_path / "out", by="bfs")
-    assert gz.Dataset(first.path).info["about"]["reordered"]["by"] == "degree"
-    second = gz.reorder(old, tmp_path / "out", by="bfs", overwrite=True)
-    assert second.info["about"]["reordered"]["by"] == "bfs"
-    assert_same(old, second)
-
-
-def test_a_failure_in_the_middle_keeps_the_old_dataset(tmp_path: Path) -> None:
-    old = make(tmp_path, 20, 60)
-    kept = gz.reorder(old, tmp_path / "out", by="degree")
-
-    def stop(phase: str, done: int, total: int) -> None:
-        if phase.startswith("labels.gd"):
-            raise KeyboardInterrupt
-
-    for target, overwrite in ((tmp_path / "out", True), (tmp_path / "fresh", False)):
-        with pytest.raises(KeyboardInterrupt):
-            gz.reorder(old, target, by="bfs", overwrite=overwrite, progress=stop)
-    assert not (tmp_path / "fresh").exists()
-    assert_same(old, gz.Dataset(kept.path))
-    assert gz.Dataset(kept.path).info["about"]["reordered"]["by"] == "degree"
-
-
-KILLED = """
-import os, signal, sys
-import graphzero as gz
-
-def strike(phase, done, total):
-    if phase.startswith(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-gz.reorder(sys.argv[1], sys.argv[2], by="bfs", overwrite=True, progress=strike)
-"""
-
-
-@pytest.mark.parametrize("phase", ["graph.gl: ", "labels.gd: "])
-def test_a_kill_in_the_middle_leaves_the_old_dataset_or_none(tmp_path: Path, phase: str) -> None:
-    old = make(tmp_path, 40, 200)
-    kept = gz.reorder(old, tmp_path / "kept", by="degree")
-    for target in ("kept", "fresh"):
-        words = [sys.executable, "-c", KILLED, old.path, str(tmp_path / target), phase]
-        assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
-    assert_same(old, gz.Dataset(kept.path))
-    assert gz.Dataset(kept.path).info["about"]["reordered"]["by"] == "degree"
-    assert not (tmp_path / "fresh" / "dataset.json").exists()
-    assert_same(old, gz.reorder(old, tmp_path / "fresh", by="bfs"))
-    left = [name for name in os.listdir(tmp_path / "fresh") if name.startswith(("v", "."))]
-    assert left == []  # what the killed one left is gone
 
 
 def test_the_command(tmp_path: Path) -> None:
