@@ -160,9 +160,7 @@ void bind_map(nb::module_& m) {
               nb::gil_scoped_release release;
               parallel_for(column.count, kGrain, resolve_threads(threads), [&](size_t begin, size_t end, int) {
                 for (size_t i = begin; i < end; ++i) {
-                  const Key key = column.key(i);
-                  out.data[i] = map.is_text() ? map.find(std::string_view(key.data, static_cast<size_t>(key.size)))
-                                              : map.find(column.values[i]);
+                  out.data[i] = map.is_text() ? map.find(column.text(i)) : map.find(column.values[i]);
                 }
               });
               map.check();

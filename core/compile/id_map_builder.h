@@ -30,10 +30,13 @@ struct KeyColumn {
   const int64_t* offsets = nullptr;  // null: numbers
   const int64_t* values = nullptr;
 
-  Key key(size_t i) const {
-    if (offsets == nullptr) return {hash_key(values[i]), nullptr, static_cast<uint64_t>(values[i])};
-    const std::string_view text(bytes + offsets[i], static_cast<size_t>(offsets[i + 1] - offsets[i]));
-    return {hash_key(text), text.data(), text.size()};
+  std::string_view text(size_t i) const {
+    return {bytes + offsets[i], static_cast<size_t>(offsets[i + 1] - offsets[i])};
+  }
+  KeyHash hash(size_t i) const { return offsets == nullptr ? hash_key(values[i]) : hash_key(text(i)); }
+  Key key(size_t i, const KeyHash& hash) const {
+    if (offsets == nullptr) return {hash, nullptr, static_cast<uint64_t>(values[i])};
+    return {hash, text(i).data(), text(i).size()};
   }
 };
 
@@ -48,11 +51,10 @@ class IdMapBuilder {
   explicit IdMapBuilder(Options options);
 
   const Options& options() const { return options_; }
-  size_t most_keys() const { return most_keys_; }  // that one round should have, so that it fits the budget
 
-  // The ids of keys, or -1 - n for the n-th key that came too late for the table.
-  void map(std::span<const Key> keys, int64_t* out);
-  // The same for columns whose keys alternate: source, target, source, ...; out[c] takes those of column c.
+  // The ids of keys, or -1 - n for the n-th key that came too late for the table. Keys of two columns alternate:
+  // source, target, source, ...; out[c] takes those of column c.
+  void map(std::span<const Key> keys, std::span<int64_t* const> out);
   void map(std::span<const KeyColumn> columns, std::span<int64_t* const> out);
 
   uint64_t count() const { return count_; }
@@ -68,20 +70,31 @@ class IdMapBuilder {
  private:
   static constexpr size_t kParts = IdTable::kParts;
   struct Item {  // what looking up needs, so that it reads from front to back
-    KeyHash hash;
-    uint32_t key;
+    uint64_t high;
+    uint64_t tag_key;  // the hash's tag, and in the lower half the key's number in the round
+    uint64_t tag() const { return tag_key & ~((uint64_t{1} << 40) - 1); }
+    uint32_t key() const { return static_cast<uint32_t>(tag_key); }
+  };
+  struct Out {  // where the id of a round's key goes
+    std::array<int64_t*, 2> columns;
+    unsigned shift;  // 1: two columns
+    int64_t& operator[](size_t key) const { return columns[key & shift][key >> shift]; }
   };
   struct Fresh {  // a key that was met for the first time, or again in the same round
     IdTable::Slot* slot;
     uint32_t key, first;
   };
-  void group(std::span<const Key> keys);
-  void look_up(int64_t* out);
-  void number_fresh(std::span<const Key> keys, int64_t* out);
+  template <class HashAt, class KeyAt>
+  void round(size_t count, const HashAt& hash_at, const KeyAt& key_at, Out out);
+  template <class HashAt>
+  void group(size_t count, const HashAt& hash_at);
+  void look_up(Out out);
+  template <class KeyAt>
+  void number_fresh(size_t count, const KeyAt& key_at, Out out);
   void keep(const Key& key);
 
   Options options_;
-  size_t most_keys_;
+  size_t most_keys_;  // that one round has, so that it fits the budget
   IdTable table_;
   bool full_ = false, closed_ = false;
   uint64_t count_ = 0;
@@ -92,8 +105,7 @@ class IdMapBuilder {
   std::array<uint32_t, kParts> in_part_{};  // how many there are of each part
   std::vector<uint8_t> state_;              // kKnown, kFirst, kAgain or kLate
   std::array<std::vector<Fresh>, kParts> fresh_;
-  std::vector<Key> keys_;
-  std::vector<int64_t> ids_;
+  std::vector<KeyHash> hashes_;  // of columns: the keys themselves stay where they lie
 };
 
 }  // namespace gz

@@ -61,9 +61,10 @@ void LateKeys::find_firsts() {
       text.resize(record.text ? static_cast<size_t>(record.size) : 0);
       if (!text.empty()) reader.read(text.data(), text.size());
       table.make_room(part, 1);
-      IdTable::Slot* slot = table.find(part, record.hash);
+      const uint64_t tag = IdTable::tag_of(record.hash);
+      IdTable::Slot* slot = table.find(part, record.hash.high, tag);
       if (slot->rest == 0) {
-        table.fill(part, slot, record.hash, distinct++);
+        table.fill(part, slot, record.hash.high, tag, distinct++);
         firsts_->append_value(part, record);
         firsts_->append(part, text.data(), text.size());
         const uint64_t held = table.bytes_with(one_more);

@@ -1,9 +1,8 @@
-// id_map_table: linear probing, at most three quarters full.
+// id_map_table: linear probing from the start of a cache line, at most three quarters full.
 #include "compile/id_map_table.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace gz {
 
@@ -23,13 +22,12 @@ void IdTable::make_room(size_t index, uint32_t more) {
   Part& part = parts_[index];
   const uint64_t capacity = capacity_for(part, more);
   if (capacity == part.capacity) return;
-  Buffer larger(static_cast<size_t>(capacity) * sizeof(Slot), Purpose::kCompile);
-  std::memset(larger.data(), 0, static_cast<size_t>(capacity) * sizeof(Slot));
+  Buffer larger = Buffer::zeroed(static_cast<size_t>(capacity) * sizeof(Slot), Purpose::kCompile);
   Slot* to = larger.as<Slot>();
   const Slot* from = slots(part);
   for (uint64_t i = 0; i < part.capacity; ++i) {
     if (from[i].rest == 0) continue;
-    uint64_t at = from[i].high & (capacity - 1);
+    uint64_t at = first_of(from[i].high, capacity);
     while (to[at].rest != 0) at = (at + 1) & (capacity - 1);
     to[at] = from[i];
   }

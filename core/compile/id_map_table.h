@@ -27,40 +27,42 @@ class IdTable {
   };
 
   static size_t part_of(const KeyHash& hash) { return static_cast<size_t>(hash.low >> 56); }
+  static uint64_t tag_of(const KeyHash& hash) { return hash.low << 40; }  // the lower 40 bits are 0
 
   // Bytes that all parts would take with room for `more[p]` more keys in part p.
   uint64_t bytes_with(const std::array<uint32_t, kParts>& more) const;
   void make_room(size_t part, uint32_t more);
 
-  void prefetch(size_t part, const KeyHash& hash) const {
+  void prefetch(size_t part, uint64_t high) const {
     const Part& p = parts_[part];
-    if (p.capacity > 0) gz::prefetch(&slots(p)[hash.high & (p.capacity - 1)]);
+    if (p.capacity > 0) gz::prefetch(&slots(p)[first_of(high, p.capacity)]);
   }
 
   // The slot of a key, or the empty one where it would go (make_room() first); null in a part without room.
-  Slot* find(size_t part, const KeyHash& hash) {
+  Slot* find(size_t part, uint64_t high, uint64_t tag) {
     Part& p = parts_[part];
     if (p.capacity == 0) return nullptr;
-    const uint64_t tag = tag_of(hash), mask = p.capacity - 1;
     Slot* all = slots(p);
-    for (uint64_t at = hash.high & mask;; at = (at + 1) & mask) {
+    for (uint64_t at = first_of(high, p.capacity);; at = (at + 1) & (p.capacity - 1)) {
       Slot& slot = all[at];
-      if (slot.rest == 0 || (slot.high == hash.high && (slot.rest & ~kIdMask) == tag)) return &slot;
+      if (slot.rest == 0 || (slot.high == high && (slot.rest & ~kIdMask) == tag)) return &slot;
     }
   }
-  void fill(size_t part, Slot* slot, const KeyHash& hash, uint64_t id) {
-    slot->high = hash.high;
-    slot->rest = tag_of(hash) | (id + 1);
+  void fill(size_t part, Slot* slot, uint64_t high, uint64_t tag, uint64_t id) {
+    slot->high = high;
+    slot->rest = tag | (id + 1);
     ++parts_[part].count;
   }
 
  private:
   static constexpr uint64_t kIdMask = (uint64_t{1} << 40) - 1;
+  static constexpr uint64_t kLine = 64 / sizeof(Slot);
   struct Part {
     Buffer buffer;
     uint64_t capacity = 0, count = 0;
   };
-  static uint64_t tag_of(const KeyHash& hash) { return hash.low << 40; }
+  // Where the search for a key begins: at the start of a cache line, so that most end in the line that was prefetched.
+  static uint64_t first_of(uint64_t high, uint64_t capacity) { return high & (capacity - 1) & ~(kLine - 1); }
   static Slot* slots(const Part& part) { return part.buffer.as<Slot>(); }
   static uint64_t capacity_for(const Part& part, uint32_t more);
 

@@ -202,21 +202,11 @@ KeyEdges KeyText::feed(std::string_view block, bool last) {
     edges.weights.insert(edges.weights.end(), parsed.weights.begin(), parsed.weights.end());
     edges.times.insert(edges.times.end(), parsed.times.begin(), parsed.times.end());
   }
-  mapped_.resize(keys_.size());
-  for (size_t at = 0; at < keys_.size(); at += ids_.most_keys()) {
-    const size_t count = std::min(ids_.most_keys(), keys_.size() - at);
-    ids_.map(std::span<const Key>(keys_).subspan(at, count), mapped_.data() + at);
-  }
-  if (options_.dst < 0) {
-    edges.src = mapped_;
-    return edges;
-  }
-  edges.src.resize(keys_.size() / 2);
-  edges.dst.resize(keys_.size() / 2);
-  for (size_t i = 0; i < edges.src.size(); ++i) {
-    edges.src[i] = mapped_[2 * i];
-    edges.dst[i] = mapped_[2 * i + 1];
-  }
+  const size_t width = options_.dst < 0 ? 1 : 2;
+  edges.src.resize(keys_.size() / width);
+  if (width == 2) edges.dst.resize(edges.src.size());
+  int64_t* const to[] = {edges.src.data(), edges.dst.data()};
+  ids_.map(keys_, std::span(to).first(width));
   return edges;
 }
 

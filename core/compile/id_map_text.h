@@ -53,7 +53,6 @@ class KeyText {
   LineAccount account_;
   std::vector<ParsedKeys> parsed_;
   std::vector<Key> keys_;
-  std::vector<int64_t> mapped_;
 };
 
 }  // namespace gz

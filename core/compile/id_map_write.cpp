@@ -1,6 +1,8 @@
 // id_map_write: the keys by id, and an index of them in the order of their hashes (docs/dataset.md).
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -32,17 +34,49 @@ Container features(uint64_t rows, std::vector<ArrayInfo> arrays) {
   return container;
 }
 
-template <class T>
-void append(ContainerWriter& writer, size_t index, T value) {
-  writer.append(index, std::span<const T>(&value, 1));
-}
+constexpr size_t kKeys = 8192;                // keys that are read at a time
+constexpr uint64_t kTextBytes = 1 << 20;      // and their bytes, unless one key has more
+constexpr int kHashBits = 63, kPartBits = 8;  // of the hash the index is ordered by; those a part has in common
 
-void read_sorted(const SpillStreams& from, size_t part, std::vector<Entry>& entries) {
-  entries.resize(static_cast<size_t>(from.bytes(part)) / sizeof(Entry));
-  SpillStreams::Reader reader(from, part, size_t{1} << 20);
-  if (!entries.empty()) reader.read(entries.data(), entries.size() * sizeof(Entry));
-  std::sort(entries.begin(), entries.end());
-}
+// The entries of one part in the order of their hashes: cut by the next bits into buckets of a few, each of them
+// sorted.
+class SortedPart {
+ public:
+  void read(const SpillStreams& from, size_t part) {
+    read_.resize(static_cast<size_t>(from.bytes(part)) / sizeof(Entry));
+    SpillStreams::Reader reader(from, part, size_t{1} << 20);
+    if (!read_.empty()) reader.read(read_.data(), read_.size() * sizeof(Entry));
+    const int bits = std::min(16, static_cast<int>(std::bit_width(read_.size() / 8)));
+    const auto bucket_of = [&](const Entry& entry) {
+      return static_cast<size_t>(entry.hash >> (kHashBits - kPartBits - bits)) & ((size_t{1} << bits) - 1);
+    };
+    ends_.assign((size_t{1} << bits) + 1, 0);
+    for (const Entry& entry : read_) ++ends_[bucket_of(entry) + 1];
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+    entries_.resize(read_.size());
+    for (const Entry& entry : read_) entries_[ends_[bucket_of(entry)]++] = entry;
+    size_t begin = 0;
+    for (const size_t end : ends_) {
+      std::sort(entries_.begin() + static_cast<ptrdiff_t>(begin), entries_.begin() + static_cast<ptrdiff_t>(end));
+      begin = end;
+    }
+    hashes_.clear();
+    for (const Entry& entry : entries_) hashes_.push_back(entry.hash);
+  }
+
+  template <class Id>
+  void append(ContainerWriter& writer, std::vector<Id>& ids) const {
+    ids.clear();
+    for (const Entry& entry : entries_) ids.push_back(static_cast<Id>(entry.id));
+    writer.append(0, std::span<const int64_t>(hashes_));
+    writer.append(1, std::span<const Id>(ids));
+  }
+
+ private:
+  std::vector<Entry> read_, entries_;
+  std::vector<size_t> ends_;
+  std::vector<int64_t> hashes_;
+};
 
 }  // namespace
 
@@ -61,42 +95,48 @@ uint64_t IdMapBuilder::write(const std::string& path, const std::string& text_pa
   const auto buffer = static_cast<size_t>(std::clamp<uint64_t>(options_.memory / 4 / kParts, 4096, 256 << 10));
   SpillStreams sorted(options_.spill_folder, kParts, buffer);
   SpillStreams::Reader bytes(store_, 0, size_t{1} << 20), sizes(store_, 1, size_t{1} << 20);
+  const auto index = [&](const KeyHash& hash, uint64_t id) {
+    sorted.append_value(static_cast<size_t>(hash.high >> 56), Entry{index_hash(hash), static_cast<int64_t>(id)});
+  };
+  std::vector<int64_t> values;  // the keys' lengths, then where they start; or the numbers that they are
   std::vector<char> text;
   int64_t start = 0;
-  for (uint64_t id = 0; id < count_; ++id) {
-    uint64_t size = 0;
-    sizes.read_value(size);
-    KeyHash hash;
-    if (options_.text) {
-      text.resize(static_cast<size_t>(size));
-      if (size > 0) bytes.read(text.data(), text.size());
-      texts->append(0, std::as_bytes(std::span(text)));
-      hash = hash_key(std::string_view(text.data(), text.size()));
-      append(writer, 2, start);
-      start += static_cast<int64_t>(size);
-    } else {
-      hash = hash_key(static_cast<int64_t>(size));
-      append(writer, 2, static_cast<int64_t>(size));
+  for (uint64_t id = 0; id < count_; id += values.size()) {
+    values.resize(static_cast<size_t>(std::min<uint64_t>(kKeys, count_ - id)));
+    sizes.read(values.data(), values.size() * sizeof(int64_t));
+    if (!options_.text) {
+      for (size_t i = 0; i < values.size(); ++i) index(hash_key(values[i]), id + i);
     }
-    sorted.append_value(static_cast<size_t>(hash.high >> 56), Entry{index_hash(hash), static_cast<int64_t>(id)});
-    if (progress != nullptr && (id & 0xfffff) == 0) progress->report("writing the map of ids", id, count_);
+    for (size_t begin = 0, end = 0; options_.text && begin < values.size(); begin = end) {
+      auto block = static_cast<uint64_t>(values[end++]);
+      while (end < values.size() && block + static_cast<uint64_t>(values[end]) <= kTextBytes) {
+        block += static_cast<uint64_t>(values[end++]);
+      }
+      text.resize(static_cast<size_t>(block));
+      if (block > 0) bytes.read(text.data(), text.size());
+      texts->append(0, std::as_bytes(std::span(text)));
+      const char* key = text.data();
+      for (size_t i = begin; i < end; ++i) {
+        const auto size = std::exchange(values[i], start);
+        index(hash_key(std::string_view(key, static_cast<size_t>(size))), id + i);
+        key += size;
+        start += size;
+      }
+    }
+    writer.append(2, std::span<const int64_t>(values));
+    if (progress != nullptr && id % (128 * kKeys) == 0) progress->report("writing the map of ids", id, count_);
   }
   // as many parts at a time as there are threads: each is a 256th of the keys
-  std::vector<std::vector<Entry>> entries(std::min<size_t>(kParts, static_cast<size_t>(options_.threads)));
-  for (size_t begin = 0; begin < kParts; begin += entries.size()) {
-    const size_t parts = std::min(entries.size(), kParts - begin);
-    parallel_for(parts, 1, options_.threads, [&](size_t first, size_t last, int) {
-      for (size_t p = first; p < last; ++p) read_sorted(sorted, begin + p, entries[p]);
+  std::vector<SortedPart> parts(std::min<size_t>(kParts, static_cast<size_t>(options_.threads)));
+  std::vector<int32_t> narrow_ids;
+  std::vector<int64_t> wide_ids;
+  for (size_t begin = 0; begin < kParts; begin += parts.size()) {
+    const size_t count = std::min(parts.size(), kParts - begin);
+    parallel_for(count, 1, options_.threads, [&](size_t first, size_t last, int) {
+      for (size_t p = first; p < last; ++p) parts[p].read(sorted, begin + p);
     });
-    for (size_t p = 0; p < parts; ++p) {
-      for (const Entry& entry : entries[p]) {
-        append(writer, 0, entry.hash);
-        if (narrow) {
-          append(writer, 1, static_cast<int32_t>(entry.id));
-        } else {
-          append(writer, 1, entry.id);
-        }
-      }
+    for (size_t p = 0; p < count; ++p) {
+      narrow ? parts[p].append(writer, narrow_ids) : parts[p].append(writer, wide_ids);
     }
   }
   const uint64_t text_file = texts ? texts->finish(options_.threads) : 0;

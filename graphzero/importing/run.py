@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from .._ids import as_threads
+from .._memory_monitor import MemoryMonitor
 from .._progress import Callback, Reporting
 from .._reports import GraphReport
 from .._sizes import format_size, parse_size
@@ -28,6 +30,8 @@ from .typed_run import TypedWork, choose_types, override_typed
 __all__ = ["ImportReport", "import_dataset"]
 
 Path = str | os.PathLike[str]
+_Given = ParamSpec("_Given")
+_LOOK = 0.02  # seconds between looks at the memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +45,11 @@ class ImportReport:
     edges: int
     bytes: int  # of all files
     seconds: dict[str, float]  # by part, and "total"
-    peak_memory: int  # the most that the engine's buffers held; Python and the page cache are not in it
     resumed: list[str]  # files that an earlier run had finished
     graph: GraphReport
+    peak_buffers: int  # the most that the engine's buffers held, a part of peak_memory
     losses: list[str] = dataclasses.field(default_factory=list)  # what storing floats in a smaller type cost
+    peak_memory: int = 0  # the most anonymous memory of the process meanwhile: Python, NumPy and Arrow are in it
 
     @property
     def dataset(self) -> Dataset:
@@ -58,12 +63,26 @@ class ImportReport:
         lines += [f"  {name}: finished by an earlier run" for name in self.resumed]
         lines.append(f"{self.path}: {self.nodes:,} nodes, {self.edges:,} edges, {format_size(self.bytes)}")
         lines.append(f"  {self.seconds['total']:.2f} s: {parts}")
-        lines.append(f"  peak memory {format_size(self.peak_memory)}")
+        buffers = format_size(self.peak_buffers)
+        lines.append(f"  peak memory of the process {format_size(self.peak_memory)}, the engine's buffers {buffers}")
         lines += [f"  {line}" for line in self.losses]
         lines += str(self.graph).splitlines()[3:]
         return "\n".join(lines)
 
 
+def _watched(work: Callable[_Given, ImportReport]) -> Callable[_Given, ImportReport]:
+    """Add the peak memory of the process to the report of `work`."""
+
+    @functools.wraps(work)
+    def watched(*args: _Given.args, **options: _Given.kwargs) -> ImportReport:
+        with MemoryMonitor(_LOOK) as monitor:
+            report = work(*args, **options)
+        return dataclasses.replace(report, peak_memory=max(monitor.peak_anonymous, report.peak_buffers))
+
+    return watched
+
+
+@_watched
 def import_dataset(
     source: Any,
     out: Path,
@@ -179,9 +198,9 @@ def import_dataset(
         edges=made.edges,
         bytes=dataset.nbytes,
         seconds=work.seconds,
-        peak_memory=work.peak,
         resumed=stage.resumed,
         graph=made,
+        peak_buffers=work.peak,
         losses=work.losses,
     )
 
@@ -217,9 +236,9 @@ def _import_typed(
         edges=made.edges,
         bytes=dataset.nbytes,
         seconds={"reading ids": joined, **work.seconds, "total": time.perf_counter() - start},
-        peak_memory=work.peak,
         resumed=stage.resumed,
         graph=made,
+        peak_buffers=work.peak,
         losses=work.losses,
     )
 

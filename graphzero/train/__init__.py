@@ -5,10 +5,10 @@ Needs torch (`pip install graphzero[torch]`); importing `graphzero` alone does n
 
 from __future__ import annotations
 
+from .._memory_monitor import MemoryMonitor
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from .hetero import HeteroSAGE
 from .models import GCN, GraphSAGE, SampledModel, make_model
-from .monitor import MemoryMonitor
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
 from .state import load_model
 from .trainer import Trainer

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from .._memory_monitor import MemorySample
 from .._sizes import parse_size
-from .monitor import MemorySample
 
 if TYPE_CHECKING:
     import torch

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from .._epochs import EpochLoader
+from .._memory_monitor import MemoryMonitor
 from .._sizes import format_size, parse_size
 from ..dataset import Dataset
 from ..errors import GraphZeroError
@@ -23,7 +24,6 @@ from .hetero import HeteroSAGE
 from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
-from .monitor import MemoryMonitor
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
 from .state import RunState, pack, restore

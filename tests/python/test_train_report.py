@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
+from graphzero._memory_monitor import MemoryMonitor, MemorySample
 from graphzero.train import EpochRecord, GraphSAGE, TrainOptions, TrainResult
-from graphzero.train.monitor import MemoryMonitor, MemorySample
 from graphzero.train.report import _INK, _SERIES
 
 STAGES = {"sample": 0.5, "read": 2.0, "copy": 0.5, "compute": 3.0, "wait": 0.2}
