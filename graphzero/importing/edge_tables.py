@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..sources import Block, as_id_column, as_times, as_weights
 from .columns import EdgeColumns
+from .decoding import decoded
 from .tables import Table
 
 __all__ = ["TableEdges"]
@@ -65,14 +66,15 @@ def numbers(column: Any, where: str, row: int = 0) -> npt.NDArray[Any]:
     """Return a column without nulls as a NumPy array; dates and times as datetime64 or their ticks."""
     if isinstance(column, np.ndarray):
         return column
-    nulls = int(column.null_count) if hasattr(column, "null_count") else int(np.asarray(column.isna()).sum())
-    if nulls:
-        missing = column.is_null() if hasattr(column, "is_null") else column.isna()
-        at = row + int(np.argmax(np.asarray(missing)))
-        raise InputError(f"{where} has no value in row {at}, expected one in every row")
-    if hasattr(column, "dictionary_decode"):
-        column = column.dictionary_decode()
-    if not hasattr(column, "null_count"):
+    arrow = hasattr(column, "null_count")
+    if arrow:
+        column = decoded(column)
+    missing = np.asarray(column.is_null() if arrow else column.isna())
+    if missing.any():
+        raise InputError(f"{where} has no value in row {row + int(np.argmax(missing))}, expected one in every row")
+    if not arrow:
+        if getattr(column.dtype, "tz", None) is not None:  # pandas: the same instants, in UTC
+            return np.asarray(column, f"datetime64[{column.dtype.unit}]")
         return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
     import pyarrow.types as types
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..sources import to_numpy
+from .decoding import decoded, is_text_type
 
 __all__ = ["Keys", "is_text", "keys_of"]
 
@@ -70,21 +71,15 @@ def _of_list(values: Any, where: str, row: int) -> Keys:
 def _of_arrow(column: Any, where: str, row: int) -> Keys:
     import pyarrow as pa
 
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
+    column = decoded(column)
     if column.null_count:
         at = row + int(np.argmax(np.asarray(column.is_null())))
         raise InputError(f"{where} has no value in row {at}, expected an id in every row")
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
         return None, _int64(column.to_numpy(zero_copy_only=False), where, row)
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
-    if not any(kind(column.type) for kind in text):
+    if not is_text_type(column.type):
         raise InputError(f"{where}: found {column.type}, expected strings or integers")
-    column = (
-        column.cast(pa.large_binary()) if not pa.types.is_string_view(column.type) else column.cast(pa.large_string())
-    )
+    column = column.cast(pa.large_string() if pa.types.is_string_view(column.type) else pa.large_binary())
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     return np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8), ends

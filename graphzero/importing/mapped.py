@@ -25,7 +25,7 @@ from .keys import keys_of
 from .objects import GraphObject, edges_of
 from .tables import is_table_file
 
-__all__ = ["MODES", "MappedReader", "needs_map"]
+__all__ = ["MODES", "MappedReader", "names_of", "needs_map"]
 
 MODES = ("map", "text", "integers")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
@@ -81,11 +81,23 @@ class MappedReader:
             if isinstance(self._source, GraphObject) and len(self._source.nodes):
                 ids.map(*keys_of(self._source.nodes, self._source.name))  # those without edges come last
             ids.close()
+            if isinstance(self._source, GraphObject) and ids.count != self._source.num_nodes:
+                raise InputError(
+                    f"{self._source.name}: {self._source.num_nodes} nodes have {ids.count} different names, expected a "
+                    "name of its own for each; ids=None numbers them"
+                )
             for src, dst, weights, times in log.read():
                 ids.resolve(src)
                 ids.resolve(dst)
                 builder.add(src, dst, weights, times, 0)
         builder.declare_nodes(ids.count)
+
+    def check_edges(self, builder: _core.GraphBuilder) -> None:
+        """Refuse a source without a single edge, most likely a failed download; unless its nodes are known."""
+        if builder.edges_seen or self._node_ids is not None or isinstance(self._source, GraphObject):
+            return
+        name = self._texts[0].path if self._texts else getattr(self._source, "name", "source")
+        raise InputError(f"{name}: found no edges; allow_empty=True compiles a graph without edges")
 
     def _declare(self, ids: _core.IdMapBuilder) -> None:
         before, keys = ids.count, keys_of(self._node_ids, "node_ids")
@@ -115,9 +127,11 @@ class MappedReader:
         for text in self._texts:
             yield from self._mapped_text(ids, text)
         if self._source is not None:
-            row = 0
+            row, names = 0, ["sources", "targets"]
+            if isinstance(self._source, TableEdges):
+                names = [f"column {name!r}" for name in (self._source.columns.src, self._source.columns.dst)]
             for src, dst, weights, times in self._column_blocks():
-                u, v = (keys_of(c, f"{self._source.name}: {n}", row) for c, n in ((src, "sources"), (dst, "targets")))  # type: ignore[attr-defined]
+                u, v = (keys_of(c, f"{self._source.name}: {n}", row) for c, n in zip((src, dst), names, strict=True))  # type: ignore[attr-defined]
                 mapped = ids.map_edges(*u, *v)
                 yield *mapped, weights, times, len(src)
                 row += len(src)
@@ -180,6 +194,15 @@ def needs_map(source: Any, options: dict[str, Any]) -> bool:
     if isinstance(other, GraphObject):
         return other.named and not other.numbered
     return isinstance(other, TableEdges) and MappedReader(other, "map", None, None, None, {})._is_text()
+
+
+def names_of(source: Any) -> list[str] | None:
+    """Return the names of the nodes of an igraph graph, whose ids are numbers; None without, or where some repeat."""
+    if type(source).__module__.split(".")[0] != "igraph":
+        return None
+    graph = edges_of(source, None, False)
+    named = isinstance(graph, GraphObject) and all(isinstance(name, str) for name in graph.nodes)
+    return graph.nodes if named and graph.nodes and len(set(graph.nodes)) == len(graph.nodes) else None
 
 
 def _paths(source: Any) -> list[str]:

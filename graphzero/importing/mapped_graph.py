@@ -56,6 +56,8 @@ def compile_mapped(asked: dict[str, Any]) -> GraphReport:
         )
         begin = time.perf_counter()
         reader.feed(builder, budget // _SHARE, threads, folder)
+        if not asked["allow_empty"]:
+            reader.check_edges(builder)
         ids = reader.builder
         assert ids is not None
         start = time.perf_counter()

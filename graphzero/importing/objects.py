@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..sources import Block, as_id_column, as_weights
+from ..sources import Block, as_id_column, as_times, as_weights
 from .columns import pick
 from .edge_tables import TableEdges
 from .tables import as_table
@@ -31,12 +32,14 @@ def edges_of(source: Any, columns: Any = None, weights: Any = None, times: Any =
                 raise TypeError(f"{what} of a table is the name of a column, got {type(asked).__name__}")
         return TableEdges(table, pick(table.name, table.names, columns, weights, times, table.is_numeric))
     if hasattr(source, "tocoo") and hasattr(source, "shape"):
+        if times not in (None, False):
+            raise ValueError(f"{type(source).__name__}: a matrix has no times; give a table with a column of them")
         return SparseEdges(source, weights)
     module = type(source).__module__.split(".")[0]
     if module == "igraph" and hasattr(source, "get_edgelist"):
-        return _from_igraph(source, weights)
+        return _from_igraph(source, weights, times)
     if hasattr(source, "is_directed") and hasattr(source, "adj") and hasattr(source, "edges"):  # NetworkX and its like
-        return _from_networkx(source, weights)
+        return _from_networkx(source, weights, times)
     return None
 
 
@@ -96,43 +99,63 @@ class GraphObject:
 
     def place_blocks(self) -> Iterator[Block]:
         """Yield the edges between places in the order of `nodes`."""
-        for src, dst, weights in self._blocks():
-            yield Block(src, dst, None if weights is None else as_weights(weights))
+        for src, dst, weights, times in self._blocks():
+            yield Block(
+                src,
+                dst,
+                None if weights is None else as_weights(np.array(weights)),
+                None if times is None else as_times(np.array(times)),
+            )
 
 
-def _from_networkx(graph: Any, weights: Any) -> GraphObject:
-    nodes = list(graph.nodes)
-    key = weights if isinstance(weights, str) else "weight"
-    have = sum(1 for _, _, value in graph.edges(data=key) if value is not None)
-    total = graph.number_of_edges()
-    if (isinstance(weights, str) and have < total) or (weights is True and have < total):
-        raise InputError(f"{type(graph).__name__}: {total - have} of {total} edges have no {key!r}")
-    weighted = weights is not False and total > 0 and have == total
+_Blocks = Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], Any, Any]]
 
-    def blocks() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], Any]]:
+
+def _attributes(graph: str, weights: Any, times: Any, total: int, have: Callable[[str], int]) -> list[str | None]:
+    """Return the edge attributes to read for weights and times; `have(key)` is how many edges have one."""
+    picked: list[str | None] = []
+    timed = times is not None and times is not False
+    for asked, usual, wanted in ((weights, "weight", weights is not False), (times, "time", timed)):
+        key = asked if isinstance(asked, str) else usual
+        found = have(key) if wanted else 0
+        if found < total and (found or isinstance(asked, str) or asked is True):
+            left_out = f"; {usual}s=False leaves them out" if asked is None else ""
+            raise InputError(f"{graph}: {total - found} of {total} edges have no {key!r}{left_out}")
+        picked.append(key if wanted and total and found else None)
+    return picked
+
+
+def _from_networkx(graph: Any, weights: Any, times: Any) -> GraphObject:
+    nodes, name, total = list(graph.nodes), type(graph).__name__, graph.number_of_edges()
+
+    def have(key: str) -> int:
+        return sum(1 for _, _, value in graph.edges(data=key) if value is not None)
+
+    keys = _attributes(name, weights, times, total, have)
+
+    def blocks() -> _Blocks:
         place = {node: i for i, node in enumerate(nodes)}
-        src, dst, data = [], [], []
-        for u, v, value in graph.edges(data=key):
-            src.append(place[u])
-            dst.append(place[v])
-            data.append(value)
-            if len(src) == _BLOCK:
-                yield np.array(src), np.array(dst), np.array(data) if weighted else None
-                src, dst, data = [], [], []
-        yield np.array(src, np.int64), np.array(dst, np.int64), np.array(data) if weighted else None
+        edges = iter(graph.edges(data=True))
+        while part := list(itertools.islice(edges, _BLOCK)):
+            ends = np.array([(place[u], place[v]) for u, v, _ in part], np.int64)
+            carried = (None if key is None else [data[key] for _, _, data in part] for key in keys)
+            yield ends[:, 0], ends[:, 1], *carried  # type: ignore[misc]
 
-    return GraphObject(type(graph).__name__, nodes, bool(graph.is_directed()), blocks, total)
+    return GraphObject(name, nodes, bool(graph.is_directed()), blocks, total)
 
 
-def _from_igraph(graph: Any, weights: Any) -> GraphObject:
+def _from_igraph(graph: Any, weights: Any, times: Any) -> GraphObject:
     names = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(graph.vcount()))
-    key = weights if isinstance(weights, str) else "weight"
-    weighted = weights is not False and key in graph.es.attributes()
-    if not weighted and (weights is True or isinstance(weights, str)):
-        raise InputError(f"igraph.Graph: edges have no {key!r}")
+    total = graph.ecount()
 
-    def blocks() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], Any]]:
+    def have(key: str) -> int:
+        return total - graph.es[key].count(None) if key in graph.es.attributes() else 0
+
+    keys = _attributes("igraph.Graph", weights, times, total, have)
+
+    def blocks() -> _Blocks:
         edges = np.array(graph.get_edgelist(), np.int64).reshape(-1, 2)
-        yield edges[:, 0], edges[:, 1], np.array(graph.es[key]) if weighted else None
+        carried = (None if key is None else graph.es[key] for key in keys)
+        yield edges[:, 0], edges[:, 1], *carried  # type: ignore[misc]
 
-    return GraphObject("igraph.Graph", names, bool(graph.is_directed()), blocks, graph.ecount(), numbered=True)
+    return GraphObject("igraph.Graph", names, bool(graph.is_directed()), blocks, total, numbered=True)

@@ -19,7 +19,7 @@ from .._sizes import format_size, parse_size
 from ..dataset import Dataset
 from ..errors import InputError
 from .detect import plan_for
-from .mapped import needs_map, node_ids_from
+from .mapped import names_of, needs_map, node_ids_from
 from .node_tables import add_node_table
 from .parts import as_rows, is_path, label_rows, named_splits
 from .plain_run import PlainWork
@@ -252,6 +252,8 @@ def _ids_of_rows(ids: Any) -> Any:
 def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
     """Decide whether ids are mapped, and check what that means for rows that come by number."""
     if ids == "auto":
+        names = names_of(plan.edges) if node_ids is None and not options.get("id_base") else None
+        node_ids = node_ids if names is None else names  # node i is the graph's own node i
         mapped = node_ids is not None or (not options.get("id_base") and needs_map(plan.edges, options))
         ids = "map" if mapped else None
         if mapped:

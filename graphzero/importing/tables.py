@@ -74,7 +74,12 @@ class ArrowTable:
         if _is_dataset(source):
             self._schema = source.schema
         else:
-            self._reader = require_pyarrow(name).RecordBatchReader.from_stream(source)
+            arrow = require_pyarrow(name)
+            try:
+                self._reader = arrow.RecordBatchReader.from_stream(source)
+            except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
+                told = " ".join(str(error).split())
+                raise InputError(f"{name}: expected a table of types that Arrow has: {told}") from error
             self._schema = self._reader.schema
         self.names = list(self._schema.names)
 
@@ -163,8 +168,11 @@ def as_table(source: Any) -> Table | None:
         source = source.collect()
     if hasattr(source, "__arrow_c_stream__"):
         return ArrowTable(type(source).__name__, source)
-    if type(source).__module__.split(".")[0].endswith("duckdb") and hasattr(source, "fetch_arrow_reader"):
-        return ArrowTable(type(source).__name__, source.fetch_arrow_reader(_BATCH))
+    if type(source).__module__.split(".")[0].endswith("duckdb"):
+        if hasattr(source, "execute"):  # its result can be read once, and whose it is cannot be told
+            raise InputError("DuckDB: found a connection, expected a relation: con.sql(query), not con.execute(query)")
+        if hasattr(source, "fetch_arrow_reader"):
+            return ArrowTable(type(source).__name__, source.fetch_arrow_reader(_BATCH))
     return None
 
 
