@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _core
 from ._ahead import ahead
-from ._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_number, known_column
+from ._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_index, is_number, known_column, refuse_repeated
 from ._matrixmarket import MatrixMarket, read_matrix_market
 from ._textfile import Dialect, is_compressed, sniff, start_of, text_blocks
 from .errors import InputError
@@ -158,6 +158,7 @@ def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weig
     if columns is None:
         found = [known_column(dialect.header or [], names) for names in (SOURCES, TARGETS)]
         columns = (0, 1) if None in found else [name for name in found if name is not None]
+        refuse_repeated(path, dialect.header or [], found)
     src, dst = (_column(path, dialect, c) for c in columns)
     if src == dst:
         raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
@@ -172,15 +173,16 @@ def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weig
     elif times is not None and times is not False:
         time = _column(path, dialect, times)
     if weights is None:
-        named_time = third == time or (third < len(names) and names[third] in TIMES)
-        if dialect.columns != 3 or named_time:
+        known = known_column([name for i, name in enumerate(names) if i not in (src, dst, time)], WEIGHTS)
+        if known is not None:
+            return _Columns(src, dst, names.index(known), time)
+        other = third < len(names) and (names[third] in TIMES or is_index(names[third]))
+        if dialect.columns != 3 or third == time or other:
             return _Columns(src, dst, -1, time)
-        guessed = not (third < len(names) and names[third] in WEIGHTS)
-        if guessed and third < len(dialect.first) and not is_number(dialect.first[third]):
+        if third < len(dialect.first) and not is_number(dialect.first[third]):
             return _Columns(src, dst, -1, time)  # of words, say: no weight
-        if guessed:
-            _refuse_times(path, dialect, third)
-        return _Columns(src, dst, third, time, guessed)
+        _refuse_times(path, dialect, third)
+        return _Columns(src, dst, third, time, guessed_weight=True)
     weight = -1
     if weights is True:
         named = [i for i, name in enumerate(names) if name in WEIGHTS]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
+import itertools
 import lzma
 import os
 from collections.abc import Callable, Iterator
@@ -155,8 +157,44 @@ def content_lines(path: str) -> Iterator[Line]:
             raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
 
 
+def require_file(path: str) -> None:
+    """Refuse pipes and devices: a source is read more than once."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{path}: is a pipe or a device, expected a file: write its content to one first")
+
+
+def utf8_blocks(path: str, begin: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Yield what `text_blocks` does, and refuse bytes that are no UTF-8."""
+    decoder, at = codecs.getincrementaldecoder("utf-8")(), begin
+    for block, taken in itertools.chain(text_blocks(path, begin=begin), [(b"", 0)]):
+        before = len(decoder.getstate()[0])
+        if before or not block.isascii():
+            try:
+                decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                line = _line_of(path, at - before + error.start)
+                raise InputError(
+                    f"{path}: line {line}: found byte {error.object[error.start]:#x}, expected UTF-8 text; convert the "
+                    "file, if it is Latin-1 by iconv -f LATIN1 -t UTF-8"
+                ) from None
+        if block:
+            yield block, taken
+        at += len(block)
+
+
+def _line_of(path: str, byte: int) -> int:
+    lines, at = 1, 0
+    for block, _ in text_blocks(path):
+        lines += block[: max(0, byte - at)].count(b"\n")
+        at += len(block)
+        if at >= byte:
+            break
+    return lines
+
+
 def start_of(path: str, most: int = 1024) -> bytes:
     """Return the first bytes of a text file, decompressed; what is no text is refused by what it is."""
+    require_file(path)
     with open(path, "rb") as raw:
         magic = raw.read(8)
     for known, what in _NOT_TEXT.items():
@@ -172,6 +210,11 @@ def start_of(path: str, most: int = 1024) -> bytes:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head.translate(None, _NO_TEXT) != head:
         raise InputError(
             f"{path}: line 1: this is no UTF-8 or ASCII text (UTF-16 or binary?), expected lines of numbers"
+        )
+    if b"\r" in head.rstrip(b"\r") and b"\n" not in head:
+        raise InputError(
+            f"{path}: line 1: lines end in carriage returns alone, expected newlines; convert the file by "
+            "tr '\\r' '\\n'"
         )
     content = head.removeprefix(_MARK).lstrip()
     if content[:1] in (b"{", b"["):
@@ -200,8 +243,10 @@ def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -
     content = line.text.strip(" \t")
     found = delimiter if delimiter is not None else next((d for d in _DELIMITERS if d in content), " ")
     fields = split_line(line.text, found)
-    named = fields[:-1] if len(fields) > 1 and not fields[-1] else fields  # 'src,dst,' ends in a delimiter
-    is_header = header if header is not None else all(f and not _starts_like_a_number(f) for f in named)
+    # 'src,dst,' ends in a delimiter, and ',src,dst' starts with an index that has no name
+    named = fields[not fields[0] : -1 if len(fields) > 1 and not fields[-1] else None]
+    words = bool(named) and all(f and not _starts_like_a_number(f) for f in named)
+    is_header = header if header is not None else words
     if not is_header:
         return Dialect(found, None, len(fields), line.at, line.number - 1, tuple(fields), line.number)
     data = next(lines, None)

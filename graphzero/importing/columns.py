@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, known_column
+from .._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_index, known_column, refuse_repeated
 from ..errors import InputError
 
 __all__ = ["EdgeColumns", "pick"]
@@ -55,10 +55,12 @@ def pick(
     if weights is None:
         rest = [name for name in names if name not in taken and name != time]
         weight = known_column(rest, WEIGHTS)
-        if weight is None and len(names) == 3 and rest and rest[0].lower() not in TIMES and numeric(rest[0]):
+        guessed = len(names) == 3 and rest and rest[0].lower() not in TIMES and not is_index(rest[0])
+        if weight is None and guessed and numeric(rest[0]):
             weight = rest[0]
     elif weights is not False:
         weight = _asked(table, names, weights, WEIGHTS, "weight")
+    refuse_repeated(table, names, (src, dst, weight, time))
     return EdgeColumns(src, dst, weight, time)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._sizes import format_size
-from .._textfile import open_text
+from .._textfile import open_text, require_file
 from ..errors import InputError
 from . import npz
 from .array_folders import is_igb, is_mag240m, plan_igb, plan_mag240m
@@ -35,6 +35,8 @@ def plan_for(source: Any) -> Plan | TypedPlan:
         return plan_tables(spec)
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
+        if not os.path.isdir(path):
+            require_file(path)
         return _plan_for_folder(path) if os.path.isdir(path) else _plan_for_file(path)
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, os.PathLike)) for s in source):
         paths = [os.fspath(s) for s in source]
@@ -99,8 +101,13 @@ def _plan_for_folder(path: str) -> Plan | TypedPlan:
     if is_table_file(path):
         name = os.path.basename(os.path.abspath(path))
         return Plan("folder of tables", path, name=name, found=[f"edges: {path}"])
-    shown = ", ".join(sorted(os.listdir(path))[:8]) or "nothing"
-    raise InputError(f"{path}: no known layout; found {shown}; expected a file of edges, or a folder that {_KNOWN}")
+    names = sorted(os.listdir(path))
+    shown = ", ".join(names[:8]) or "nothing"
+    text = any(name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")) for name in names)
+    hint = "; several text files of edges are given as a list of their paths" if text else ""
+    raise InputError(
+        f"{path}: no known layout; found {shown}; expected a file of edges, or a folder that {_KNOWN}{hint}"
+    )
 
 
 def _is_konect(path: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from .. import _core
 from .._ahead import ahead
 from .._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_number, known_column
-from .._textfile import Dialect, open_text, sniff, text_blocks
+from .._textfile import Dialect, open_text, sniff, utf8_blocks
 from ..errors import InputError
 from ..sources import Block, as_block, as_source
 from .columns import pick
@@ -148,7 +148,7 @@ class MappedReader:
             lines_before=text.dialect.lines_before,
             skip_errors=self._skip,
         )
-        for block, taken in itertools.chain(ahead(text_blocks(text.path, begin=text.dialect.begin)), [(b"", 0)]):
+        for block, taken in itertools.chain(ahead(utf8_blocks(text.path, text.dialect.begin)), [(b"", 0)]):
             src, dst, weights, times = parser.feed(block, not block)
             yield src, dst, weights if self.weights else None, times if self.times else None, taken
         self.skipped += parser.skipped
@@ -245,7 +245,9 @@ class _Text:
         at = [
             -1 if name is None else names.index(name) for name in (picked.src, picked.dst, picked.weight, picked.time)
         ]
-        fields = [row[i] for row in sample for i in at[:2] if i < len(row)]
+        # a line that starts like a comment is one where ids are integers, and may be an id where they are strings
+        plain = [row for row in sample if row and row[0][:1] not in ("#", "%")] or sample
+        fields = [row[i] for row in plain for i in at[:2] if i < len(row)]
         integers = all(_is_integer(field) for field in fields)
         return cls(path, dialect, at[0], at[1], at[2], at[3], not integers)
 
@@ -283,7 +285,8 @@ def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Diale
         file.read(plain.begin)
         head = file.read(1 << 16)
     lines = [line.decode("utf-8", "replace").rstrip("\r") for line in head.split(b"\n")[:200]]
-    lines = [line for line in (lines if len(head) < 1 << 16 else lines[:-1]) if line.strip()]
+    whole = lines if len(head) < 1 << 16 or len(lines) < 3 else lines[:-1]  # part of a very long line tells its kind
+    lines = [line for line in whole if line.strip()]
     if not lines:
         return plain, []
     fields = _split(lines[0], plain.delimiter)

@@ -148,6 +148,8 @@ def import_dataset(
     """
     target = os.path.abspath(os.fspath(out))
     check_target(target, overwrite)
+    if is_path(source) and os.path.isdir(source) and os.path.isdir(target) and os.path.samefile(source, target):
+        raise ValueError(f"{target}: is the source itself, expected another folder for the dataset")
     plan = plan_for(source)
     run = {"memory": memory, "num_threads": num_threads, "progress": progress}
     if isinstance(plan, TypedPlan):

@@ -107,11 +107,13 @@ class ArrowTable:
         if _is_dataset(self._source):
             arrow = require_pyarrow(self.name)
             wanted = list(dict.fromkeys(columns))
-            try:
-                for fragment in self._source.get_fragments():
+            for fragment in self._source.get_fragments():
+                try:
+                    _check_columns(fragment, wanted)
                     yield from _file_batches(fragment, self._source.schema, wanted)
-            except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError) as error:
-                raise InputError(f"{self.name}: cannot be read: {' '.join(str(error).split())}") from error
+                except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError) as error:
+                    name = getattr(fragment, "path", None) or self.name
+                    raise InputError(f"{name}: cannot be read: {' '.join(str(error).split())}") from error
             return
         reader = self._reader
         if reader is None:
@@ -120,6 +122,15 @@ class ArrowTable:
             reader = require_pyarrow(self.name).RecordBatchReader.from_stream(self._source)
         self._reader = None  # a second pass asks the object for another stream
         yield from reader
+
+
+def _check_columns(fragment: Any, columns: list[str]) -> None:
+    """Refuse a file of a folder that lacks a column: its rows would have no values."""
+    path, names = getattr(fragment, "path", None), fragment.physical_schema.names
+    missing = next((column for column in columns if column not in names), None)
+    if path and missing is not None:
+        shown = ", ".join(map(repr, names[:12]))
+        raise InputError(f"{path}: no column {missing!r}, which other files of the folder have; found {shown}")
 
 
 def _file_batches(fragment: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
@@ -181,13 +192,21 @@ def is_table_file(path: str) -> bool:
     return _kind_of(path) is not None
 
 
+_KINDS = {"parquet": _PARQUET, "ipc": _IPC}
+
+
 def _kind_of(path: str) -> str | None:
-    if os.path.isdir(path):
-        names = [name.lower() for _, _, inside in os.walk(path) for name in inside]
-    else:
-        names = [path.lower()]
-    kinds = (("parquet", _PARQUET), ("ipc", _IPC))
-    return next((kind for kind, ends in kinds if any(name.endswith(ends) for name in names)), None)
+    names = _files_in(path) if os.path.isdir(path) else [path]
+    return next((kind for kind, ends in _KINDS.items() if any(name.lower().endswith(ends) for name in names)), None)
+
+
+def _files_in(folder: str) -> list[str]:
+    """Return the files of a folder and the folders in it, in order, without those that start with '.' or '_'."""
+    found = []
+    for at, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] not in "._")
+        found += [os.path.join(at, name) for name in sorted(names) if name[0] not in "._"]
+    return found
 
 
 def _file_table(path: str) -> ArrowTable:
@@ -198,11 +217,30 @@ def _file_table(path: str) -> ArrowTable:
     try:
         if kind == "ipc" and os.path.isfile(path) and _is_stream(path):
             return ArrowTable(path, _StreamFile(path))
-        return ArrowTable(path, files.dataset(path, format=kind, exclude_invalid_files=False))
+        if not os.path.isdir(path):
+            return ArrowTable(path, files.dataset(path, format=kind, exclude_invalid_files=False))
+        parts = [name for name in _files_in(path) if name.lower().endswith(_KINDS[str(kind)])]
+        schema = _common_schema(files.dataset(parts, format=kind))
+        return ArrowTable(path, files.dataset(parts, format=kind, schema=schema))
     except (arrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(f"{path}: no such file") from None
         raise InputError(f"{path}: not a readable {kind} file or folder: {' '.join(str(error).split())}") from error
+
+
+def _common_schema(dataset: Any) -> Any:
+    """Return the columns of the first file, with types that hold the values of all files."""
+    import pyarrow as arrow
+
+    schema = dataset.schema.remove_metadata()
+    for fragment in dataset.get_fragments():
+        own = arrow.schema([field for field in fragment.physical_schema if field.name in schema.names])
+        try:
+            schema = arrow.unify_schemas([schema, own], promote_options="permissive")
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
+            told = " ".join(str(error).split())
+            raise InputError(f"{fragment.path}: its columns differ from those of the files before: {told}") from error
+    return schema
 
 
 def _is_stream(path: str) -> bool:

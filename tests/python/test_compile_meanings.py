@@ -282,7 +282,7 @@ def test_matrices_that_are_no_graph_are_told(tmp_path: Path, text: str, options:
         ("0,1\n", {}, "columns: 0 source, 1 target"),
         ("0 1 2\n", {}, "columns: 0 source, 1 target, 2 weight (the third of three columns)"),
         ("a,b,ts\n0,1,5\n", {}, "columns: 0 'a' source, 1 'b' target, 2 'ts' not read"),
-        ("a,b,w,ts\n0,1,5,6\n", {"times": "ts"}, "columns: 0 'a' source, 1 'b' target, 2 'w' not read, 3 'ts' time"),
+        ("a,b,w,ts\n0,1,5,6\n", {"times": "ts"}, "columns: 0 'a' source, 1 'b' target, 2 'w' weight, 3 'ts' time"),
         ("0,9,1\n", {"columns": (2, 0), "weights": False}, "columns: 0 target, 1 not read, 2 source"),
     ],
 )

@@ -259,3 +259,13 @@ def test_interruption_is_prompt_and_leaves_nothing(spawn, tmp_path: Path) -> Non
     _, errors = run.communicate(timeout=30)
     assert "KeyboardInterrupt" in errors
     assert os.listdir(tmp_path) == []
+
+
+def test_what_a_source_takes_is_in_the_seconds_of_reading(tmp_path: Path) -> None:
+    def slow() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        time.sleep(0.2)
+        yield np.array([0, 1]), np.array([1, 2])
+
+    report = gz.compile_graph(slow(), tmp_path / "g.gl")
+    assert report.seconds["reading"] >= 0.2
+    assert report.seconds["total"] >= report.seconds["reading"]

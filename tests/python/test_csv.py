@@ -90,7 +90,7 @@ def test_dialects_that_are_understood(tmp_path: Path, text: str) -> None:
         ("0,1\n1,0x10\n", 2, "found '0x10'"),
         ("0,1\n1,2 3\n", 2, "found '2 3'"),
         ("0,1\n1,٣\n", 2, "expected an integer node id"),
-        ("0,1\r2,3\r", 1, "expected an integer node id"),
+        ("0,1\r2,3\r", 1, "lines end in carriage returns alone"),
         ('0,1\n"1,2\n', 2, "found '\"1'"),
         ("src,dst\n0,1\nsrc,dst\n", 3, "found 'src'"),
         ("0,x\n", 1, "found 'x'"),
@@ -171,7 +171,8 @@ def test_weights(tmp_path: Path) -> None:
 def test_times(tmp_path: Path) -> None:
     text = "a,b,w,t\n0,1,0.5,-7\n2,3,2,100\n"
     assert compile_text(tmp_path, text, times="t", weights="w")[1] == [(0, 1, 0.5, -7), (2, 3, 2.0, 100)]
-    assert compile_text(tmp_path, text, times=True)[1] == [(0, 1, -7), (2, 3, 100)]
+    assert compile_text(tmp_path, text, times=True)[1] == [(0, 1, 0.5, -7), (2, 3, 2.0, 100)]
+    assert compile_text(tmp_path, text, times=True, weights=False)[1] == [(0, 1, -7), (2, 3, 100)]
     assert compile_text(tmp_path, "0 1 9\n2 3 8\n", times=2)[1] == [(0, 1, 9), (2, 3, 8)]
     with pytest.raises(gz.InputError, match=r"line 2: found '1\.5', expected a time"):
         compile_text(tmp_path, "0 1 9\n2 3 1.5\n", times=2)

@@ -150,7 +150,7 @@ def test_parquet_files_whose_types_differ(tmp_path: Path) -> None:
     parquet.write_table(narrow, tmp_path / "many" / "1.parquet")
     assert edges_of(imported(tmp_path, tmp_path / "many")) == EDGES
     parquet.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "many" / "2.parquet")
-    with pytest.raises(gz.InputError, match="column 'src' has no value in row 2"):
+    with pytest.raises(gz.InputError, match=r"2\.parquet: no column 'src', .* found 'a', 'b'"):
         gz.import_dataset(tmp_path / "many", tmp_path / "two")
 
 
