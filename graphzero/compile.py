@@ -64,10 +64,10 @@ def compile_graph(
     directed: False stores every edge both ways (a self-loop once), as one edge id. None is True, but for a source that
         is undirected itself: a `.gl` file that says so, whose edges are taken once each, or a symmetric matrix.
     direction: which rows the file has: "out" (targets), "in" (sources) or "both".
-    weights: None takes them where the source has them: the third array of a block; in text, the third column when there
-        are exactly three (unless its header names a time; integers of 2^24 and more, such as timestamps, are refused
-        until you say what they are); in tables, a column called weight too. False leaves them, a name or number picks a
-        column, an array goes with edges in arrays and takes the place of weights that come with them.
+    weights: None takes them where the source has them: the third array of a block; in text and tables, a column called
+        weight, else the third column when there are exactly three (unless its name is a time's or an index's; integers
+        of 2^24 and more, such as timestamps, are refused in text until you say what they are). False leaves them, a
+        name or number picks a column, an array goes with edges in arrays and replaces weights that come with them.
     times: the same; in text, None and False leave them. Integers, for temporal sampling.
     edge_ids: True keeps the place of each edge in the source, to join edge features; the edges of a `.gl` file keep the
         ids they have. None is False, but for a `.gl` file with edge ids.
