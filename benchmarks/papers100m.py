@@ -1,7 +1,7 @@
 """The shape of ogbn-papers100M at full scale, in 8 and 16 GB: mount, walks, loading, training, a whole epoch.
 
     python benchmarks/papers100m.py FOLDER [--scale 1] [--limits 8GB,16GB] [--only mount,walks,load,train,epoch]
-                                    [--batches 400] [--before-batches 60] [--json PATH]
+                                    [--batches 200] [--before-batches 20] [--json PATH]
 
 FOLDER gets the preset with float16 rows (36.7 GB at scale 1) unless it holds a dataset. Each part then runs in a
 process of its own, in a control group with the limit and with a cold page cache:
@@ -9,7 +9,8 @@ process of its own, in a control group with the limit and with a cold page cache
     mount   opening graph and features
     walks   uniform walks of 10 steps on the cold file, and after preload() (or, where the file does not fit, after a
             minute of walking)
-    load    the loader, batches thrown away, [10, 5] and [15, 10, 5]; also batch by batch (cache="off")
+    load    the loader, batches thrown away: an epoch of [10, 5], --batches of [15, 10, 5]; also batch by batch
+            (cache="off"), for --before-batches
     train   GraphSAGE of 256 columns over the same loaders
     epoch   `graphzero train`: an epoch of the train split, validation and test
 
@@ -79,7 +80,8 @@ def walks(folder: Path) -> dict[str, Any]:
 def load(folder: Path, args: Options) -> dict[str, Any]:
     ds = gz.Dataset(folder)
     fanouts = [int(n) for n in args.fanouts.split(",")]
-    batches = args.before_batches if args.cache == "off" else args.batches
+    short = args.before_batches if args.cache == "off" else args.batches
+    batches = None if args.cache != "off" and args.fanouts == FANOUTS[0] else short
     loader = make_loader(ds, fanouts, args.batch_size, batches, cache=args.cache)
     return over(loader, Step(ds, 256, len(fanouts)) if args.run == "train" else thrown_away)
 
@@ -177,8 +179,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--limits", default="8GB,16GB")
     parser.add_argument("--only", type=lambda t: t.split(","), default=list(PARTS), help=",".join(PARTS))
-    parser.add_argument("--batches", type=int, default=400)
-    parser.add_argument("--before-batches", type=int, default=60)
+    parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--before-batches", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--json")
     parser.add_argument("--run", choices=PARTS, help=argparse.SUPPRESS)

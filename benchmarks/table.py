@@ -30,6 +30,7 @@ HEADLINES: dict[str, tuple[str, str, str | None]] = {
     "gather 200,000 cold rows of 512 bytes": ("Cold:", "gather, io='auto'", None),
     "train out of core: 12.3 GB of features in 3 GB of RAM": ("Out of core", "training", "mmap, MADV_RANDOM"),
     "the same against training in RAM": ("Out of core", "training / in RAM", None),
+    "an epoch of papers100M's shape, 36 GB, in 8 GB of RAM": ("papers100M", "8GB: epoch", "8GB: with validation"),
     "train on an NVIDIA H200": ("Feeding", "training, float32", None),
 }
 
