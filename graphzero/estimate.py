@@ -51,8 +51,9 @@ def estimate(
     stores = _stores(dataset)
     rows, widths = plan["rows"], plan["row_bytes"]
     copied = sum(rows[name] * widths[name] for name in rows)
-    copy_seconds = copied / _copy_rate(stores) if copied else 0.0
-    processor = (plan["sample_seconds"] + copy_seconds) / plan["threads"]
+    threads = plan["threads"]
+    copy_seconds = copied / _copy_rate(stores, threads) if copied else 0.0
+    processor = (plan["sample_seconds"] + copy_seconds) / threads
     batch, batches = max(plan["disk_seconds"], processor), plan["batches"]
     pages = sum(rows[name] * math.ceil(widths[name] / _disk.PAGE) for name in rows)
     return found | {
@@ -60,7 +61,7 @@ def estimate(
         "fanouts": list(fanouts),
         "batch_size": batch_size,
         "memory": memory,
-        "threads": plan["threads"],
+        "threads": threads,
         "rows_a_batch": sum(rows.values()),
         "bytes_a_batch": copied,
         "window": plan["window"],
@@ -141,8 +142,11 @@ def _row_bytes(store: FeatureStore) -> int:
     return int(store.feature_dim * (2 if store.dtype_name == "bfloat16" else store.dtype.itemsize))
 
 
-def _copy_rate(stores: Sequence[FeatureStore]) -> float:
-    """Measure bytes a second that one thread copies from rows at random places in RAM."""
+def _copy_rate(stores: Sequence[FeatureStore], threads: int) -> float:
+    """Measure bytes a second that one of `threads` threads copies from rows at random places in RAM.
+
+    They share the memory's bandwidth, so that two of them rarely copy twice as much as one.
+    """
     store = max(stores, key=lambda s: s.num_nodes * _row_bytes(s))
     width = _row_bytes(store)
     near = max(1, min(store.num_nodes, _RESIDENT // width))
@@ -151,6 +155,6 @@ def _copy_rate(stores: Sequence[FeatureStore]) -> float:
     best = math.inf
     for _ in range(3):
         begin = time.perf_counter()
-        store.gather(ids, io="mmap", num_threads=1)
+        store.gather(ids, io="mmap", num_threads=threads)
         best = min(best, time.perf_counter() - begin)
-    return len(ids) * width / best
+    return len(ids) * width / best / threads

@@ -23,8 +23,8 @@ class ThreadReader : public Reader {
     for (size_t i = 0; i < kThreads; ++i) {
       try {
         threads_.emplace_back([this] { work(); });
-      } catch (const std::system_error&) {
-        if (threads_.empty()) throw;  // fewer threads are slower, none is no reader
+      } catch (const std::exception&) {  // also where there is no memory: threads that run must be joined
+        if (threads_.empty()) throw;     // fewer are slower, none is no reader
         break;
       }
     }

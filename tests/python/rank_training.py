@@ -24,6 +24,10 @@ RUNS = {
     "nodes": ("plain", TrainOptions(batch_size=32, **COMMON)),  # 5 batches of 150 seeds: one rank has none at the end
     "typed": ("typed", TrainOptions(batch_size=48, **COMMON)),
     "links": ("plain", TrainOptions(batch_size=400, task="links", **COMMON)),  # held-out edges: uneven numbers of seeds
+    "typed links": (
+        "typed",
+        TrainOptions(batch_size=300, task="links", edge_type=("paper", "cites", "paper"), **COMMON),
+    ),
 }
 DROPPING = dataclasses.replace(RUNS["nodes"][1], dropout=0.5, epochs=3)
 

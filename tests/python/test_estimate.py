@@ -116,3 +116,8 @@ def test_the_arithmetic_of_public_datasets(data: gz.Dataset) -> None:
     assert small["epoch"] >= small["epoch in RAM"]
     assert large["epoch"] == large["epoch in RAM"]
     assert sized(DATASETS[-1], report, 16_000_000_000)["epoch"] is None
+    # Of several types, each relation and its reverse has an offset for each node that it points to.
+    papers, authors, institutions = 121_751_666, 122_383_112, 25_721
+    edges = 1_297_748_926 + 386_022_720 + 44_592_586  # cites, writes, affiliated_with
+    found = sized(DATASETS[2], report, 64_000_000_000)
+    assert found["topology"] == 2 * 4 * edges + 8 * (3 * papers + 2 * authors + institutions)
