@@ -27,7 +27,7 @@ SPARE = 1 / 8  # of the RAM, for the model and the system, as memory="auto" leav
 class Size(NamedTuple):
     """A dataset as published: offsets and edges as they are stored here, nodes with features, columns, bytes a value.
 
-    A topology has an offset for each node; one of several types has, for each relation, those of the nodes it points to.
+    A topology has an offset for each node; of several types, each relation has those of the nodes it points to.
     """
 
     name: str
