@@ -2,7 +2,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -68,7 +67,7 @@ void check_rows(Swept& swept, RowWindow::Claim& claim, const std::vector<int64_t
   swept.window.deliver(claim, got.data(), options, nullptr, nullptr);
   options.io = Io::kMmap;
   gather(*swept.file, matrix, ids, want.data(), options);
-  CHECK(std::memcmp(got.data(), want.data(), got.size()) == 0);
+  CHECK(got == want);
 }
 
 // `claims` claims of `size` rows, `ahead` of them offered before the first is delivered.
