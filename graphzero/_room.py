@@ -9,7 +9,7 @@ from ._machine import memory
 from ._sizes import format_size
 from .errors import BudgetError
 
-_TORCH_BYTES = 200_000_000  # that torch 2.13 and an optimizer take before the first batch; code pages not counted
+_TORCH_BYTES = 240_000_000  # torch 2.13, an optimizer and a first small step, code pages not counted
 
 
 def check_room_for_torch() -> None:
@@ -18,7 +18,7 @@ def check_room_for_torch() -> None:
     if not found or found >= _TORCH_BYTES or "torch" in sys.modules or memory()["swap"]:
         return
     raise BudgetError(
-        f"the machine and the container leave {format_size(found)}, torch and an optimizer take about "
+        f"the machine and the container leave {format_size(found)}, torch and an optimizer need about "
         f"{format_size(_TORCH_BYTES)} before the first batch: raise the memory limit by at least "
         f"{format_size(_TORCH_BYTES - found)}",
         _TORCH_BYTES,

@@ -77,6 +77,19 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
   return sizes;
 }
 
+// Nothing is known of the batches before the first sample, which must not be what the process is killed for.
+Sizes first_probe(LoadPlan& plan, Progress* progress) {
+  const uint64_t free = available_memory();
+  if (plan.options.memory == 0 && free > 0) plan.pool->set_limit(free / 10 * 9);
+  try {
+    return probe(plan, progress);
+  } catch (const PoolFull& full) {
+    throw BudgetError(text("the machine and the container leave ", amount(free), ", sampling one batch takes over ",
+                           amount(full.needed), ": raise the memory limit, or lower batch_size or fanouts"),
+                      full.needed);
+  }
+}
+
 // Reads files that fit and will be needed.
 void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, const Division& d, Progress* progress) {
   const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
@@ -214,7 +227,7 @@ void first_division(LoadPlan& plan, Progress* progress) {
       preload(topology, plan.threads, progress);
     }
   }
-  apply(plan, probe(plan, progress), progress);
+  apply(plan, first_probe(plan, progress), progress);
 }
 
 Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {

@@ -62,6 +62,13 @@ def base() -> int:
         return int(group.run(BASE).stdout) << 10
 
 
+@pytest.fixture(scope="module")
+def anonymous() -> int:
+    """What of it cannot be given up."""
+    with memory_group(2048 * MB) as group:
+        return int(group.run(BASE.replace("VmRSS", "RssAnon")).stdout) << 10
+
+
 GROW = {"fanouts": [10, 10], "batch_size": 1024}
 HUBS = {"fanouts": [5, -1], "batch_size": 256, "shuffle": True}
 CASES = [("grow", GROW), ("hubs", HUBS | {"cache": "on"})]
@@ -113,11 +120,9 @@ else:
 """
 
 
-def test_a_group_without_room_for_a_step_is_refused(folder: Path) -> None:
+def test_a_group_without_room_for_a_step_is_refused(folder: Path, anonymous: int) -> None:
     """Batches that fit by themselves are not enough: the kernel would end the process in its first step."""
     words = []
-    with memory_group(2048 * MB) as group:
-        anonymous = int(group.run(BASE.replace("VmRSS", "RssAnon")).stdout) << 10
     for room in (60, 90, 120, 240):
         with memory_group(anonymous + room * MB) as group:
             ended = group.run(STEPS, folder)
@@ -128,6 +133,14 @@ def test_a_group_without_room_for_a_step_is_refused(folder: Path) -> None:
             assert "Raise the memory limit by" in ended.stdout
     assert words[0] == "refused"
     assert words[-1] == "loaded"
+
+
+def test_a_group_without_room_for_the_first_sample_is_refused(folder: Path, anonymous: int) -> None:
+    with memory_group(anonymous + 20 * MB) as group:
+        ended = group.run(STEPS.replace("1024", "100_000"), folder)
+    assert (ended.returncode, ended.oom_kills) == (0, 0), ended.stderr[-2000:]
+    assert ended.stdout.startswith("refused")
+    assert "sampling one batch takes over" in ended.stdout
 
 
 def test_a_group_that_cannot_hold_torch_is_told_by_the_command(folder: Path) -> None:
