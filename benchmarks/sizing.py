@@ -21,6 +21,8 @@ from graphzero._sizes import format_size, parse_size
 
 BATCH, FANOUTS = 1024, (10, 5)
 MOST = 1024  # batches of a window
+SWEEP = 2  # copies more of each row where a sweep brings it, as the estimate of doctor has it
+SWEPT = 0.6  # of the disk's speed reaches a sweep, likewise
 SPARE = 1 / 8  # of the RAM, for the model and the system, as memory="auto" leaves
 
 
@@ -65,11 +67,13 @@ def sized(size: Size, report: dict[str, Any], ram: int) -> dict[str, Any]:
     batches = math.ceil(size.train / BATCH)
     window = min(window, batches, MOST)
     parts = known["batch_seconds"]
-    processor = rows * parts["sample"] / known["rows_a_batch"] + rows * width * parts["copy"] / known["bytes_a_batch"]
-    processor /= known["threads"]
+    copying = rows * width * parts["copy"] / known["bytes_a_batch"]
+    in_ram = (rows * parts["sample"] / known["rows_a_batch"] + copying) / known["threads"]
     reads = _core.swept_seconds(features, rows, window, disk["random_256"], disk["sequential"]) if room > 0 else None
+    reads = None if reads is None else reads / SWEPT
+    processor, lag = in_ram + SWEEP * copying / known["threads"], features / disk["sequential"] / SWEPT
     if room > features:
-        reads, window = 0.0, 0
+        reads, window, processor, lag = 0.0, 0, in_ram, 0.0
     return {
         "dataset": size.name,
         "disk": topology + features,
@@ -77,8 +81,8 @@ def sized(size: Size, report: dict[str, Any], ram: int) -> dict[str, Any]:
         "all in RAM": (topology + features) / (1 - SPARE),
         "window": window,
         "batches": batches,
-        "epoch": None if reads is None else batches * max(reads, processor),
-        "epoch in RAM": batches * processor,
+        "epoch": None if reads is None else lag + batches * max(reads, processor),
+        "epoch in RAM": batches * in_ram,
         "bound": "topology" if reads is None else "disk" if reads > processor else "processor",
     }
 

@@ -112,6 +112,8 @@ nb::dict to_python(const Estimate& e, const std::vector<Part>& parts) {
   d["batches"] = e.batches;
   d["topology_bytes"] = e.topology;
   d["mapped_bytes"] = e.mapped;
+  d["swept_bytes"] = e.swept;
+  d["swept_rows_bytes"] = e.swept_rows;
   d["load_seconds"] = e.load_seconds;
   d["disk_seconds"] = e.disk_seconds;
   d["sample_seconds"] = e.sample_seconds;

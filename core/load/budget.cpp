@@ -250,8 +250,12 @@ Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
   }
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     const Way way = e.division.ways[i];
-    if (way != Way::kMapped && way != Way::kWhole) continue;
     const uint64_t bytes = matrix_bytes(matrix_of(plan.parts[i]));
+    if (way == Way::kWindow) {
+      e.swept += bytes;
+      e.swept_rows += sizes.rows[i] * matrix_of(plan.parts[i]).row_bytes;
+    }
+    if (way != Way::kMapped && way != Way::kWhole) continue;
     if (way == Way::kMapped) e.mapped += bytes;
     const double random = static_cast<double>(sizes.rows[i] * facts.batches) / disk.reads;
     e.load_seconds += std::min(static_cast<double>(bytes) / disk.bytes, random);

@@ -27,6 +27,8 @@ struct Estimate {
   uint64_t batches = 0;
   uint64_t topology = 0;      // bytes of its files
   uint64_t mapped = 0;        // bytes of features that fit into RAM beside the rest
+  uint64_t swept = 0;         // bytes of features that are read in file order, for many batches at once
+  uint64_t swept_rows = 0;    // bytes of a batch's rows in them
   double load_seconds = 0;    // until the files that fit are in RAM, when nothing of them is
   double disk_seconds = 0;    // a batch, once they are
   double sample_seconds = 0;  // a batch on one thread, once the pages it needs are in RAM: measured
