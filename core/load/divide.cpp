@@ -34,21 +34,25 @@ class Divider {
     Division best = with(facts_.topology, false);
     if (topology_fits_beside_all(best)) return best;
     double least = cost(best);
-    const auto consider = [&](Division other) {
-      const double seconds = cost(other);
-      if (seconds >= least) return;
-      least = seconds;
-      best = std::move(other);
+    const auto consider = [&](uint64_t topology, bool merges, bool maps = true) {
+      try {
+        Division other = with(topology, merges, maps);
+        const double seconds = cost(other);
+        if (seconds >= least) return;
+        least = seconds;
+        best = std::move(other);
+      } catch (const BudgetError&) {  // this way takes more than there is, the first one does not
+      }
     };
     if (plan_.options.memory == 0) {  // less of the topology in the page cache, more rows held
-      for (const uint64_t part : {2, 4, 16}) consider(with(facts_.topology / part, false));
-      consider(with(0, false));
+      for (const uint64_t part : {2, 4, 16}) consider(facts_.topology / part, false);
+      consider(0, false);
     }
     const bool may_merge = !plan_.graph.typed() && plan_.options.sample.io == TopologyIo::kAuto &&
                            merged_supported(plan_.options.sample, plan_.seeds->timed());
     if (may_merge) {
-      consider(with(0, true));
-      consider(with(0, true, false));
+      consider(0, true);
+      consider(0, true, false);
     }
     return best;
   }

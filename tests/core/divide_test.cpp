@@ -119,3 +119,10 @@ TEST(the_chosen_budget_is_near_the_best_fixed_one) {
     }
   }
 }
+
+TEST(a_way_that_does_not_fit_leaves_the_others) {
+  Setting one;  // the budget holds the batches, and not the buffers for a topology that stays on disk
+  const Division d = one.divided(26'200 * kMB, 13 * kGB, kDisks[0], 115 * kMB);
+  CHECK(d.ways.at(0) == Way::kMapped);
+  CHECK(!d.merges);
+}
