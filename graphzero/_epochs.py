@@ -76,7 +76,7 @@ class EpochLoader:
             memory=self._memory,
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
             threads=local_threads(self._asked_local) if num_threads is None else as_threads(num_threads),
-            held=COPIES if self._is_cuda() else 2,
+            held=COPIES if self._is_cuda() else 1,
             io=io,
             cache=cache,
             edge_order=edge_order,

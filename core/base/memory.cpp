@@ -2,6 +2,8 @@
 #include "base/memory.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -36,6 +38,9 @@ std::optional<uint64_t> buffer_size(size_t bytes, Purpose purpose) {
   const size_t huge_from = purpose == Purpose::kCompile ? 32 * kHuge : kHuge;
   return checked_round_up(std::max<size_t>(bytes, 1), bytes >= huge_from ? kHuge : kPage);
 }
+
+// A little more than asked for, since the next batch may be a little larger; large ones are whole huge pages anyway.
+size_t with_extra(size_t bytes) { return bytes + bytes / (bytes >= kHuge ? 32 : 8); }
 
 void count(Purpose purpose, uint64_t bytes) {
   g_held[static_cast<size_t>(purpose)] += bytes;
@@ -133,6 +138,7 @@ struct BufferPool::State {
   const PageLock page_lock;
   const int64_t process = process_id();
   std::mutex mutex;
+  std::condition_variable less_used;
   std::vector<Buffer> idle;
   uint64_t idle_bytes = 0, used = 0, peak = 0;
   uint64_t limit;
@@ -173,7 +179,10 @@ struct BufferPool::Return {
     if (!state->is_ours()) return;
     {
       std::lock_guard lock(state->mutex);
-      if (counts) state->used -= buffer->size();
+      if (counts) {
+        state->used -= buffer->size();
+        state->less_used.notify_all();
+      }
       if (state->keeps(buffer->size())) {
         state->idle_bytes += buffer->size();
         state->idle.push_back(std::move(*buffer));
@@ -198,9 +207,9 @@ std::shared_ptr<Buffer> BufferPool::take(size_t bytes, Purpose purpose) {
   const auto leased = [&](Buffer&& buffer) {
     return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)), Return{state_});
   };
-  // A little more than asked for, since the next batch may be a little larger; large ones are whole huge pages.
-  const auto exact = buffer_size(bytes, purpose), roomy = buffer_size(bytes + bytes / 8, purpose);
-  if (bytes > SIZE_MAX / 2 || !exact || !roomy) throw std::bad_alloc();
+  if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
+  const auto exact = buffer_size(bytes, purpose), roomy = buffer_size(with_extra(bytes), purpose);
+  if (!exact || !roomy) throw std::bad_alloc();
   auto rounded = static_cast<size_t>(*roomy);
   std::vector<Buffer> freed;
   {
@@ -241,6 +250,18 @@ void BufferPool::write_off(const std::shared_ptr<Buffer>& buffer) {
   std::lock_guard lock(owner->state->mutex);
   owner->state->used -= buffer->size();
   owner->counts = false;
+  owner->state->less_used.notify_all();
+}
+
+uint64_t BufferPool::roomy_bytes(uint64_t bytes, Purpose purpose) {
+  return bytes > SIZE_MAX / 2 ? bytes : buffer_size(with_extra(static_cast<size_t>(bytes)), purpose).value_or(bytes);
+}
+
+bool BufferPool::wait_for_room(uint64_t bytes, int milliseconds) const {
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  return s.less_used.wait_for(lock, std::chrono::milliseconds(milliseconds),
+                              [&] { return s.used <= s.limit && bytes <= s.limit - s.used; });
 }
 
 void BufferPool::set_limit(uint64_t limit) {
@@ -249,6 +270,7 @@ void BufferPool::set_limit(uint64_t limit) {
     std::lock_guard lock(state_->mutex);
     state_->limit = limit;
     state_->make_room(0, freed);
+    state_->less_used.notify_all();
   }
   for (Buffer& buffer : freed) state_->forget(buffer);
 }

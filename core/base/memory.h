@@ -107,6 +107,12 @@ class BufferPool {
   // The buffer no longer counts towards the limit: its owner is somebody whom the pool cannot ask to hurry.
   static void write_off(const std::shared_ptr<Buffer>& buffer);
 
+  // What a buffer of so many bytes takes when take() has to make it; more than was asked for.
+  static uint64_t roomy_bytes(uint64_t bytes, Purpose purpose = Purpose::kBatches);
+
+  // Waits a little until there is room for so many bytes beside what is handed out; whether there is.
+  bool wait_for_room(uint64_t bytes, int milliseconds) const;
+
   void set_limit(uint64_t limit);
   uint64_t limit() const;
   uint64_t used_bytes() const;  // handed out and not written off

@@ -37,6 +37,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
           },
           others_ ? others_->ring() : nullptr),
       target_(std::max<uint64_t>(options.target, 1)),
+      most_(std::max(options.most, target_)),
       heads_(segment_rows_, kNoEntry),
       places_(segment_rows_, HeldRows::kNone),
       in_flight_(segments_, 0),
@@ -45,6 +46,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
   std::lock_guard lock(post_.mutex);
   post_.sweeping = true;
   stats_ = post_.stats;
+  target_ = std::clamp(stats_.target, target_, most_);  // what the sweep before learned
   post_.stats.target = stats_.target = target_;
 }
 
@@ -269,9 +271,10 @@ void WindowSweep::detach_first() {
   wanted_ -= claim->end() - claim->cursor + (claim->wrapped ? 0 : claim->start);
   std::erase(active_, claim);
   complete(claim);
-  stalled_ = true;
   ++stats_.stalls;
-  target_ = std::max<uint64_t>(admitted_.size() * 7 / 8, 2);
+  if (stalled_) return;
+  stalled_ = true;
+  target_ = most_ = std::max<uint64_t>(admitted_.size() * 15 / 16, 2);  // it will not go so far again
 }
 
 void WindowSweep::post_stats() {

@@ -86,6 +86,8 @@ class WindowSweep {
   void place_entries();
   void wait_for(Arrival& read, uint32_t row, uint32_t place);
   void next_segment();
+  void learn_at_first();
+  void learn_from_circle();
   void start_planned();
   void wait_for_reads(bool poll = false);  // or takes what has come
   void arrive(Arrival& read, const std::byte* data, const std::exception_ptr& error);
@@ -107,7 +109,7 @@ class WindowSweep {
   uint64_t segment_ = 0;                        // the next to be planned
   uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight
   uint64_t advanced_ = 0, last_admission_ = 0;  // in segments
-  uint64_t target_;                             // claims that may be admitted and not released
+  uint64_t target_, most_;                      // claims that may be admitted and not released; and at most
   uint64_t wanted_ = 0;                         // rows of active claims that no read was planned for
 
   std::deque<std::shared_ptr<Claim>> offered_;   // not admitted
@@ -125,6 +127,7 @@ class WindowSweep {
   // Of this circle, from which the target is learned:
   uint64_t most_held_ = 0;
   bool stalled_ = false, kept_waiting_ = false;
+  std::vector<double> claims_then_;  // of the first circle: how many were admitted, look by look
   WindowStats stats_;
 };
 

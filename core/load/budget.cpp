@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "load/divide.h"
 #include "load/local.h"
+#include "load/packed.h"
 #include "sample/merged.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
@@ -15,9 +16,9 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kProbeBatches = 4;  // sampled to learn sizes
-constexpr double kMargin = 1.15;       // batches vary in size
-constexpr double kResident = 0.97;     // of a file's pages: good enough
+constexpr uint64_t kProbeBatches = 4;                      // sampled to learn sizes
+constexpr double kLeastMargin = 0.04, kMostMargin = 0.15;  // batches vary in size: as twice the probed ones do
+constexpr double kResident = 0.97;                         // of a file's pages: good enough
 
 uint64_t scaled(uint64_t bytes, double by) { return static_cast<uint64_t>(static_cast<double>(bytes) * by); }
 
@@ -48,6 +49,7 @@ Facts look(const LoadPlan& plan) {
 Sizes probe(LoadPlan& plan, Progress* progress) {
   Sizes sizes;
   sizes.rows.resize(plan.parts.size());
+  uint64_t least = UINT64_MAX, rounding = 0;  // the smallest batch; what buffers are larger than what is in them
   const EpochBatches batches = epoch_batches(plan, 0, Share{});
   const uint64_t count = std::min(batches.count(), kProbeBatches);
   const BufferPool::Use use(*plan.pool);
@@ -57,23 +59,31 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
     const uint64_t number = count < 2 ? 0 : i * (batches.count() - (batches.count() > count ? 2 : 1)) / (count - 1);
     plan.pool->reset_peak();
     const BatchSeeds seeds = batch_seeds(plan, 0, number, batches.input(number));
-    const auto graph = sample_batch(plan, seeds);
+    auto graph = sample_batch(plan, seeds);
     sizes.sampling = std::max(sizes.sampling, plan.pool->peak_bytes());
-    uint64_t bytes = subgraph_bytes(graph);
-    uint64_t packed = bytes / 2 + array_bytes(seeds.arrays);
-    bytes += array_bytes(seeds.arrays);
+    const uint64_t arrays = array_bytes(seeds.arrays);
+    uint64_t bytes = subgraph_bytes(graph) + arrays, claims = 0, roomy = arrays;
+    for_each_array(graph, [&](const Int64Array& a) { roomy += BufferPool::roomy_bytes(a.size * sizeof(int64_t)); });
     for (size_t p = 0; p < plan.parts.size(); ++p) {
       const uint64_t rows = ids_of(plan.parts[p], graph).size();
+      const uint64_t part = rows * gathered_row_bytes(matrix_of(plan.parts[p]), gather_options(plan.parts[p]));
       sizes.rows[p] = std::max(sizes.rows[p], rows);
-      bytes += rows * gathered_row_bytes(matrix_of(plan.parts[p]), gather_options(plan.parts[p]));
-      packed += rows * RowWindow::claim_cost();
+      bytes += part;
+      roomy += BufferPool::roomy_bytes(part);
+      claims += BufferPool::roomy_bytes(rows * RowWindow::claim_cost());
     }
-    sizes.packed = std::max(sizes.packed, packed);
+    sizes.packed =
+        std::max(sizes.packed, BufferPool::roomy_bytes(PackedSubgraph(std::move(graph)).bytes()) + claims + arrays);
     sizes.batch = std::max(sizes.batch, bytes);
+    rounding = std::max(rounding, minus(roomy, bytes));
+    least = std::min(least, bytes);
   }
-  sizes.sampling = scaled(sizes.sampling, kMargin);
-  sizes.packed = scaled(sizes.packed, kMargin);
-  sizes.batch = std::max<uint64_t>(scaled(sizes.batch, kMargin), 1);
+  const double spread = static_cast<double>(sizes.batch - std::min(least, sizes.batch)) /
+                        static_cast<double>(std::max<uint64_t>(sizes.batch, 1));
+  const double margin = 1 + std::clamp(2 * spread, kLeastMargin, kMostMargin);
+  sizes.sampling = scaled(sizes.sampling, 1 + kMostMargin);
+  sizes.packed = scaled(sizes.packed, margin);
+  sizes.batch = std::max<uint64_t>(scaled(sizes.batch, margin) + rounding, 1);
   return sizes;
 }
 

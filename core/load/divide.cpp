@@ -12,7 +12,8 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMB = uint64_t{1} << 20;
-constexpr uint64_t kRing = 13 * kMB;         // a reader's buffers and lists
+constexpr uint64_t kRing = 9 * kMB;          // a reader's buffers and lists
+constexpr uint64_t kLeastShown = 12 * kMB;   // that ranks of a host show each other of what they read
 constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, where nothing is known of them
 constexpr uint64_t kStep = 32 * kMB;         // that a step takes beside what grows with its batch: see step_bytes()
 constexpr uint64_t kMostWindow = 1024;       // batches
@@ -89,7 +90,7 @@ class Divider {
   }
 
   uint64_t ranks() const { return plan_.options.local.count; }  // of this host: files are cached once for all of them
-  uint64_t held() const { return static_cast<uint64_t>(plan_.options.held); }
+  uint64_t held() const { return static_cast<uint64_t>(plan_.options.held) + (plan_.handed_out.keeps_more() ? 1 : 0); }
   uint64_t least_of(const Division& d) const { return d.fixed_bytes + d.sampling_bytes + (held() + 1) * d.batch_bytes; }
 
   // What the step that uses a batch takes beside it: a kernel that enforces a limit kills where there is less. Measured
@@ -196,10 +197,10 @@ class Divider {
   void divide_window(Division& d, uint64_t room, uint64_t rows, bool may_copy) const {
     d.depth = 1 + static_cast<int>(std::min<uint64_t>(
                       std::min(static_cast<uint64_t>(plan_.options.prefetch), uint64_t{kWindowDepth}) - 1,
-                      room / 8 / d.batch_bytes));
+                      room / 16 / d.batch_bytes));
     room -= static_cast<uint64_t>(d.depth - 1) * d.batch_bytes;
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
-    d.ring_bytes = shares_reads() ? std::clamp(d.memory / 16 & ~(kMB - 1), kRing - kMB, kMostRing) : 0;
+    d.ring_bytes = shares_reads() ? std::clamp(d.memory / 16 & ~(kMB - 1), kLeastShown, kMostRing) : 0;
     const uint64_t ring = shares_reads() ? d.ring_bytes + kMB : kRing;
     // A thread reads by itself where the first batches do, else now and then: one reader does for all of them.
     const uint64_t idle = may_go_direct(d) ? 0 : static_cast<uint64_t>(d.threads - 1) * kRing;

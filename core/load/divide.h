@@ -29,8 +29,9 @@ struct Sizes {
 // The best of the ways to divide that there are. Throws BudgetError when the budget cannot hold the least.
 Division divide(const LoadPlan& plan, const Facts& facts, const Sizes& sizes);
 
-// Claims that a window which was planned for so many may come to hold: rows that batches share leave room for more.
-inline uint64_t most_window(uint64_t window) { return window + window / 2; }
+// Claims that a window which was planned for so many may come to hold: rows that batches share leave room for more, the
+// more batches there are.
+inline uint64_t most_window(uint64_t window) { return window + window / (window < 32 ? 4 : 2) + 1; }
 
 // Seconds of disk that a batch takes under a division, once the files that fit are in RAM.
 double disk_seconds(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, const Division& d, const Disk& disk);

@@ -1,4 +1,5 @@
-// packed: a sampled subgraph while it waits, in half the memory: 32-bit numbers where they fit.
+// packed: a sampled subgraph while it waits, in a third of the memory: each stretch of its numbers in as few bytes as
+// they need.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,17 @@ class PackedSubgraph {
   explicit PackedSubgraph(HeteroSubgraph&& graph);  // its memory goes back to the pool
 
   HeteroSubgraph unpack() const;  // equal to what was packed
-  uint64_t bytes() const { return memory_ ? memory_->size() : 0; }
-  uint64_t unpacked_bytes() const;
+  uint64_t bytes() const { return bytes_; }
 
  private:
   struct Array {
     size_t size = 0;
-    bool wide = false, present = false;
-    size_t offset = 0;  // in memory_
+    bool present = false;
   };
-  std::vector<Array> arrays_;  // in the order of for_each_array()
-  std::shared_ptr<Buffer> memory_;
-  HeteroSubgraph rest_;  // all but the arrays
+  std::vector<Array> arrays_;       // in the order of for_each_array()
+  std::shared_ptr<Buffer> memory_;  // the forms of all stretches, then their bytes
+  uint64_t bytes_ = 0;              // of it
+  HeteroSubgraph rest_;             // all but the arrays
 };
 
 }  // namespace gz

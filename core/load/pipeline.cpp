@@ -149,6 +149,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
     stats_.consumer_seconds += duration<double>(start - returned_).count();
     returned_ = {};
   }
+  plan_->handed_out.next_is_asked_for(plan_->options.held);
   const auto has_news = [&] {
     return stopping_ || ready_.count(next_to_deliver_) != 0 || errors_.count(next_to_deliver_) != 0;
   };

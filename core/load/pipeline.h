@@ -121,6 +121,7 @@ class Pipeline {
   bool has_work() const;
   uint64_t ahead() const;  // batches that may be sampled and not delivered
   uint64_t finished_bytes(const Draft& draft) const;
+  void wait_for_batches_to_leave(uint64_t wanted, Progress& cancel) const;
 
   std::vector<Draft> sample(uint64_t first, uint64_t count, Progress& cancel);
   void sample_together(std::vector<Draft>& drafts, const std::vector<BatchSeeds>& seeds, Progress& cancel);

@@ -126,11 +126,39 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
 void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch, int held) {
   const std::lock_guard lock(mutex_);
   batches_.push_back(std::move(batch));
-  if (batches_.size() <= static_cast<size_t>(held)) return;
-  for (const auto& weak : batches_.front()) {
-    if (const auto buffer = weak.lock()) BufferPool::write_off(buffer);
+  if (keeps_more_) write_off_old(held);  // nothing will be dropped soon: who waited for it would wait in vain
+}
+
+void HandedOut::next_is_asked_for(int held) {
+  const std::lock_guard lock(mutex_);
+  write_off_old(held);
+}
+
+void HandedOut::write_off_old(int held) {
+  for (; batches_.size() > static_cast<size_t>(held); batches_.pop_front()) {
+    for (const auto& weak : batches_.front()) {
+      const auto buffer = weak.lock();
+      if (!buffer) continue;
+      keeps_more_ = true;
+      BufferPool::write_off(buffer);
+    }
   }
-  batches_.pop_front();
+}
+
+uint64_t HandedOut::leaving_bytes(int held) const {
+  uint64_t bytes = 0;
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i + static_cast<size_t>(held) < batches_.size(); ++i) {
+    for (const auto& weak : batches_[i]) {
+      if (const auto buffer = weak.lock()) bytes += buffer->size();
+    }
+  }
+  return bytes;
+}
+
+bool HandedOut::keeps_more() const {
+  const std::lock_guard lock(mutex_);
+  return keeps_more_;
 }
 
 std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,

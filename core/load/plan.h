@@ -1,7 +1,7 @@
 // plan: what a loader delivers, and how its memory budget is divided before the first batch is made.
 //
-// The budget covers all that the engine holds for the loader: batches being made and waiting, the one in training and
-// the one before it, the sampler's tables, the read rings, and the rows that are held for coming batches, which get
+// The budget covers all that the engine holds for the loader: batches being made and waiting, the one in training, the
+// sampler's tables, the read rings, and the rows that are held for coming batches, which get
 // what is left.
 #pragma once
 
@@ -54,7 +54,7 @@ struct LoadOptions {
   uint64_t memory = 0;  // of the host; 0: chosen from what the machine and the container leave
   int prefetch = 0;     // finished batches that may wait, memory permitting; 0: as many as threads, and two
   int threads = 0;      // 0: one per processor
-  int held = 2;         // batches that the consumer holds at once: the one in training and the one before it
+  int held = 1;         // batches that the consumer holds while it asks for the next one
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
   EdgeOrder edge_order = EdgeOrder::kIds;
@@ -92,15 +92,23 @@ struct Division {
   std::string why;              // in words, for stats()
 };
 
-// The last batches that were handed out, by all epochs of a loader: what its user holds counts towards the budget as
-// long as it is no more than the `held` batches that it must be.
+// The last batches that were handed out, by all epochs of a loader. Whoever asks for the next one holds `held` batches;
+// what he keeps beyond those is his own, and does not count towards the budget. Until he asks he may be about to drop a
+// batch: `for batch in loader` does so a moment after it got the next one.
 class HandedOut {
  public:
   void add(std::vector<std::weak_ptr<Buffer>> batch, int held);
+  void next_is_asked_for(int held);
+  // Of batches that will be dropped soon, or written off when the next one is asked for.
+  uint64_t leaving_bytes(int held) const;
+  bool keeps_more() const;  // whether more than `held` were ever kept
 
  private:
-  std::mutex mutex_;
+  void write_off_old(int held);
+
+  mutable std::mutex mutex_;
   std::deque<std::vector<std::weak_ptr<Buffer>>> batches_;  // guarded by mutex_
+  bool keeps_more_ = false;                                 // guarded by mutex_
 };
 
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.

@@ -84,10 +84,20 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
     if (it->second.open_claims > 0) continue;
     if (it->first == next_to_deliver_) return it;
     const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_ * division_.sampling_bytes;
-    if (plan_->pool->used_bytes() + wanted <= plan_->pool->limit()) return it;
+    const uint64_t leaving = plan_->handed_out.leaving_bytes(plan_->options.held);
+    if (plan_->pool->used_bytes() + wanted <= plan_->pool->limit() + leaving) return it;
     break;
   }
   return drafts_.end();
+}
+
+// The consumer drops a batch a moment after it got the next one: its memory is for the one that is finished now.
+void Pipeline::wait_for_batches_to_leave(uint64_t wanted, Progress& cancel) const {
+  constexpr int kMilliseconds = 10;  // between two looks for a stop
+  while (plan_->handed_out.leaving_bytes(plan_->options.held) > 0 &&
+         !plan_->pool->wait_for_room(wanted, kMilliseconds)) {
+    cancel.report("gather", 0, 1);
+  }
 }
 
 // No batch comes after one that failed.
@@ -245,6 +255,7 @@ void Pipeline::finish_one(std::map<uint64_t, Draft>::const_iterator which, std::
   Draft draft = std::move(node.mapped());
   ++finishing_;
   in_hand_.insert(draft.number);
+  const uint64_t wanted = finished_bytes(draft);
   Cancel cancel(*this);
   lock.unlock();
   GatherStats gathered;
@@ -252,6 +263,7 @@ void Pipeline::finish_one(std::map<uint64_t, Draft>::const_iterator which, std::
   std::exception_ptr error;
   bool full = false;
   try {
+    wait_for_batches_to_leave(wanted, cancel);
     batch = finish(draft, cancel, gathered);
   } catch (const PoolFull&) {
     full = true;

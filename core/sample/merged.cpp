@@ -12,7 +12,7 @@ namespace gz {
 namespace {
 
 constexpr int kMostRings = 2;                           // one keeps a disk busy, a second while the first delivers
-constexpr uint64_t kRingBytes = uint64_t{12} << 20;     // a ring's arena, about; preaders take as much together
+constexpr uint64_t kRingBytes = uint64_t{8} << 20;      // a ring's arena, about; preaders take as much together
 constexpr uint64_t kRowBytes = 24, kEdgeBytes = 3 * 8;  // of a row in hand; of an edge: its id and two labels
 constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
 

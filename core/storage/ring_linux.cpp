@@ -23,7 +23,7 @@
 namespace gz {
 namespace {
 
-constexpr size_t kArena = size_t{12} << 20;
+constexpr size_t kArena = size_t{8} << 20;
 
 #ifdef IORING_SETUP_COOP_TASKRUN
 constexpr unsigned kQuiet = IORING_SETUP_COOP_TASKRUN;  // completions wait for our next call instead of interrupting

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kThreads = 16;
 constexpr size_t kDepth = 64;
-constexpr size_t kArena = size_t{12} << 20;
+constexpr size_t kArena = size_t{8} << 20;
 
 class ThreadReader : public Reader {
  public:

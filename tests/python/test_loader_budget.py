@@ -69,8 +69,8 @@ def plain(folder: Path, names: tuple[str, ...] = ("x",), **options: Any) -> list
 
 WINDOWS = [
     {},
-    {"memory": {1: "135MB", 4: "220MB"}, "io": "pread", "prefetch": 1000, "num_threads": 8},
-    {"memory": {1: "42MB", 4: "115MB"}, "io": "uring", "prefetch": 1, "num_threads": 1},
+    {"memory": {1: "100MB", 4: "165MB"}, "io": "pread", "prefetch": 1000, "num_threads": 8},
+    {"memory": {1: "35MB", 4: "100MB"}, "io": "uring", "prefetch": 1, "num_threads": 1},
     {"shuffle": True, "drop_last": True, "rank": 1, "world_size": 2},
     {"batch_size": 1, "seeds": np.arange(NODES - 100, NODES)},
 ]
@@ -83,7 +83,7 @@ def test_windows_deliver_what_a_plain_loader_does(
 ) -> None:
     how = ("memory", "io", "prefetch", "num_threads")
     expected = plain(folder, names, **{name: value for name, value in options.items() if name not in how})
-    memory = options.get("memory", {1: "55MB", 4: "130MB"})[len(names)]
+    memory = options.get("memory", {1: "42MB", 4: "110MB"})[len(names)]
     loader = make(folder, names, cache="on", **options | {"memory": memory})
     for _ in range(2):
         loader.set_epoch(0)
@@ -117,7 +117,7 @@ PATTERNS = ["01" * 200, "0011" * 100, "0" * 200 + "1" * 200, "01" * 5 + "1" * 20
 @pytest.mark.parametrize(("pattern", "cache"), list(product(PATTERNS, ["off", "on"])))
 def test_two_iterators_share_a_small_budget(folder: Path, pattern: str, cache: str) -> None:
     expected = plain(folder)
-    loader = make(folder, memory="55MB", cache=cache)
+    loader = make(folder, memory="42MB", cache=cache)
     iterators = []
     for _ in range(2):
         loader.set_epoch(0)
@@ -147,7 +147,7 @@ def test_all_batches_may_be_kept(folder: Path) -> None:
 def test_epochs_that_are_left_early_leave_nothing(folder: Path, cache: str) -> None:
     gc.collect()
     before = _core.bytes_held()
-    loader = make(folder, memory="55MB", cache=cache)
+    loader = make(folder, memory="42MB", cache=cache)
     for i in range(100 if SOAK else 30):
         for n, batch in enumerate(loader):
             assert batch.x.shape[0] == batch.n_id.shape[0]
@@ -165,7 +165,7 @@ def test_a_file_that_is_cut_under_a_window_raises_and_can_be_restored(folder: Pa
     expected = plain(folder)
     for name in ("g.gl", "x.gd"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    loader = make(tmp_path, memory="55MB", cache="on", io=io)
+    loader = make(tmp_path, memory="42MB", cache="on", io=io)
     whole = (tmp_path / "x.gd").read_bytes()
     next(iter(loader))
     os.truncate(tmp_path / "x.gd", len(whole) // 8)
@@ -178,7 +178,7 @@ def test_a_file_that_is_cut_under_a_window_raises_and_can_be_restored(folder: Pa
     try:
         batches = list(loader)
     except (gz.StorageError, OSError):  # pages of the mapping that failed stay marked: a new mount reads them
-        batches = list(make(tmp_path, memory="55MB", cache="on", io=io))
+        batches = list(make(tmp_path, memory="42MB", cache="on", io=io))
     for batch, wanted in zip(batches, expected, strict=True):
         check(batch, wanted, ("x",))
 
@@ -189,7 +189,7 @@ from pathlib import Path
 import test_loader_budget as budget
 folder = Path(sys.argv[1])
 expected = budget.plain(folder)
-loader = budget.make(folder, memory="55MB", cache="on")
+loader = budget.make(folder, memory="42MB", cache="on")
 next(iter(loader))
 resource.setrlimit(getattr(resource, sys.argv[2]), (int(sys.argv[3]),) * 2)
 budget._core.drop_idle_readers()
