@@ -24,6 +24,9 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
   uint32_t value(size_t i) const { return static_cast<uint32_t>(words_[i] >> 32); }
   uint32_t position(size_t i) const { return static_cast<uint32_t>(words_[i]); }
   void place(size_t i, uint32_t where) { words_[i] = uint64_t{where} << 32 | position(i); }
+  // Rows that were copied before the claim was complete have no place any more.
+  bool is_given(size_t i) const { return value(i) == kGiven; }
+  void give(size_t i) { place(i, kGiven); }
   uint64_t* words() { return words_; }
 
   // All below is the sweep's alone until the claim is complete, and immutable from then on.
@@ -54,7 +57,18 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
     return before != kDelivering;
   }
 
+  // Rows that are copied before the claim is complete. The sweep writes the list and the state under the post's lock,
+  // when it was asked to; it is the copier's until he says that he is done.
+  enum class Early { kAsked, kListed, kRefused };
+  Early early = Early::kRefused;         // guarded by the post's mutex
+  std::shared_ptr<Buffer> early_memory;  // for a RowMove a row
+  size_t early_rows = 0;
+  std::span<RowMove> early_moves() const { return early_memory->span_of<RowMove>().first(early_rows); }
+
+  std::atomic<bool> is_nearly_complete{false};
+
  private:
+  static constexpr uint32_t kGiven = UINT32_MAX;  // no place has this number
   enum : int { kOpen, kComplete, kDelivering, kOver };
   std::atomic<int> state_{kOpen};
   std::shared_ptr<Buffer> memory_;

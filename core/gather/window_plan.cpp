@@ -11,6 +11,7 @@ namespace {
 constexpr double kFull = 0.96;    // of the places: what claims may come to hold
 constexpr int kFirstLooks = 32;   // at what claims hold in the first circle
 constexpr size_t kFewClaims = 4;  // say nothing about what they share
+constexpr int kCalm = 4;          // circles without a stall, after which one more claim is tried
 
 }  // namespace
 
@@ -175,6 +176,7 @@ void WindowSweep::learn_at_first() {
 
 // Who had all claims that it may have for a circle, and did not fill the places, may have more.
 void WindowSweep::learn_from_circle() {
+  if (!stalled_ && ++calm_circles_ % kCalm == 0 && most_ < options_.most) ++most_;
   if (!stalled_ && kept_waiting_ && most_held_ > 0) {
     const double more = kFull * rows_.capacity() / static_cast<double>(most_held_);
     const auto fit = static_cast<uint64_t>(static_cast<double>(target_) * more);

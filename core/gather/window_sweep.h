@@ -22,6 +22,7 @@ struct WindowPost {
   mutable std::mutex mutex;
   std::condition_variable news;  // for the sweep: something below changed; for forget(): it is done
   Claims offered, released;
+  Claims asked, copied;  // of which some rows are wanted before they are complete; whose rows were copied
   bool stopping = false, forgetting = false, sweeping = false;
   WindowStats stats;
 };
@@ -62,6 +63,8 @@ class WindowSweep {
   void forget_all();
   void drop_planned();
   void release(Claim& claim);
+  void list_rows(Claim& claim);
+  void release_listed(Claim& claim);
   bool may_admit() const;
   void admit();
   void share(Claim& claim);
@@ -112,6 +115,8 @@ class WindowSweep {
   uint64_t target_, most_;                      // claims that may be admitted and not released; and at most
   uint64_t wanted_ = 0;                         // rows of active claims that no read was planned for
 
+  size_t being_copied_ = 0;  // claims of which some rows were listed
+
   std::deque<std::shared_ptr<Claim>> offered_;   // not admitted
   std::deque<std::shared_ptr<Claim>> admitted_;  // not released, in order of their numbers
   std::vector<std::shared_ptr<Claim>> active_;   // admitted, rows still to be planned
@@ -127,6 +132,7 @@ class WindowSweep {
   // Of this circle, from which the target is learned:
   uint64_t most_held_ = 0;
   bool stalled_ = false, kept_waiting_ = false;
+  int calm_circles_ = 0;             // since the last stall
   std::vector<double> claims_then_;  // of the first circle: how many were admitted, look by look
   WindowStats stats_;
 };

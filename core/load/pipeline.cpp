@@ -116,6 +116,10 @@ void Pipeline::sweep(size_t part) {
     std::lock_guard lock(mutex_);
     return consumer_waits_;
   };
+  options.nearly = [this](uint64_t number) {
+    std::lock_guard lock(mutex_);
+    if (number == next_to_deliver_) work_ready_.notify_all();
+  };
   {
     std::lock_guard lock(plan_->mutex);
     options.group = plan_->group;
@@ -187,8 +191,8 @@ void Pipeline::begin_to_count() {
   plan_->pool->reset_peak();
   stats_ = {};
   returned_ = {};
-  window_read_before_.clear();
-  for (const auto& window : windows_) window_read_before_.push_back(window ? window->stats().bytes_read : 0);
+  windows_before_.clear();
+  for (const auto& window : windows_) windows_before_.push_back(window ? window->stats() : WindowStats{});
 }
 
 bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
@@ -246,10 +250,13 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
 }
 
 void Pipeline::add_windows(LoadStats& stats) const {
-  for (size_t part = 0; part < windows_.size() && part < window_read_before_.size(); ++part) {
+  for (size_t part = 0; part < windows_.size() && part < windows_before_.size(); ++part) {
     if (!windows_[part]) continue;
     const WindowStats window = windows_[part]->stats();
-    stats.gather.bytes_read += window.bytes_read - window_read_before_[part];
+    const WindowStats& before = windows_before_[part];
+    stats.gather.bytes_read += window.bytes_read - before.bytes_read;
+    stats.gather.reads += window.reads - before.reads;
+    stats.read_seconds += window.read_seconds - before.read_seconds;
     stats.windows.push_back(window);
   }
 }
