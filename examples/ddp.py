@@ -66,6 +66,7 @@ def main() -> None:
     if rank == 0:
         print(train.stats())
         print(f"test accuracy: {int(right) / len(ds.splits['test']):.1%}")
+    distributed.barrier()  # nobody leaves while another one still gathers
     distributed.destroy_process_group()
 
 

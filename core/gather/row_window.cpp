@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -117,14 +118,15 @@ bool RowWindow::is_nearly_complete(const Claim& claim) {
 
 namespace {
 
-// Tells the sweep about a claim when it goes, whatever happens.
+// Tells the sweep that somebody is done, whatever happens.
+template <class What>
 struct Tell {
   WindowPost& post;
-  WindowPost::Claims& claims;
-  std::shared_ptr<RowWindow::Claim> claim;
+  std::vector<What>& list;
+  What what;
   ~Tell() {
     std::lock_guard lock(post.mutex);
-    claims.push_back(std::move(claim));
+    list.push_back(std::move(what));
     post.news.notify_all();
   }
 };
@@ -175,21 +177,21 @@ void RowWindow::deliver_some(Claim& claim, std::byte* out, const GatherOptions& 
   {
     std::unique_lock lock(s.post.mutex);
     if (!s.post.sweeping || s.post.stopping) return;
-    claim.early_memory = std::move(memory);
+    claim.early_rows = {std::move(memory), 0};
     claim.early = Claim::Early::kAsked;
     s.post.asked.push_back(claim.shared_from_this());
     s.post.news.notify_all();
     s.post.news.wait(lock, [&] { return claim.early != Claim::Early::kAsked; });
     if (claim.early == Claim::Early::kRefused) {
-      claim.early_memory = nullptr;
+      claim.early_rows = {};
       return;
     }
   }
   GatherStats done;
   {
-    const Tell copied{s.post, s.post.copied, claim.shared_from_this()};
+    const Tell<EarlyRows> copied{s.post, s.post.copied, std::exchange(claim.early_rows, {})};
     ClaimCopier copier(s.matrix, s.rows.rows(), claim.size(), out, options, progress);
-    copier.copy(claim.early_moves());
+    copier.copy(copied.what.moves());
     copier.finish(done);
   }
   if (stats != nullptr) stats->add(done);
@@ -199,7 +201,7 @@ void RowWindow::deliver(Claim& claim, std::byte* out, const GatherOptions& optio
                         Progress* progress) {
   State& s = *state_;
   if (!claim.begin_delivery()) throw Cancelled();
-  const Tell released{s.post, s.post.released, claim.shared_from_this()};
+  const Tell<std::shared_ptr<Claim>> released{s.post, s.post.released, claim.shared_from_this()};
   if (claim.error) std::rethrow_exception(claim.error);
   GatherStats done;
   std::vector<RowMove> moves, missing;

@@ -12,6 +12,13 @@
 
 namespace gz {
 
+// Rows in a window that are being copied, and where to.
+struct EarlyRows {
+  std::shared_ptr<Buffer> memory;
+  size_t count = 0;
+  std::span<RowMove> moves() const { return memory->span_of<RowMove>().first(count); }
+};
+
 // One word a row: above, its id while it is wanted and its place in the window afterwards; below, its position in the
 // batch. Wanted rows come first, in the order of the file; those that were shared at admission lie behind them. The
 // sweep consumes the wanted ones in a circle: from `start` to their end, then from their beginning to `start`.
@@ -57,13 +64,11 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
     return before != kDelivering;
   }
 
-  // Rows that are copied before the claim is complete. The sweep writes the list and the state under the post's lock,
-  // when it was asked to; it is the copier's until he says that he is done.
+  // Rows that are copied before the claim is complete: the sweep lists them when it is asked to, then they are the
+  // copier's, who gives the list back when he is done.
   enum class Early { kAsked, kListed, kRefused };
-  Early early = Early::kRefused;         // guarded by the post's mutex
-  std::shared_ptr<Buffer> early_memory;  // for a RowMove a row
-  size_t early_rows = 0;
-  std::span<RowMove> early_moves() const { return early_memory->span_of<RowMove>().first(early_rows); }
+  Early early = Early::kRefused;  // guarded by the post's mutex
+  EarlyRows early_rows;
 
   std::atomic<bool> is_nearly_complete{false};
 

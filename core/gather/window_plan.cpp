@@ -8,10 +8,11 @@
 namespace gz {
 namespace {
 
-constexpr double kFull = 0.96;    // of the places: what claims may come to hold
-constexpr int kFirstLooks = 32;   // at what claims hold in the first circle
-constexpr size_t kFewClaims = 4;  // say nothing about what they share
-constexpr int kCalm = 4;          // circles without a stall, after which one more claim is tried
+constexpr double kFull = 0.96;         // of the places: what claims may come to hold,
+constexpr double kFullAtFirst = 0.92;  // and what they are expected to before they do: they are never quite even
+constexpr int kFirstLooks = 32;        // at what claims hold in the first circle
+constexpr size_t kFewClaims = 4;       // say nothing about what they share
+constexpr int kCalm = 4;               // circles without a stall, after which one more claim is tried
 
 }  // namespace
 
@@ -163,12 +164,12 @@ void WindowSweep::learn_at_first() {
     }
     return sum / kFirstLooks;
   };
-  double low = 0.5, high = 1;
+  double low = 0.2, high = 1;
   for (int i = 0; i < 20; ++i) {
     const double a = (low + high) / 2;
     (held_by_now(a) < held ? low : high) = a;
   }
-  const double room = kFull * rows_.capacity() / each - 1;  // one more is complete, and being copied
+  const double room = kFullAtFirst * rows_.capacity() / each - 1;  // one more is complete, and being copied
   if (room <= 1) return;
   const double fit = std::pow((1 + high) * room, 1 / high);
   target_ = std::clamp(static_cast<uint64_t>(std::min(fit, 1e9)), target_, std::max(target_, most_));

@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
 constexpr size_t kNearly = 4;                     // a part of so many of a claim's rows is still to come
+constexpr size_t kHardly = 64;                    // the same for one that lacks hardly any
 constexpr uint64_t kCushion = 2;                  // complete claims that may wait, or an eighth of all
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
@@ -99,7 +100,8 @@ void WindowSweep::drop_planned() {
 }
 
 bool WindowSweep::exchange_post(bool idle) {
-  WindowPost::Claims offered, released, asked, copied;
+  WindowPost::Claims offered, released, asked;
+  std::vector<EarlyRows> copied;
   bool forgetting = false;
   {
     std::unique_lock lock(post_.mutex);
@@ -118,7 +120,7 @@ bool WindowSweep::exchange_post(bool idle) {
     copied.swap(post_.copied);
     forgetting = post_.forgetting;
   }
-  for (const auto& claim : copied) release_listed(*claim);
+  for (const EarlyRows& rows : copied) release_copied(rows);
   for (const auto& claim : released) release(*claim);
   for (const auto& claim : asked) list_rows(*claim);
   for (auto& claim : offered) offered_.push_back(std::move(claim));
@@ -168,19 +170,18 @@ void WindowSweep::list_rows(Claim& claim) {
   for (size_t i = 0; is_open && i < claim.size(); ++i) {
     if (i + kAhead < claim.size()) rows_.prefetch_place(claim.value(i + kAhead));
     if (!claim.is_placed(i) || claim.is_given(i) || rows_.is_loading(claim.value(i))) continue;
-    claim.early_memory->as<RowMove>()[rows++] = {claim.value(i), claim.position(i)};
+    claim.early_rows.memory->as<RowMove>()[rows++] = {claim.value(i), claim.position(i)};
     claim.give(i);
   }
-  claim.early_rows = rows;
+  claim.early_rows.count = rows;
   being_copied_ += rows > 0 ? 1 : 0;
   std::lock_guard lock(post_.mutex);
   claim.early = rows > 0 ? Claim::Early::kListed : Claim::Early::kRefused;
   post_.news.notify_all();
 }
 
-void WindowSweep::release_listed(Claim& claim) {
-  for (const RowMove& move : claim.early_moves()) rows_.release(static_cast<uint32_t>(move.from));
-  claim.early_memory = nullptr;
+void WindowSweep::release_copied(const EarlyRows& rows) {
+  for (const RowMove& move : rows.moves()) rows_.release(static_cast<uint32_t>(move.from));
   --being_copied_;
 }
 
@@ -312,6 +313,11 @@ void WindowSweep::detach_first() {
   std::erase(active_, claim);
   complete(claim);
   ++stats_.stalls;
+  if (claim->left <= claim->size() / kHardly) {  // which costs little: one claim less, for this circle
+    target_ = std::max<uint64_t>(std::min<uint64_t>(target_, admitted_.size() - 1), 2);
+    stalled_ = true;
+    return;
+  }
   if (stalled_) return;
   stalled_ = true;
   target_ = most_ = std::max<uint64_t>(admitted_.size() * 15 / 16, 2);  // it will not go so far again soon

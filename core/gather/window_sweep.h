@@ -22,7 +22,8 @@ struct WindowPost {
   mutable std::mutex mutex;
   std::condition_variable news;  // for the sweep: something below changed; for forget(): it is done
   Claims offered, released;
-  Claims asked, copied;  // of which some rows are wanted before they are complete; whose rows were copied
+  Claims asked;                   // of which some rows are wanted before they are complete
+  std::vector<EarlyRows> copied;  // by those who asked
   bool stopping = false, forgetting = false, sweeping = false;
   WindowStats stats;
 };
@@ -64,7 +65,7 @@ class WindowSweep {
   void drop_planned();
   void release(Claim& claim);
   void list_rows(Claim& claim);
-  void release_listed(Claim& claim);
+  void release_copied(const EarlyRows& rows);
   bool may_admit() const;
   void admit();
   void share(Claim& claim);

@@ -59,6 +59,14 @@ class Setting {
     plan_->options.memory = memory;
     return divide(*plan_, facts_, sizes_);
   }
+  // As a consumer that holds two batches when it asks for the next one.
+  void keep_batches() {
+    const auto kept = take_buffer(4096);
+    for (int i = 0; i < 2; ++i) plan_->handed_out.add({kept}, 1);
+    plan_->handed_out.next_is_asked_for(1);
+  }
+  uint64_t batch_bytes() const { return sizes_.batch; }
+
   double seconds(const Division& d) {
     plan_->options.memory = 0;
     return disk_seconds(*plan_, facts_, sizes_, d, facts_.disk);
@@ -120,6 +128,18 @@ TEST(the_chosen_budget_is_near_the_best_fixed_one) {
       }
     }
   }
+}
+
+TEST(who_keeps_batches_gets_room_for_one_more) {
+  Setting one;
+  const auto rest = [&] {  // for batches and samples
+    const Division d = one.divided(8 * kGB, 600 * kMB, kDisks[0], kGB);
+    CHECK(d.window > 0);
+    return d.memory - d.store_bytes - d.fixed_bytes - most_window(d.window) * d.packed_bytes;
+  };
+  const uint64_t before = rest();
+  one.keep_batches();
+  CHECK_EQ(rest() - before, one.batch_bytes());
 }
 
 TEST(a_way_that_does_not_fit_leaves_the_others) {

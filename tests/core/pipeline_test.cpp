@@ -252,3 +252,24 @@ TEST(a_later_epoch_takes_what_the_first_could_take) {
   plan->largest_batch = uint64_t{10} << 20;  // three of which do not fit
   CHECK(!run_epoch(plan, 1).refused);
 }
+
+// Whoever keeps batches gets them right, keeps them right, and is planned for from the next epoch on.
+TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
+  for (const bool windowed : {false, true}) {
+    const auto plan = hub_plan("keeps", {.threads = 2, .cache = CacheMode::kOff, .degree = nobody_is_a_hub});
+    if (windowed) put_window(*plan);
+    CHECK(!run_epoch(plan, 0).refused);
+    CHECK(!plan->handed_out.keeps_more());
+    {
+      Pipeline pipeline(plan, 0, Share{});
+      std::vector<LoadedBatch> kept;
+      for (LoadedBatch batch; next_batch(pipeline, batch);) {
+        kept.push_back(batch);
+        for (const LoadedBatch& old : kept) check_batch(*plan, 0, old);
+      }
+      CHECK_EQ(kept.size(), pipeline.num_batches());
+    }
+    CHECK(plan->handed_out.keeps_more());
+    CHECK(!run_epoch(plan, 1).refused);
+  }
+}

@@ -195,6 +195,31 @@ TEST(packed_typed_subgraphs_come_back_as_they_were) {
   check_same(packed.unpack(), copy);
 }
 
+TEST(packed_numbers_of_any_size_come_back) {
+  Random random(make_key(5));
+  for (const size_t size : {0, 1, 2, 9, 1023, 1024, 1025, 2048, 5000}) {
+    for (int bits = 0; bits <= 64; bits += bits < 40 ? 1 : 8) {
+      HeteroSubgraph graph;
+      graph.nodes.resize(1);
+      graph.edges.resize(1);
+      int64_t step = 0;
+      const auto fill = [&](Int64Array& array, auto&& next) {
+        array.buffer = take_buffer(size * sizeof(int64_t));
+        array.size = size;
+        for (int64_t& value : array.span()) value = next();
+      };
+      const uint64_t mask = bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
+      fill(graph.nodes[0].node, [&] { return static_cast<int64_t>(random.next() & mask); });
+      fill(graph.edges[0].edge_index, [&] { return step += static_cast<int64_t>(random.below(2)); });
+      fill(graph.edges[0].edge, [&] { return step -= static_cast<int64_t>(random.below(300)); });  // below 0 in the end
+      const HeteroSubgraph copy = graph;  // of the same buffers, which packing only reads
+      const PackedSubgraph packed(std::move(graph));
+      if (size > 16 && bits <= 8) CHECK(packed.bytes() < size * (2 + 8 + 1) + 64);
+      check_same(packed.unpack(), copy);
+    }
+  }
+}
+
 TEST(typed_plans_check_types_and_rows) {
   LoadGraph graph = shop();
   const auto squares = relation("squares.gl", kItems, kItems, 1);

@@ -113,6 +113,8 @@ def main(folder: Path) -> None:
         result = trainer(folder, name, checkpoint=path).fit()
         np.savez(folder / f"{name}-{distributed.get_rank()}.npz", **facts(result))
     stopped_and_resumed(folder, gz.Dataset(folder / "plain"))
+    # A thread of gloo that still lets go of the last gathered tensors when the interpreter ends aborts the process.
+    distributed.barrier()
     distributed.destroy_process_group()
 
 

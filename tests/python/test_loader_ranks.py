@@ -122,6 +122,7 @@ everyone = [None] * 2
 dist.all_gather_object(everyone, mine)
 assert mine == whole[dist.get_rank() :: 2]
 assert [batch for pair in zip(*everyone) for batch in pair] == whole
+dist.barrier()
 dist.destroy_process_group()
 print("fine")
 """
