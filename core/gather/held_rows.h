@@ -21,7 +21,7 @@ class HeldRows {
         row_bytes_(row_bytes),
         rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kSmall),
         tables_(
-            Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kSmall)),
+            Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kHuge)),
         free_(capacity_) {
     uint64_t* entries = tables_.as<uint64_t>();
     const size_t count = RowTable::entries_for(capacity);
