@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -36,6 +37,10 @@ class HeldRows {
 
   void prefetch_entry(uint64_t id) const { table_.prefetch_entry(id); }
   void prefetch_place(uint32_t place) const { prefetch(places_ + place); }
+  // The place that a row most probably has, to be looked at soon.
+  void prefetch_place_of(uint64_t id) const {
+    if (const uint32_t place = table_.likely(id); place != kNone) prefetch_place(place);
+  }
   // The place of a row that is in RAM, kNone where it is not.
   uint32_t find(uint64_t id) const { return table_.find(id, id_of()); }
 
@@ -54,10 +59,7 @@ class HeldRows {
   // A place for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
   // nobody holds any more gives up its place, in turn.
   uint32_t take(uint64_t id, uint32_t times) {
-    while (hand_ < touched_ && places_[hand_].uses != 0) advance();
-    const uint32_t place = hand_;
-    if (hand_ + kAhead < touched_) prefetch_entry(id_of()(hand_ + kAhead));
-    advance();
+    const uint32_t place = next_free();
     if (place < touched_) {
       table_.erase(id_of()(place), place);
     } else {
@@ -84,7 +86,7 @@ class HeldRows {
 
  private:
   static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
-  static constexpr uint32_t kAhead = 16;                   // places that are looked at before they are taken
+  static constexpr uint32_t kAhead = 16;                   // places that are found before they are taken
   static constexpr uint32_t kLost = UINT32_MAX;            // no row has this id (RowWindow::supports)
   static constexpr uint64_t kLostId = uint64_t{1} << 40;
 
@@ -96,7 +98,22 @@ class HeldRows {
     uint64_t operator()(uint32_t at) const { return places[at].id == kLost ? kLostId + at : places[at].id; }
   };
   IdOf id_of() const { return {places_}; }
-  void advance() { hand_ = hand_ + 1 == capacity_ ? 0 : hand_ + 1; }
+
+  // Free places are found ahead of their use, so that the entries of the rows in them are near when they go.
+  uint32_t next_free() {
+    for (;;) {
+      for (uint32_t looked = 0; found_ - used_ < kAhead && looked < capacity_; ++looked) {
+        const uint32_t place = hand_;
+        hand_ = hand_ + 1 == capacity_ ? 0 : hand_ + 1;
+        if (places_[place].uses != 0) continue;
+        if (place < touched_) prefetch_entry(id_of()(place));
+        free_places_[found_++ % kAhead] = place;
+        if (found_ - used_ > kAhead / 2 && looked > kAhead) break;  // enough for now
+      }
+      const uint32_t place = free_places_[used_++ % kAhead];
+      if (places_[place].uses == 0) return place;  // else it was taken up again, or found twice
+    }
+  }
 
   const uint32_t capacity_;
   const uint64_t row_bytes_;
@@ -104,7 +121,9 @@ class HeldRows {
   RowTable table_;
   Place* places_ = nullptr;
   uint32_t hand_ = 0;
-  uint32_t touched_ = 0;  // places that were ever taken: the first ones. The others cost no memory yet
+  std::array<uint32_t, kAhead> free_places_{};
+  uint32_t found_ = 0, used_ = 0;  // of free_places_, counted on and on
+  uint32_t touched_ = 0;           // places that were ever taken: the first ones. The others cost no memory yet
   uint32_t free_;
 };
 

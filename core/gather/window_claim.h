@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/memory.h"
+#include "base/prefetch.h"
 #include "gather/row_window.h"
 
 namespace gz {
@@ -35,13 +36,16 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
   bool is_given(size_t i) const { return value(i) == kGiven; }
   void give(size_t i) { place(i, kGiven); }
   uint64_t* words() { return words_; }
+  void prefetch_words() const { prefetch(words_ + cursor); }
 
   // All below is the sweep's alone until the claim is complete, and immutable from then on.
   size_t wanted = 0;  // rows that were not there at admission
   size_t start = 0, cursor = 0;
   bool wrapped = false;
-  size_t left = 0;           // rows that have not arrived
-  std::exception_ptr error;  // of a read that failed
+  size_t left = 0;            // rows that have not arrived
+  uint64_t last_read = 0;     // the number of the last planned read that brings some of them,
+  uint32_t last_waiting = 0;  // and where it waits for that
+  std::exception_ptr error;   // of a read that failed
 
   // Wanted rows that the sweep has not come to, from cursor on.
   size_t end() const { return wrapped ? start : wanted; }

@@ -1,6 +1,8 @@
 // window_plan: which rows of a segment are wanted, where they go, and the reads that bring them.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/checked.h"
 #include "gather/window_sweep.h"
@@ -12,6 +14,7 @@ constexpr double kFull = 0.96;         // of the places: what claims may come to
 constexpr double kFullAtFirst = 0.92;  // and what they are expected to before they do: they are never quite even
 constexpr int kFirstLooks = 32;        // at what claims hold in the first circle
 constexpr size_t kFewClaims = 4;       // say nothing about what they share
+constexpr size_t kClaimsAhead = 4;     // prefetch distance
 constexpr int kCalm = 4;               // circles without a stall, after which one more claim is tried
 
 }  // namespace
@@ -48,16 +51,23 @@ WindowSweep::Found WindowSweep::collect() {
   entries_.clear();
   touched_.clear();
   for (uint32_t c = 0; c < active_.size(); ++c) {
+    if (c + 2 * kClaimsAhead < active_.size()) prefetch(&active_[c + 2 * kClaimsAhead]->cursor);
+    if (c + kClaimsAhead < active_.size()) active_[c + kClaimsAhead]->prefetch_words();
     const Claim& claim = *active_[c];
     for (size_t i = claim.cursor; i < claim.end() && claim.value(i) < end; ++i) {
-      uint32_t& head = heads_[claim.value(i) - first];
-      if (head == kNoEntry) touched_.push_back(static_cast<uint32_t>(claim.value(i) - first));
-      entries_.push_back({c, static_cast<uint32_t>(i), head});
-      head = static_cast<uint32_t>(entries_.size() - 1);
+      const auto row = static_cast<uint32_t>(claim.value(i) - first);
+      wanted_bits_[row / 64] |= uint64_t{1} << row % 64;
+      entries_.push_back({c, static_cast<uint32_t>(i), heads_[row]});
+      heads_[row] = static_cast<uint32_t>(entries_.size() - 1);
     }
   }
-  std::sort(touched_.begin(), touched_.end());
-  for (const uint32_t row : touched_) rows_.prefetch_entry(first + row);
+  for (uint32_t word = 0; word < wanted_bits_.size(); ++word) {
+    for (uint64_t bits = std::exchange(wanted_bits_[word], 0); bits != 0; bits &= bits - 1) {
+      touched_.push_back(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
+      rows_.prefetch_entry(first + touched_.back());
+    }
+  }
+  for (const uint32_t row : touched_) rows_.prefetch_place_of(first + row);
   Found found;
   for (const uint32_t row : touched_) {
     places_[row] = rows_.find(first + row);
@@ -107,6 +117,7 @@ void WindowSweep::place_entries() {
     if (read.rows.empty()) {
       read.offset = begin;
       read.segment = segment_;
+      read.number = ++planned_reads_;
     }
     read.bytes = static_cast<uint32_t>(end - read.offset);
     wait_for(read, row, place);
@@ -116,7 +127,7 @@ void WindowSweep::place_entries() {
   wanted_ -= entries_.size();
   for (const Entry& entry : entries_) ++active_[entry.claim]->cursor;
   std::erase_if(active_, [&](const std::shared_ptr<Claim>& claim) {
-    if (claim->left == 0 && !claim->is_complete()) complete(claim);
+    if (claim->left == 0 && !claim->is_complete()) complete(*claim);
     return claim->left == 0;
   });
 }
@@ -124,11 +135,14 @@ void WindowSweep::place_entries() {
 void WindowSweep::wait_for(Arrival& read, uint32_t row, uint32_t place) {
   read.rows.push_back({static_cast<uint32_t>(segment_ * segment_rows_ + row), place});
   for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) {
-    const std::shared_ptr<Claim>& claim = active_[entries_[e].claim];
-    claim->place(entries_[e].word, place);
-    auto at = std::find_if(read.waiting.begin(), read.waiting.end(), [&](const auto& w) { return w.claim == claim; });
-    if (at == read.waiting.end()) at = read.waiting.insert(at, {claim, 0});
-    ++at->rows;
+    Claim& claim = *active_[entries_[e].claim];
+    claim.place(entries_[e].word, place);
+    if (claim.last_read != read.number) {
+      claim.last_read = read.number;
+      claim.last_waiting = static_cast<uint32_t>(read.waiting.size());
+      read.waiting.push_back({&claim, 0});
+    }
+    ++read.waiting[claim.last_waiting].rows;
   }
 }
 

@@ -42,6 +42,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
       most_(std::max(options.most, target_)),
       heads_(segment_rows_, kNoEntry),
       places_(segment_rows_, HeldRows::kNone),
+      wanted_bits_((segment_rows_ + 63) / 64, 0),
       in_flight_(segments_, 0),
       arrivals_(reads_.depth()) {
   for (size_t i = 0; i < arrivals_.size(); ++i) free_arrivals_.push_back(i);
@@ -206,7 +207,7 @@ void WindowSweep::admit() {
     last_admission_ = advanced_;
     admitted_.push_back(claim);
     if (claim->left == 0) {
-      complete(claim);
+      complete(*claim);
     } else {
       active_.push_back(std::move(claim));
     }
@@ -219,7 +220,8 @@ void WindowSweep::share(Claim& claim) {
   uint64_t* words = claim.words();
   size_t kept = 0;
   for (size_t i = 0; i < claim.size(); ++i) {
-    if (i + kAhead < claim.size()) rows_.prefetch_entry(claim.value(i + kAhead));
+    if (i + 2 * kAhead < claim.size()) rows_.prefetch_entry(claim.value(i + 2 * kAhead));
+    if (i + kAhead < claim.size()) rows_.prefetch_place_of(claim.value(i + kAhead));
     const uint32_t place = rows_.find(claim.value(i));
     if (place == HeldRows::kNone || rows_.is_loading(place)) {
       words[kept++] = words[i];
@@ -233,9 +235,13 @@ void WindowSweep::share(Claim& claim) {
   stats_.rows_shared += shared_.size();
 }
 
-void WindowSweep::complete(const std::shared_ptr<Claim>& claim) {
-  claim->complete();
-  ready_(claim->number);
+void WindowSweep::complete(Claim& claim) {
+  claim.complete();
+  ready_(claim.number);
+}
+
+void WindowSweep::leave_active(const Claim& claim) {
+  std::erase_if(active_, [&](const auto& other) { return other.get() == &claim; });
 }
 
 // Whoever takes the batches is slower than the disk: a sweep that waits for him passes fewer times, each time for more
@@ -298,8 +304,8 @@ void WindowSweep::arrive(Arrival& read, const std::byte* data, const std::except
       }
       continue;
     }
-    std::erase(active_, claim);
-    complete(claim);
+    leave_active(*claim);
+    complete(*claim);
   }
   read.rows.clear();
   read.waiting.clear();
@@ -310,8 +316,8 @@ void WindowSweep::arrive(Arrival& read, const std::byte* data, const std::except
 void WindowSweep::detach_first() {
   const std::shared_ptr<Claim> claim = admitted_.front();
   wanted_ -= claim->end() - claim->cursor + (claim->wrapped ? 0 : claim->start);
-  std::erase(active_, claim);
-  complete(claim);
+  leave_active(*claim);
+  complete(*claim);
   ++stats_.stalls;
   if (claim->left <= claim->size() / kHardly) {  // which costs little: one claim less, for this circle
     target_ = std::max<uint64_t>(std::min<uint64_t>(target_, admitted_.size() - 1), 2);

@@ -50,12 +50,13 @@ class WindowSweep {
       uint32_t row, place;
     };
     struct Waiting {
-      std::shared_ptr<Claim> claim;
+      Claim* claim;  // admitted, and so it stays until all its reads have come back
       uint32_t rows;
     };
     uint64_t offset = 0;
     uint32_t bytes = 0;
     uint64_t segment = 0;
+    uint64_t number = 0;  // of the read, from 1 on
     std::vector<Row> rows;
     std::vector<Waiting> waiting;
   };
@@ -69,7 +70,8 @@ class WindowSweep {
   bool may_admit() const;
   void admit();
   void share(Claim& claim);
-  void complete(const std::shared_ptr<Claim>& claim);
+  void complete(Claim& claim);
+  void leave_active(const Claim& claim);
   bool has_enough() const;
 
   // With other ranks of the host (window_shared.cpp); all do nothing where there are none.
@@ -114,7 +116,8 @@ class WindowSweep {
   uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight
   uint64_t advanced_ = 0, last_admission_ = 0;  // in segments
   uint64_t target_, most_;                      // claims that may be admitted and not released; and at most
-  uint64_t wanted_ = 0;                         // rows of active claims that no read was planned for
+  uint64_t planned_reads_ = 0;
+  uint64_t wanted_ = 0;  // rows of active claims that no read was planned for
 
   size_t being_copied_ = 0;  // claims of which some rows were listed
 
@@ -123,6 +126,7 @@ class WindowSweep {
   std::vector<std::shared_ptr<Claim>> active_;   // admitted, rows still to be planned
   std::vector<Entry> entries_;                   // of the segment being planned
   std::vector<uint32_t> heads_, places_;         // by row of the segment: its first entry, its place
+  std::vector<uint64_t> wanted_bits_;            // by row of the segment: whether it has entries
   std::vector<uint32_t> touched_;                // rows of the segment that have entries, in order
   std::vector<uint64_t> shared_;                 // words of the claim being admitted
   std::vector<uint32_t> in_flight_;              // by segment: reads planned or in flight
