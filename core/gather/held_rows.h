@@ -17,13 +17,24 @@ class HeldRows {
   static constexpr uint32_t kNone = RowTable::kNone;
   static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16; }  // its place and its entries
 
-  HeldRows(uint64_t capacity, uint64_t row_bytes)
+  // Which of all rows are there, a bit each, where that takes little of the budget: a row that is not there, as most
+  // are, is then known without a look into the tables, which are far larger than the caches near a core.
+  static uint64_t bitmap_bytes(uint64_t rows, uint64_t budget) {
+    const uint64_t bytes = (rows + 63) / 64 * 8;
+    return bytes <= budget / 64 ? bytes : 0;
+  }
+
+  HeldRows(uint64_t capacity, uint64_t row_bytes, uint64_t bitmap_bytes)
       : capacity_(static_cast<uint32_t>(capacity)),
         row_bytes_(row_bytes),
         rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kSmall),
         tables_(
             Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kHuge)),
         free_(capacity_) {
+    if (bitmap_bytes > 0) {
+      bitmap_memory_ = Buffer::zeroed(bitmap_bytes, Purpose::kCache, Buffer::Pages::kSmall);
+      bitmap_ = bitmap_memory_.as<uint64_t>();
+    }
     uint64_t* entries = tables_.as<uint64_t>();
     const size_t count = RowTable::entries_for(capacity);
     table_ = RowTable({entries, count});
@@ -35,14 +46,17 @@ class HeldRows {
   std::byte* row(uint32_t place) const { return rows_.data() + place * row_bytes_; }
   const std::byte* rows() const { return rows_.data(); }
 
-  void prefetch_entry(uint64_t id) const { table_.prefetch_entry(id); }
+  void prefetch_entry(uint64_t id) const {
+    if (may_hold(id)) table_.prefetch_entry(id);
+  }
   void prefetch_place(uint32_t place) const { prefetch(places_ + place); }
   // The place that a row most probably has, to be looked at soon.
   void prefetch_place_of(uint64_t id) const {
+    if (!may_hold(id)) return;
     if (const uint32_t place = table_.likely(id); place != kNone) prefetch_place(place);
   }
   // The place of a row that is in RAM, kNone where it is not.
-  uint32_t find(uint64_t id) const { return table_.find(id, id_of()); }
+  uint32_t find(uint64_t id) const { return may_hold(id) ? table_.find(id, id_of()) : kNone; }
 
   bool is_unused(uint32_t place) const { return places_[place].uses == 0; }
   bool is_loading(uint32_t place) const { return (places_[place].uses & kLoading) != 0; }
@@ -62,11 +76,13 @@ class HeldRows {
     const uint32_t place = next_free();
     if (place < touched_) {
       table_.erase(id_of()(place), place);
+      if (places_[place].id != kLost) forget(places_[place].id);
     } else {
       touched_ = place + 1;
     }
     places_[place] = {static_cast<uint32_t>(id), times | kLoading};
     table_.insert(id, place);
+    if (bitmap_ != nullptr) bitmap_[id / 64] |= uint64_t{1} << id % 64;
     --free_;
     return place;
   }
@@ -75,6 +91,7 @@ class HeldRows {
   void lose(uint32_t place) {
     arrived(place);
     table_.erase(places_[place].id, place);
+    forget(places_[place].id);
     places_[place].id = kLost;
     table_.insert(kLostId + place, place);
   }
@@ -98,6 +115,10 @@ class HeldRows {
     uint64_t operator()(uint32_t at) const { return places[at].id == kLost ? kLostId + at : places[at].id; }
   };
   IdOf id_of() const { return {places_}; }
+  bool may_hold(uint64_t id) const { return bitmap_ == nullptr || (bitmap_[id / 64] >> id % 64 & 1) != 0; }
+  void forget(uint64_t id) {
+    if (bitmap_ != nullptr) bitmap_[id / 64] &= ~(uint64_t{1} << id % 64);
+  }
 
   // Free places are found ahead of their use, so that the entries of the rows in them are near when they go.
   uint32_t next_free() {
@@ -106,7 +127,7 @@ class HeldRows {
         const uint32_t place = hand_;
         hand_ = hand_ + 1 == capacity_ ? 0 : hand_ + 1;
         if (places_[place].uses != 0) continue;
-        if (place < touched_) prefetch_entry(id_of()(place));
+        if (place < touched_) table_.prefetch_entry(id_of()(place));
         free_places_[found_++ % kAhead] = place;
         if (found_ - used_ > kAhead / 2 && looked > kAhead) break;  // enough for now
       }
@@ -117,7 +138,8 @@ class HeldRows {
 
   const uint32_t capacity_;
   const uint64_t row_bytes_;
-  Buffer rows_, tables_;
+  Buffer rows_, tables_, bitmap_memory_;
+  uint64_t* bitmap_ = nullptr;
   RowTable table_;
   Place* places_ = nullptr;
   uint32_t hand_ = 0;

@@ -23,14 +23,17 @@ constexpr size_t kCopyRows = 2048;                       // between two looks fo
 constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
 
 uint64_t capacity_of(const Matrix& matrix, uint64_t budget) {
-  return std::min({budget / HeldRows::row_cost(matrix.row_bytes), matrix.rows, uint64_t{UINT32_MAX} - 2});
+  const uint64_t bitmap = HeldRows::bitmap_bytes(matrix.rows, budget);
+  return std::min({(budget - bitmap) / HeldRows::row_cost(matrix.row_bytes), matrix.rows, uint64_t{UINT32_MAX} - 2});
 }
 
 }  // namespace
 
 struct RowWindow::State {
   State(std::shared_ptr<const FeatureFile> file_, const Matrix& matrix_, uint64_t budget)
-      : file(std::move(file_)), matrix(matrix_), rows(capacity_of(matrix_, budget), matrix_.row_bytes) {
+      : file(std::move(file_)),
+        matrix(matrix_),
+        rows(capacity_of(matrix_, budget), matrix_.row_bytes, HeldRows::bitmap_bytes(matrix_.rows, budget)) {
     post.stats.budget_bytes = budget;
     post.stats.capacity = rows.capacity();
   }

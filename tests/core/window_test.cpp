@@ -23,7 +23,7 @@ namespace {
 struct Swept {
   Swept(const std::string& path, const std::string& matrix, uint64_t rows, RowWindow::SweepOptions options)
       : file(FeatureFile::open(path)),
-        window(file, file->matrix(matrix), rows * RowWindow::row_cost(file->matrix(matrix))),
+        window(file, file->matrix(matrix), rows * RowWindow::row_cost(file->matrix(matrix)) / 63 * 64 + 64),
         thread([this, options] {
           window.sweep(options, [this](uint64_t number) {
             std::lock_guard lock(mutex);
