@@ -98,6 +98,7 @@ void Pipeline::stop() {
     windows_.clear();
     wholes_.clear();
   }
+  plan_->handed_out.is_over(this);
   std::lock_guard lock(plan_->mutex);
   if (!registered_) return;
   std::erase(plan_->epochs, this);
@@ -153,7 +154,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
     stats_.consumer_seconds += duration<double>(start - returned_).count();
     returned_ = {};
   }
-  plan_->handed_out.next_is_asked_for(plan_->options.held);
+  plan_->handed_out.next_is_asked_for(this, plan_->options.held);
   const auto has_news = [&] {
     return stopping_ || ready_.count(next_to_deliver_) != 0 || errors_.count(next_to_deliver_) != 0;
   };
@@ -173,7 +174,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   auto node = ready_.extract(next_to_deliver_++);
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
-  plan_->handed_out.add(buffers_of(out), plan_->options.held);
+  plan_->handed_out.add(this, buffers_of(out), plan_->options.held);
   ++stats_.batches;
   stats_.nodes += num_nodes(out.graph);
   stats_.edges += num_edges(out.graph);

@@ -123,33 +123,53 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
   return {order, options.batch_size, options.drop_last, share};
 }
 
-void HandedOut::add(std::vector<std::weak_ptr<Buffer>> batch, int held) {
-  const std::lock_guard lock(mutex_);
-  batches_.push_back(std::move(batch));
-  if (keeps_more_) write_off_old(held);  // nothing will be dropped soon: who waited for it would wait in vain
+// Of an epoch, all but the last `held`; of epochs that are over likewise, and all once this one has handed out its own.
+std::vector<size_t> HandedOut::old_batches(Epoch epoch, int held) const {
+  std::vector<size_t> old;
+  const auto most = static_cast<size_t>(held);
+  size_t own = 0, over = 0;
+  for (size_t i = batches_.size(); i-- > 0;) {
+    if (batches_[i].epoch == epoch && ++own > most) old.push_back(i);
+    if (batches_[i].epoch == nullptr && (++over > most || own > 0)) old.push_back(i);
+  }
+  return old;
 }
 
-void HandedOut::next_is_asked_for(int held) {
+void HandedOut::add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int held) {
   const std::lock_guard lock(mutex_);
-  write_off_old(held);
+  batches_.push_back({epoch, std::move(batch)});
+  if (keeps_more_) write_off_old(epoch, held);  // nothing will be dropped soon: who waited for it would wait in vain
 }
 
-void HandedOut::write_off_old(int held) {
-  for (; batches_.size() > static_cast<size_t>(held); batches_.pop_front()) {
-    for (const auto& weak : batches_.front()) {
+void HandedOut::next_is_asked_for(Epoch epoch, int held) {
+  const std::lock_guard lock(mutex_);
+  write_off_old(epoch, held);
+}
+
+void HandedOut::is_over(Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  for (Batch& batch : batches_) {
+    if (batch.epoch == epoch) batch.epoch = nullptr;
+  }
+}
+
+void HandedOut::write_off_old(Epoch epoch, int held) {
+  for (const size_t i : old_batches(epoch, held)) {  // from the last one on
+    for (const auto& weak : batches_[i].buffers) {
       const auto buffer = weak.lock();
       if (!buffer) continue;
       keeps_more_ = true;
       BufferPool::write_off(buffer);
     }
+    batches_.erase(batches_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
-uint64_t HandedOut::leaving_bytes(int held) const {
+uint64_t HandedOut::leaving_bytes(Epoch epoch, int held) const {
   uint64_t bytes = 0;
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i + static_cast<size_t>(held) < batches_.size(); ++i) {
-    for (const auto& weak : batches_[i]) {
+  for (const size_t i : old_batches(epoch, held)) {
+    for (const auto& weak : batches_[i].buffers) {
       if (const auto buffer = weak.lock()) bytes += buffer->size();
     }
   }

@@ -92,23 +92,31 @@ struct Division {
   std::string why;              // in words, for stats()
 };
 
-// The last batches that were handed out, by all epochs of a loader. Whoever asks for the next one holds `held` batches;
-// what he keeps beyond those is his own, and does not count towards the budget. Until he asks he may be about to drop a
-// batch: `for batch in loader` does so a moment after it got the next one.
+// The last batches that were handed out, by all epochs of a loader. Whoever asks an epoch for the next one holds `held`
+// batches of it; what he keeps beyond those is his own, and does not count towards the budget. Until he asks he may be
+// about to drop a batch: `for batch in loader` does so a moment after it got the next one, be it of the next epoch.
 class HandedOut {
  public:
-  void add(std::vector<std::weak_ptr<Buffer>> batch, int held);
-  void next_is_asked_for(int held);
-  // Of batches that will be dropped soon, or written off when the next one is asked for.
-  uint64_t leaving_bytes(int held) const;
+  using Epoch = const void*;  // whatever tells them apart
+  void add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int held);
+  void next_is_asked_for(Epoch epoch, int held);
+  void is_over(Epoch epoch);
+  // Of batches that will be dropped soon, or written off when the next one of `epoch` is asked for.
+  uint64_t leaving_bytes(Epoch epoch, int held) const;
   bool keeps_more() const;  // whether more than `held` were ever kept
 
  private:
-  void write_off_old(int held);
+  struct Batch {
+    Epoch epoch;  // null where it is over
+    std::vector<std::weak_ptr<Buffer>> buffers;
+  };
+  // Those of batches_ that the consumer of `epoch` need not hold any more.
+  std::vector<size_t> old_batches(Epoch epoch, int held) const;
+  void write_off_old(Epoch epoch, int held);
 
   mutable std::mutex mutex_;
-  std::deque<std::vector<std::weak_ptr<Buffer>>> batches_;  // guarded by mutex_
-  bool keeps_more_ = false;                                 // guarded by mutex_
+  std::deque<Batch> batches_;  // guarded by mutex_
+  bool keeps_more_ = false;    // guarded by mutex_
 };
 
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.

@@ -92,7 +92,7 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
     if (it->second.open_claims > 0 || it->second.begun == Draft::Begun::kInHand) continue;
     if (it->first == next_to_deliver_) return it;
     const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_ * division_.sampling_bytes;
-    const uint64_t leaving = plan_->handed_out.leaving_bytes(plan_->options.held);
+    const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
     if (plan_->pool->used_bytes() + wanted <= plan_->pool->limit() + leaving) return it;
     break;
   }
@@ -108,7 +108,7 @@ bool Pipeline::may_begin() const {
   const auto is_far = [](const auto& claim) { return claim && !RowWindow::is_nearly_complete(*claim); };
   if (std::any_of(claims.begin(), claims.end(), is_far)) return false;
   const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_ * division_.sampling_bytes;
-  const uint64_t leaving = plan_->handed_out.leaving_bytes(plan_->options.held);
+  const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
   return plan_->pool->used_bytes() + wanted <= plan_->pool->limit() + leaving;
 }
 
@@ -157,7 +157,7 @@ void Pipeline::begin_one(std::unique_lock<std::mutex>& lock) {
 // The consumer drops a batch a moment after it got the next one: its memory is for the one that is finished now.
 void Pipeline::wait_for_batches_to_leave(uint64_t wanted, Progress& cancel) const {
   constexpr int kMilliseconds = 10;  // between two looks for a stop
-  while (plan_->handed_out.leaving_bytes(plan_->options.held) > 0 &&
+  while (plan_->handed_out.leaving_bytes(this, plan_->options.held) > 0 &&
          !plan_->pool->wait_for_room(wanted, kMilliseconds)) {
     cancel.report("gather", 0, 1);
   }

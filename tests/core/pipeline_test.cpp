@@ -273,3 +273,40 @@ TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
     CHECK(!run_epoch(plan, 1).refused);
   }
 }
+
+// The consumer of each epoch holds a batch of it, and at first the last one of an epoch that is over.
+TEST(batches_that_consumers_hold_are_told_from_those_they_keep) {
+  HandedOut out;
+  BufferPool pool(uint64_t{1} << 20);
+  const auto hand_out = [&](const void* epoch) {
+    const auto buffer = pool.take(4096);
+    out.add(epoch, {buffer}, 1);
+    return buffer;
+  };
+  const int one = 1, two = 2, three = 3;  // epochs
+  auto a = hand_out(&one), b = hand_out(&two);
+  const uint64_t bytes = a->size();
+  out.next_is_asked_for(&one, 1);
+  out.next_is_asked_for(&two, 1);
+  CHECK(!out.keeps_more());
+  CHECK_EQ(pool.used_bytes(), 2 * bytes);
+  CHECK_EQ(out.leaving_bytes(&one, 1), 0u);
+  auto c = hand_out(&one);  // as `for` does: the one before goes a moment later
+  CHECK_EQ(out.leaving_bytes(&one, 1), bytes);
+  CHECK_EQ(out.leaving_bytes(&two, 1), 0u);
+  a = nullptr;
+  CHECK_EQ(out.leaving_bytes(&one, 1), 0u);
+  out.next_is_asked_for(&one, 1);
+  out.is_over(&one);
+  out.next_is_asked_for(&three, 1);  // c is still what the loop holds
+  CHECK_EQ(pool.used_bytes(), 2 * bytes);
+  auto d = hand_out(&three);
+  CHECK_EQ(out.leaving_bytes(&three, 1), bytes);
+  CHECK(!out.keeps_more());
+  out.next_is_asked_for(&three, 1);  // c was kept
+  CHECK(out.keeps_more());
+  CHECK_EQ(pool.used_bytes(), 2 * bytes);
+  const auto e = hand_out(&three);  // who keeps batches is not waited for: d counts no more
+  CHECK_EQ(out.leaving_bytes(&three, 1), 0u);
+  CHECK_EQ(pool.used_bytes(), 2 * bytes);
+}
