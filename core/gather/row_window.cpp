@@ -116,7 +116,7 @@ WindowStats RowWindow::stats() const {
 }
 
 bool RowWindow::is_nearly_complete(const Claim& claim) {
-  return claim.is_nearly_complete.load(std::memory_order_relaxed);
+  return claim.is_nearly_complete.load(std::memory_order_relaxed) || claim.is_complete();
 }
 
 namespace {
