@@ -1,5 +1,5 @@
 // alone: a batch that does not fit beside others: all that was made ahead is thrown away, other epochs of the loader
-// rest, and at last the rows that are held make room.
+// rest, what their consumers hold is not counted any more, and at last the rows that are held make room.
 #include <algorithm>
 
 #include "base/error.h"
@@ -67,8 +67,9 @@ void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
   uint64_t needed = 0;
   const bool tried = claim_the_room();
   bool over = !tried, made = false;
-  for (int attempt = 0; attempt < 2 && !over; ++attempt) {
-    if (attempt == 1) give_up_rows();
+  for (int attempt = 0; attempt < 3 && !over; ++attempt) {
+    if (attempt == 1) plan_->handed_out.count_together(plan_->options.held);
+    if (attempt == 2) give_up_rows();
     bool sampled = false;
     try {
       BatchSeeds seeds;

@@ -129,8 +129,11 @@ std::vector<size_t> HandedOut::old_batches(Epoch epoch, int held) const {
   const auto most = static_cast<size_t>(held);
   size_t own = 0, over = 0;
   for (size_t i = batches_.size(); i-- > 0;) {
-    if (batches_[i].epoch == epoch && ++own > most) old.push_back(i);
-    if (batches_[i].epoch == nullptr && (++over > most || own > 0)) old.push_back(i);
+    if (together_ || batches_[i].epoch == epoch) {
+      if (++own > most) old.push_back(i);
+    } else if (batches_[i].epoch == nullptr && (++over > most || own > 0)) {
+      old.push_back(i);
+    }
   }
   return old;
 }
@@ -144,6 +147,12 @@ void HandedOut::add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int h
 void HandedOut::next_is_asked_for(Epoch epoch, int held) {
   const std::lock_guard lock(mutex_);
   write_off_old(epoch, held);
+}
+
+void HandedOut::count_together(int held) {
+  const std::lock_guard lock(mutex_);
+  together_ = true;
+  write_off_old(nullptr, held);
 }
 
 void HandedOut::is_over(Epoch epoch) {

@@ -101,6 +101,8 @@ class HandedOut {
   void add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int held);
   void next_is_asked_for(Epoch epoch, int held);
   void is_over(Epoch epoch);
+  // There is no room for a batch of each epoch: from now on consumers hold `held` batches of all of them together.
+  void count_together(int held);
   // Of batches that will be dropped soon, or written off when the next one of `epoch` is asked for.
   uint64_t leaving_bytes(Epoch epoch, int held) const;
   bool keeps_more() const;  // whether more than `held` were ever kept
@@ -117,6 +119,7 @@ class HandedOut {
   mutable std::mutex mutex_;
   std::deque<Batch> batches_;  // guarded by mutex_
   bool keeps_more_ = false;    // guarded by mutex_
+  bool together_ = false;      // guarded by mutex_
 };
 
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.

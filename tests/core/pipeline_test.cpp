@@ -307,6 +307,10 @@ TEST(batches_that_consumers_hold_are_told_from_those_they_keep) {
   CHECK(out.keeps_more());
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
   const auto e = hand_out(&three);  // who keeps batches is not waited for: d counts no more
-  CHECK_EQ(out.leaving_bytes(&three, 1), 0u);
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
+  out.count_together(1);  // b, of another consumer, neither
+  CHECK_EQ(pool.used_bytes(), bytes);
+  const auto f = hand_out(&two);
+  CHECK_EQ(out.leaving_bytes(&three, 1), 0u);
+  CHECK_EQ(pool.used_bytes(), bytes);
 }
