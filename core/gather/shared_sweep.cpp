@@ -108,8 +108,9 @@ SharedSweep::Reason SharedSweep::reason_to_wait(uint32_t rank, uint64_t segment)
     const uint64_t way = waits && moves && ahead > 0 ? some_way() : 1;
     return ahead > 0 && ahead < at.undone + way ? Reason::kReads : Reason::kNone;
   }
-  if (behind < most_ahead_) other.is_left = false;
-  const uint64_t most = waits ? most_ahead_ - some_way() : most_ahead_;
+  const uint64_t near = most_ahead_ - some_way();  // who waits does so until it is nearer than that
+  if (behind < near) other.is_left = false;
+  const uint64_t most = waits ? near : most_ahead_;
   return at.state >= State::kHeld && behind >= most && !other.is_left ? Reason::kBehind : Reason::kNone;
 }
 

@@ -1,5 +1,6 @@
 // shared_test: ranks of one host, here in one process: who waits for whom, what one takes from another, and rows of the
 // file in any case.
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -123,6 +124,28 @@ TEST(shared_sweeps_do_not_wait_for_one_that_is_gone_or_hungry_for_long) {
   b.reset();
   second.reset();
   while (a->must_wait(20)) a->wait(false);
+}
+
+// Wherever it stops: a rank that moved a little while it was waited for must not be waited for without end.
+TEST(shared_sweeps_leave_one_that_stops_at_any_distance) {
+  using State = SharedSweep::State;
+  for (uint64_t moved = 0; moved < 12; ++moved) {
+    auto groups = std::vector{join(0, "stops"), join(1, "stops")};
+    wait_for(groups[1], 0, true);
+    const auto a = sweep_of(groups[0]), b = sweep_of(groups[1]);
+    a->tell(State::kMoving, 10, 0);
+    CHECK(b->must_wait(17));
+    a->tell(State::kHeld, 10 + moved, 0);
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (uint64_t segment = 17; segment < 40;) {
+      CHECK(std::chrono::steady_clock::now() < give_up);
+      if (b->must_wait(segment)) {
+        b->wait(true);
+      } else {
+        ++segment;
+      }
+    }
+  }
 }
 
 TEST(shared_chunks_are_copied_while_they_are_there) {
