@@ -49,6 +49,7 @@ class HeldRows {
   void prefetch_entry(uint64_t id) const {
     if (may_hold(id)) table_.prefetch_entry(id);
   }
+  void prefetch_free_entry(uint64_t id) const { table_.prefetch_entry(id); }  // of a row that is about to be taken in
   void prefetch_place(uint32_t place) const { prefetch(places_ + place); }
   // The place that a row most probably has, to be looked at soon.
   void prefetch_place_of(uint64_t id) const {

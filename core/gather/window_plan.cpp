@@ -14,7 +14,8 @@ constexpr double kFull = 0.96;         // of the places: what claims may come to
 constexpr double kFullAtFirst = 0.92;  // and what they are expected to before they do: they are never quite even
 constexpr int kFirstLooks = 32;        // at what claims hold in the first circle
 constexpr size_t kFewClaims = 4;       // say nothing about what they share
-constexpr size_t kClaimsAhead = 4;     // prefetch distance
+constexpr size_t kClaimsAhead = 4;     // prefetch distances
+constexpr size_t kRowsAhead = 16;
 constexpr int kCalm = 4;               // circles without a stall, after which one more claim is tried
 
 }  // namespace
@@ -102,7 +103,9 @@ void WindowSweep::place_entries() {
     }
   }
   if (others_) others_->find_chunks(offset_of(first), offset_of(std::min(first + segment_rows_, matrix_.rows)));
-  for (const uint32_t row : touched_) {
+  for (size_t i = 0; i < touched_.size(); ++i) {
+    const uint32_t row = touched_[i];
+    if (i + kRowsAhead < touched_.size()) rows_.prefetch_free_entry(first + touched_[i + kRowsAhead]);
     if (places_[row] != HeldRows::kNone) continue;
     uint32_t uses = 0;
     for (uint32_t e = heads_[row]; e != kNoEntry; e = entries_[e].next) ++uses;
