@@ -27,7 +27,7 @@ class HeldRows {
   HeldRows(uint64_t capacity, uint64_t row_bytes, uint64_t bitmap_bytes)
       : capacity_(static_cast<uint32_t>(capacity)),
         row_bytes_(row_bytes),
-        rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kSmall),
+        rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kHuge),
         tables_(
             Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kHuge)),
         free_(capacity_) {
@@ -45,6 +45,8 @@ class HeldRows {
   uint32_t free() const { return free_; }  // places that take() can hand out
   std::byte* row(uint32_t place) const { return rows_.data() + place * row_bytes_; }
   const std::byte* rows() const { return rows_.data(); }
+  std::span<std::byte> memory() const { return {rows_.data(), capacity_ * row_bytes_}; }
+  uint64_t touched_bytes() const { return touched_ * row_bytes_; }  // of it, from its start
 
   void prefetch_entry(uint64_t id) const {
     if (may_hold(id)) table_.prefetch_entry(id);

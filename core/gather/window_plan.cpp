@@ -16,7 +16,7 @@ constexpr int kFirstLooks = 32;        // at what claims hold in the first circl
 constexpr size_t kFewClaims = 4;       // say nothing about what they share
 constexpr size_t kClaimsAhead = 4;     // prefetch distances
 constexpr size_t kRowsAhead = 16;
-constexpr int kCalm = 4;               // circles without a stall, after which one more claim is tried
+constexpr int kCalm = 4;  // circles without a stall, after which one more claim is tried
 
 }  // namespace
 
@@ -40,6 +40,7 @@ WindowSweep::Planned WindowSweep::plan_segment() {
     return Planned::kFull;
   }
   place_entries();
+  touch_ahead_.use(rows_.touched_bytes());
   most_held_ = std::max<uint64_t>(most_held_, rows_.capacity() - rows_.free());
   next_segment();
   tell_others();

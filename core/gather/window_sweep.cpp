@@ -38,6 +38,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
             return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
           },
           others_ ? others_->ring() : nullptr),
+      touch_ahead_(rows.memory()),
       target_(std::max<uint64_t>(options.target, 1)),
       most_(std::max(options.most, target_)),
       heads_(segment_rows_, kNoEntry),

@@ -2,6 +2,7 @@
 #include "load/divide.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -17,7 +18,9 @@ constexpr uint64_t kLeastShown = 12 * kMB;   // that ranks of a host show each o
 constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, where nothing is known of them
 constexpr uint64_t kStep = 32 * kMB;         // that a step takes beside what grows with its batch: see step_bytes()
 constexpr uint64_t kMostWindow = 1024;       // batches
-constexpr uint64_t kMostGroup = 128;         // batches sampled together
+constexpr uint64_t kMostGroup = 512;         // batches sampled together,
+constexpr uint64_t kMostGroupAlone = 64;     // by the only thread, which does nothing else meanwhile
+constexpr uint64_t kOrder = 17 * kMB;        // that puts what they read in the order of the file
 constexpr uint64_t kMostDirect = 2;          // batches read by themselves at first,
 constexpr double kFewDirect = 4;             // each where a circle takes as long as so many of them
 constexpr int kWindowDepth = 2;              // finished batches beside a window: complete ones take only a copy
@@ -66,6 +69,7 @@ class Divider {
     d.merges = merges;
     d.sampling_bytes = sizes_.sampling;
     d.packed_bytes = sizes_.packed;
+    if (merges) d.merged_bytes = std::max(merged_batch_bytes(), d.packed_bytes);
     d.batch_bytes = sizes_.batch;
     const uint64_t least = static_cast<uint64_t>(plan_.threads) * d.sampling_bytes + (held() + 1) * d.batch_bytes;
     choose_ways(d, maps ? minus(usable_, topology + ranks() * least) : 0);
@@ -142,7 +146,7 @@ class Divider {
     } else {
       d.depth = 1 + static_cast<int>(
                         std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1, room / d.batch_bytes));
-      if (d.merges) d.group = group_of(minus(room, static_cast<uint64_t>(d.depth - 1) * d.batch_bytes), 32);
+      if (d.merges) d.group = group_of(d, minus(room, static_cast<uint64_t>(d.depth - 1) * d.batch_bytes));
     }
     (shares_pages() ? d.shared_bytes : d.store_bytes) += copied;
   }
@@ -212,17 +216,18 @@ class Divider {
       d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
                                                         minus(room, idle + whole) / d.batch_bytes));
       if (d.merges) {
-        d.group = group_of(minus(room, idle + whole + static_cast<uint64_t>(d.depth - 1) * d.batch_bytes), kMostGroup);
+        d.group = group_of(d, minus(room, idle + whole + static_cast<uint64_t>(d.depth - 1) * d.batch_bytes));
       }
       return;
     }
-    if (d.merges) {
-      d.group = group_of(room, std::max<uint64_t>(room / (rows / 2 + d.packed_bytes) / 2, 1));
-      room = minus(room, d.group * merged_batch_bytes());
-    }
-    const uint64_t waiting = d.merges ? d.group * d.packed_bytes : 2 * d.packed_bytes;  // sampled, not yet admitted
-    const uint64_t complete = static_cast<uint64_t>(d.depth) * rows;                    // not yet delivered
-    d.window = std::min({minus(room, waiting + complete) / (rows / 2 + d.packed_bytes), facts_.batches, kMostWindow});
+    if (d.merges) room = minus(room, kOrder);
+    const uint64_t complete = static_cast<uint64_t>(d.depth) * rows;  // not yet delivered
+    const auto window_of = [&] {
+      const uint64_t claims = minus(room, waiting_bytes(d) + complete) / (rows / 2 + d.packed_bytes);
+      return std::min({claims, facts_.batches, kMostWindow});
+    };
+    if (d.merges) d.group = best_group(d, window_of);
+    d.window = window_of();
     if (d.window < 2) {
       for (Way& way : d.ways) way = way == Way::kWindow ? Way::kDirect : way;
       d.window = 0;
@@ -232,7 +237,7 @@ class Divider {
     }
     d.direct = direct_of(d);
     d.fixed_bytes += sweeps * ring - idle;
-    d.store_bytes = minus(room, waiting + most_window(d.window) * d.packed_bytes);
+    d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.packed_bytes);
   }
 
   // Batches that are read by themselves, so that the first do not wait for a circle: none where a circle takes no
@@ -264,9 +269,31 @@ class Divider {
   uint64_t merged_batch_bytes() const {
     return merged_bytes_per_batch(plan_.graph.topology(0), plan_.options.sample, plan_.options.batch_size);
   }
-  uint64_t group_of(uint64_t room, uint64_t wanted) const {
-    const uint64_t fits = room / 4 / std::max<uint64_t>(merged_batch_bytes(), 1);
-    return std::clamp<uint64_t>(std::min(wanted, fits), 1, kMostGroup);
+
+  // Of batches that are being sampled, or are and were not admitted to the window yet.
+  static uint64_t waiting_bytes(const Division& d) { return d.merges ? d.group * d.merged_bytes : 2 * d.packed_bytes; }
+
+  uint64_t most_group(const Division& d) const {
+    return std::clamp<uint64_t>(facts_.batches, 1, d.threads > 1 ? kMostGroup : kMostGroupAlone);
+  }
+
+  // Larger groups read less of the topology and leave less room for the window.
+  template <class WindowOf>
+  uint64_t best_group(Division& d, const WindowOf& window_of) const {
+    uint64_t best = 1;
+    double least = std::numeric_limits<double>::infinity();
+    for (uint64_t group = 1; group <= most_group(d); group += std::max<uint64_t>(group / 8, 1)) {
+      d.group = group;
+      d.window = window_of();
+      if (d.window < 2) break;
+      if (const double seconds = cost(d); seconds < least) least = seconds, best = group;
+    }
+    return best;
+  }
+
+  // Where there is no window: a quarter of the room.
+  uint64_t group_of(const Division& d, uint64_t room) const {
+    return std::clamp<uint64_t>(minus(room / 4, kOrder) / std::max<uint64_t>(d.merged_bytes, 1), 1, most_group(d));
   }
 
   uint64_t mapped_bytes(const Division& d) const {  // of features in the page cache

@@ -32,6 +32,11 @@ Division divide(const LoadPlan& plan, const Facts& facts, const Sizes& sizes);
 // Claims that a window which was planned for so many may come to hold: rows that batches share leave room for more, the
 // more batches there are.
 inline uint64_t most_window(uint64_t window) { return window + window / (window < 32 ? 4 : 2) + 1; }
+// Those that there is memory for in any case: packed, most are smaller than they were planned.
+inline uint64_t sure_window(uint64_t window) { return window + window / 8 + 1; }
+
+// Batches that wait for the window when the next group is begun, so that it need not wait for them.
+inline uint64_t lead_of(uint64_t group) { return group / 4; }
 
 // Seconds of disk that a batch takes under a division, once the files that fit are in RAM.
 double disk_seconds(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, const Division& d, const Disk& disk);

@@ -123,6 +123,7 @@ class Pipeline {
   bool may_begin() const;
   bool must_be_alone() const;
   bool has_work() const;
+  uint64_t sampling_room(uint64_t more = 0) const;
   uint64_t ahead() const;  // batches that may be sampled and not delivered
   uint64_t finished_bytes(const Draft& draft) const;
   void wait_for_batches_to_leave(uint64_t wanted, Progress& cancel) const;

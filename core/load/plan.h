@@ -76,6 +76,7 @@ struct Division {
   uint64_t fixed_bytes = 0;     // read buffers
   uint64_t sampling_bytes = 0;  // what sampling one batch takes at most, its subgraph included
   uint64_t packed_bytes = 0;    // a sampled batch that waits
+  uint64_t merged_bytes = 0;    // a batch of a group that is sampled together, from then on until it is in the window
   uint64_t batch_bytes = 0;     // a finished batch
   uint64_t store_bytes = 0;     // rows held: windows and whole copies
   uint64_t ring_bytes = 0;      // what each sweep shows to other ranks of this host

@@ -5,13 +5,15 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "load/divide.h"
 #include "sample/merged.h"
 
 namespace gz {
 namespace {
 
-// Batches sampled together at first. Few would come a moment sooner, and leave the first circle nearly empty.
-constexpr uint64_t kLeastGroup = 16;
+// Batches sampled together at first. Few would come a moment sooner, and leave the first circle nearly empty. Groups
+// grow fast: each of them reads most of the topology.
+constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
 
 }  // namespace
 
@@ -60,7 +62,7 @@ uint64_t Pipeline::ahead() const {
   for (const auto& window : windows_) {
     if (window) most = std::max(most, window->target() + static_cast<uint64_t>(division_.depth));
   }
-  return most + (division_.merges ? division_.group : 0);
+  return most + (division_.merges ? std::max<uint64_t>(lead_of(division_.group), 1) : 0);
 }
 
 bool Pipeline::may_sample() const {
@@ -69,12 +71,19 @@ bool Pipeline::may_sample() const {
   if (division_.merges && sampling_ > 0) return false;  // one group at a time
   if (next_to_sample_ == next_to_deliver_ && sampling_ == 0 && finishing_ == 0) return true;
   // Room for this one and those in the making, and to finish the next in line, unless that has its memory.
-  const uint64_t group = division_.merges ? division_.group : 1;
   const auto next = drafts_.find(next_to_deliver_);
   const bool has_begun = next != drafts_.end() && next->second.begun == Draft::Begun::kYes;
-  const uint64_t wanted =
-      (sampling_ + group) * division_.sampling_bytes + (finishing_ + (has_begun ? 0 : 1)) * division_.batch_bytes;
+  const uint64_t wanted = sampling_room(division_.merges ? division_.group : 1) +
+                          (finishing_ + (has_begun ? 0 : 1)) * division_.batch_bytes;
   return plan_->pool->used_bytes() + wanted <= plan_->pool->limit();
+}
+
+// Of the batches that are being sampled and of `more`. Those of a group take little each, and one at a time is
+// labelled.
+uint64_t Pipeline::sampling_room(uint64_t more) const {
+  const uint64_t batches = sampling_ + more;
+  if (!division_.merges || batches == 0) return batches * division_.sampling_bytes;
+  return division_.sampling_bytes + batches * division_.merged_bytes;
 }
 
 uint64_t Pipeline::finished_bytes(const Draft& draft) const {
@@ -91,7 +100,7 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
   for (auto it = drafts_.begin(); it != drafts_.end() && it->first < end; ++it) {
     if (it->second.open_claims > 0 || it->second.begun == Draft::Begun::kInHand) continue;
     if (it->first == next_to_deliver_) return it;
-    const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_ * division_.sampling_bytes;
+    const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_room();
     const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
     if (plan_->pool->used_bytes() + wanted <= plan_->pool->limit() + leaving) return it;
     break;
@@ -107,7 +116,7 @@ bool Pipeline::may_begin() const {
   const auto& claims = it->second.claims;
   const auto is_far = [](const auto& claim) { return claim && !RowWindow::is_nearly_complete(*claim); };
   if (std::any_of(claims.begin(), claims.end(), is_far)) return false;
-  const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_ * division_.sampling_bytes;
+  const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_room();
   const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
   return plan_->pool->used_bytes() + wanted <= plan_->pool->limit() + leaving;
 }
@@ -176,7 +185,7 @@ void Pipeline::sample_some(std::unique_lock<std::mutex>& lock) {
   uint64_t count = 1;
   if (division_.merges && first >= first_claim_) {  // groups grow, so that the first batches come soon
     const uint64_t rest = passes_.of(first)->end() - first;
-    count = std::min({division_.group, std::max(first - next_to_deliver_, kLeastGroup), rest});
+    count = std::min({division_.group, std::max(kGrowth * (first - next_to_deliver_), kLeastGroup), rest});
   }
   for (uint64_t i = 1; i < count; ++i) {
     if (is_known(first + i)) count = i;
@@ -225,6 +234,7 @@ void Pipeline::skip_known() {
 void Pipeline::rewind(uint64_t number) {
   if (is_known(number)) return;  // it was sampled twice, once with success
   division_.sampling_bytes += division_.sampling_bytes / 2;
+  division_.merged_bytes += division_.merged_bytes / 2;
   division_.group = std::max<uint64_t>(division_.group / 2, 1);
   too_large_ = too_large_ || number == next_to_deliver_;
   next_to_sample_ = std::min(next_to_sample_, number);
@@ -255,10 +265,12 @@ std::vector<Pipeline::Draft> Pipeline::sample(uint64_t first, uint64_t count, Pr
   for (uint64_t i = 0; i < count; ++i) drafts.push_back(draft_of(first + i, seeds[i]));
   if (division_.merges) {
     sample_together(drafts, seeds, cancel);
-  } else {
-    for (uint64_t i = 0; i < count; ++i) drafts[i].graph = sample_batch(*drafts[i].pass->plan, seeds[i]);
+    return drafts;
   }
-  for (Draft& draft : drafts) claim_rows(draft);
+  for (uint64_t i = 0; i < count; ++i) {
+    drafts[i].graph = sample_batch(*drafts[i].pass->plan, seeds[i]);
+    claim_rows(drafts[i]);
+  }
   return drafts;
 }
 
@@ -276,15 +288,17 @@ void Pipeline::sample_together(std::vector<Draft>& drafts, const std::vector<Bat
   merged.progress = &cancel;
   merged.gap = division_.disk.gap();
   merged.stats = &read;
-  auto graphs = sample_merged(plan.graph.topology(0), group, options, merged);
-  for (size_t i = 0; i < drafts.size(); ++i) drafts[i].graph = as_typed(std::move(graphs[i]));
+  sample_merged(plan.graph.topology(0), group, options, merged, [&](size_t i, SampledSubgraph&& graph) {
+    drafts[i].graph = as_typed(std::move(graph));
+    claim_rows(drafts[i]);
+  });
   std::lock_guard lock(mutex_);
   stats_.topology_bytes_read += read.bytes_read;
 }
 
 void Pipeline::claim_rows(Draft& draft) {
   draft.claims.resize(plan_->parts.size());
-  if (division_.window == 0) return;
+  if (division_.window == 0 && !division_.merges) return;
   if (draft.number >= first_claim_) {
     for (size_t part = 0; part < windows_.size(); ++part) {
       if (!windows_[part]) continue;

@@ -11,9 +11,10 @@
 namespace gz {
 namespace {
 
-constexpr int kMostRings = 2;                           // one keeps a disk busy, a second while the first delivers
-constexpr uint64_t kRingBytes = uint64_t{8} << 20;      // a ring's arena, about; preaders take as much together
-constexpr uint64_t kRowBytes = 24, kEdgeBytes = 3 * 8;  // of a row in hand; of an edge: its id and two labels
+constexpr int kMostRings = 2;                       // one keeps a disk busy, a second while the first delivers
+constexpr uint64_t kRingBytes = uint64_t{8} << 20;  // a ring's arena, about; preaders take as much together
+constexpr uint64_t kRowBytes = 24 + 1;              // of a row in hand, and of its place in a FileOrder
+constexpr uint64_t kEdgeBytes = 3 * 8;              // of an edge: its id and two labels
 constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
 
 void check_batches(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options) {
@@ -78,16 +79,14 @@ ReadWay way_of(const MountedFile& file, int threads, const MergedOptions& merged
   return way;
 }
 
-std::vector<SampledSubgraph> one_by_one(const Topology& topology, std::span<const MergedBatch> batches,
-                                        SampleOptions options, Progress* progress) {
-  std::vector<SampledSubgraph> made;
-  for (const MergedBatch& batch : batches) {
-    options.seed = batch.seed;
-    options.exclude = batch.exclude;
-    made.push_back(sample_neighbours(topology, batch.seeds, batch.times, options));
-    if (progress != nullptr) progress->report("sample", made.size(), batches.size());
+void one_by_one(const Topology& topology, std::span<const MergedBatch> batches, SampleOptions options,
+                Progress* progress, const MergedSink& done) {
+  for (size_t i = 0; i < batches.size(); ++i) {
+    options.seed = batches[i].seed;
+    options.exclude = batches[i].exclude;
+    done(i, sample_neighbours(topology, batches[i].seeds, batches[i].times, options));
+    if (progress != nullptr) progress->report("sample", i + 1, batches.size());
   }
-  return made;
 }
 
 }  // namespace
@@ -97,14 +96,22 @@ bool merged_supported(const SampleOptions& options, bool with_times) {
 }
 
 std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
-                                           const SampleOptions& asked, const MergedOptions& merged) {
+                                           const SampleOptions& options, const MergedOptions& merged) {
+  std::vector<SampledSubgraph> made(batches.size());
+  sample_merged(topology, batches, options, merged,
+                [&](size_t i, SampledSubgraph&& subgraph) { made[i] = std::move(subgraph); });
+  return made;
+}
+
+void sample_merged(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& asked,
+                   const MergedOptions& merged, const MergedSink& done) {
   SampleOptions options = asked;
   check_batches(topology, batches, options);
   options.threads = resolve_threads(options.threads);
   const bool timed =
       std::any_of(batches.begin(), batches.end(), [](const auto& batch) { return !batch.times.empty(); });
   if (batches.empty() || !merged_supported(options, timed)) {
-    return one_by_one(topology, batches, options, merged.progress);
+    return one_by_one(topology, batches, options, merged.progress, done);
   }
   const MountedFile& file = topology.file();
   MergedArrays arrays = arrays_of(topology, options);
@@ -115,21 +122,29 @@ std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<c
   }
   MergedStats ignored;
   MergedStats& stats = merged.stats != nullptr ? *merged.stats : ignored;
-  auto made = topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
+  topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
     if constexpr (sizeof(Id) == 4) {
-      if (!options.disjoint) return MergedHops<Csr<Id>, true>(csr, batches, options, arrays, way).run(stats);
+      if (!options.disjoint) return MergedHops<Csr<Id>, true>(csr, batches, options, arrays, way).run(done, stats);
     }
-    return MergedHops<Csr<Id>, false>(csr, batches, options, arrays, way).run(stats);
+    return MergedHops<Csr<Id>, false>(csr, batches, options, arrays, way).run(done, stats);
   });
   file.check();
-  return made;
 }
 
 uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds) {
-  const ExpectedReads reads = expected_reads(options.fanouts, seeds, topology.num_nodes(), topology.num_edges());
-  const double nodes = static_cast<double>(seeds) + reads.edges;
-  const double bytes = nodes * (options.disjoint ? 16 : 8) + reads.edges * kEdgeBytes + reads.rows * kRowBytes;
-  return static_cast<uint64_t>(std::min(bytes * 9 / 8, 1e18));  // pooled buffers are an eighth larger than asked for
+  const double node_bytes = options.disjoint ? 16 : 8;
+  const double chosen_bytes = topology.num_nodes() > UINT32_MAX ? 16 : 12;  // position and neighbour
+  const auto reads_of = [&](size_t hops) {
+    const std::vector<int64_t> fanouts(options.fanouts.begin(), options.fanouts.begin() + static_cast<ptrdiff_t>(hops));
+    return expected_reads(fanouts, seeds, topology.num_nodes(), topology.num_edges());
+  };
+  double most = 0;
+  for (size_t hop = 0; hop < options.fanouts.size(); ++hop) {
+    const ExpectedReads before = reads_of(hop), after = reads_of(hop + 1);
+    const double grown = (static_cast<double>(seeds) + before.edges) * node_bytes + before.edges * kEdgeBytes;
+    most = std::max(most, grown + (after.rows - before.rows) * kRowBytes + (after.edges - before.edges) * chosen_bytes);
+  }
+  return static_cast<uint64_t>(std::min(most * 9 / 8, 1e18));  // pooled buffers are an eighth larger than asked for
 }
 
 uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds) {

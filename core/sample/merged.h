@@ -2,7 +2,7 @@
 //
 // Hop by hop, what all batches read next is put in the order of the file, read once in large explicit requests past the
 // page cache, and handed to each batch. A page that fifty batches want is read once, and none is kept: memory is the
-// subgraphs in the making, the read buffers and a little beside. Every batch comes out bit for bit as
+// edges in the making, the read buffers and a little beside. Every batch comes out bit for bit as
 // sample_neighbours() would make it alone. Benchmark: benchmarks/sampling.py --only merged.
 #pragma once
 
@@ -45,13 +45,20 @@ struct MergedOptions {
 // and layer-neighbour sampling read whole rows; sample_merged() then makes one batch after the other.
 bool merged_supported(const SampleOptions& options, bool with_times);
 
-// One subgraph a batch, in order. Throws what sample_neighbours() throws, StorageError for a read that fails, and what
+// Takes the subgraph of a batch, by its number in the group. Called as each is done: in order by one thread, else by
+// several at a time.
+using MergedSink = std::function<void(size_t, SampledSubgraph&&)>;
+
+// Throws what sample_neighbours() throws, StorageError for a read that fails, and what
 // `progress` throws.
+void sample_merged(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options,
+                   const MergedOptions& merged, const MergedSink& done);
+// One subgraph a batch, in order.
 std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
                                            const SampleOptions& options, const MergedOptions& merged = {});
 
-// For planners: what one more batch of so many seeds adds at most while a group is sampled, its subgraph included, if
-// all rows were alike; and what a call holds whatever the number of batches.
+// For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike, and
+// what a call holds whatever the number of batches; both without the subgraphs that are done.
 uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds);
 uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds);
 

@@ -41,21 +41,16 @@ class MergedHops {
     for (const MergedBatch& batch : batches) batches_.push_back(std::make_unique<Batch>(batch, options));
   }
 
-  std::vector<SampledSubgraph> run(MergedStats& stats) {
-    for (size_t hop = 0; hop < options_.fanouts.size(); ++hop) expand(hop, stats);
-    std::vector<SampledSubgraph> made;
-    made.reserve(batches_.size());
-    for (const auto& batch : batches_) {
-      made.push_back(batch->graph.finish());
-      made.back().scratch_bytes = most_scratch_ / batches_.size();
-    }
+  // done(i, subgraph) for each batch as soon as it is labelled.
+  void run(const MergedSink& done, MergedStats& stats) {
+    for (size_t hop = 0; hop < options_.fanouts.size(); ++hop) expand(hop, done, stats);
     stats.scratch_bytes = std::max(stats.scratch_bytes, most_scratch_);
-    return made;
   }
 
  private:
   using Id = typename Csr::Id;
   static constexpr uint64_t kShortRow = 512;  // edges: their ids are read together, being on one page or two
+  static constexpr uint64_t kTaken = uint64_t{1} << 63;
 
   struct Row {
     uint64_t begin, degree;
@@ -73,33 +68,49 @@ class MergedHops {
     // Of the hop in the making:
     std::span<Row> rows;
     size_t edges = 0;
+    std::shared_ptr<Buffer> memory;  // of these, one an edge:
+    int64_t* chosen = nullptr;       // its position, then its id, where that is wanted, and kTaken
+    Id* neighbours = nullptr;
   };
 
   struct Scratch {  // of one worker
     ChooseScratch choose;
-    std::shared_ptr<Buffer> neighbours;
     uint64_t labels = 0;  // bytes of the largest table
   };
 
-  void expand(size_t hop, MergedStats& stats) {
+  void expand(size_t hop, const MergedSink& done, MergedStats& stats) {
     lay_out_rows(hop);
     read_bounds(stats);
-    each_batch([&](Batch& batch, Scratch& scratch) { choose(batch, hop, scratch.choose); });
+    each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], hop, scratch.choose); });
     fetch(stats);
-    each_batch([&](Batch& batch, Scratch& scratch) { label(batch, hop, scratch); });
+    for (const auto& batch : batches_) hop_bytes_ += batch->memory ? batch->memory->size() : 0;
+    most_scratch_ = std::max(most_scratch_, scratch_bytes());
+    const bool last = hop + 1 == options_.fanouts.size();
+    each_batch([&](size_t b, Scratch& scratch) {
+      label(*batches_[b], hop, scratch);
+      if (last) finish(b, done);
+    });
+    hop_bytes_ = 0;
     for (const Scratch& scratch : scratch_) {
-      most_scratch_ = std::max(most_scratch_, rows_bytes() + scratch_.size() * (scratch.labels + bytes(scratch)));
+      most_scratch_ = std::max(most_scratch_, rows_bytes() + scratch_.size() * scratch.labels);
     }
   }
 
-  static uint64_t bytes(const Scratch& scratch) { return scratch.neighbours ? scratch.neighbours->size() : 0; }
-  uint64_t rows_bytes() const { return rows_memory_ ? rows_memory_->size() : 0; }
+  void finish(size_t b, const MergedSink& done) {
+    SampledSubgraph made = batches_[b]->graph.finish();
+    made.scratch_bytes = most_scratch_ / batches_.size();
+    batches_[b].reset();
+    done(b, std::move(made));
+  }
 
-  // work(batch, scratch) for all, on all threads.
+  uint64_t rows_bytes() const { return rows_memory_ ? rows_memory_->size() : 0; }
+  uint64_t scratch_bytes() const { return rows_bytes() + hop_bytes_; }
+
+  // work(number of the batch, scratch) for all, on all threads.
   template <class Work>
   void each_batch(const Work& work) {
     parallel_for(batches_.size(), 1, options_.threads, [&](size_t begin, size_t, int worker) {
-      work(*batches_[begin], scratch_[static_cast<size_t>(worker)]);
+      work(begin, scratch_[static_cast<size_t>(worker)]);
       if (worker == 0 && way_.progress != nullptr) way_.progress->report("sample", begin, batches_.size());
     });
   }
@@ -123,12 +134,13 @@ class MergedHops {
   void read(const ReadArray& array, FileOrder<Each>& order, const Length& length, const Deliver& deliver,
             MergedStats& stats) {
     OrderedReads(way_, array, order, length, deliver).run(stats);
-    most_scratch_ = std::max(most_scratch_, rows_bytes() + order.bytes());
+    most_scratch_ = std::max(most_scratch_, scratch_bytes() + order.bytes());
   }
 
   void read_bounds(MergedStats& stats) {
     if (arrays_.indptr_mapped) {
-      each_batch([&](Batch& batch, Scratch&) {
+      each_batch([&](size_t b, Scratch&) {
+        const Batch& batch = *batches_[b];
         for (size_t i = 0; i < batch.rows.size(); ++i) {
           if (i + 16 < batch.rows.size()) prefetch(csr_.indptr + node_of(batch, i + 16));
           const auto row = csr_.row(node_of(batch, i));
@@ -157,31 +169,29 @@ class MergedHops {
     }
   }
 
-  // Fills `edge` with positions.
   void choose(Batch& batch, size_t hop, ChooseScratch& scratch) {
     const RowChooser<Csr> chooser(csr_, batch.options, hop, false);
-    GrowingSubgraph& graph = batch.graph;
+    const GrowingSubgraph& graph = batch.graph;
     uint64_t most = 0;
     for (const Row& row : batch.rows) most += chooser.most({row.begin, row.degree, row.degree});
     check_hop(graph, graph, hop, most);
     batch.edges = static_cast<size_t>(most);
     if (batch.rows.empty()) return;
-    graph.reserve_edges(graph.edges + batch.edges, hop + 1 == options_.fanouts.size());
+    batch.memory = take_buffer(batch.edges * (sizeof(int64_t) + sizeof(Id)), Purpose::kTables);
+    batch.chosen = batch.memory->template as<int64_t>();
+    batch.neighbours = reinterpret_cast<Id*>(batch.chosen + batch.edges);
     // Fresh memory is faulted in here, in order and by all threads: the first reads of a hop reach into every page of
     // every batch, and would wait for all of it at once.
-    for (size_t i = 0; i < batch.edges; i += kPageBytes / sizeof(int64_t)) {
-      graph.row[graph.edges + i] = 0;
-      graph.col[graph.edges + i] = 0;
-    }
+    for (size_t i = 0; i < batch.edges; i += kPageBytes / sizeof(Id)) batch.neighbours[i] = 0;
     if (batch.options.exclude != nullptr) ask_excluded(batch);
-    size_t at = graph.edges;
+    size_t at = 0;
     for (size_t i = 0; i < batch.rows.size(); ++i) {
       Row& row = batch.rows[i];
-      row.start = static_cast<uint32_t>(at - graph.edges);
+      row.start = static_cast<uint32_t>(at);
       const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
-      at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, graph.edge + at, scratch);
+      at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, batch.chosen + at, scratch);
     }
-    batch.edges = at - graph.edges;  // fewer where edges are excluded
+    batch.edges = at;  // fewer where edges are excluded
   }
 
   // Rows that hold excluded edges are searched in the mapping: they are few, those of the batch's own edges.
@@ -200,34 +210,36 @@ class MergedHops {
     return row + 1 < batch.rows.size() ? batch.rows[row + 1].start : batch.edges;
   }
 
-  // Neighbours go to `row` and edge ids to `col` for now: positions are needed until the last of them is read, and the
-  // labels that belong there are not known yet.
+  static int64_t taken(uint64_t id) { return static_cast<int64_t>(id | kTaken); }
+
+  // Ids come in the place of positions, so neighbours are read before them.
   void fetch(MergedStats& stats) {
     if (arrays_.indices_mapped) {
-      each_batch([&](Batch& batch, Scratch&) {
-        from_mapping(batch, batch.graph.row, csr_.indices, [&](uint64_t p) { return csr_.neighbour(p); });
-      });
-    }
-    if (arrays_.edge_ids_mapped) {
-      each_batch([&](Batch& batch, Scratch&) {
-        const auto edge_id = [&](uint64_t p) { return csr_.edge_id(p); };
-        if (csr_.edge_ids32 != nullptr) {
-          from_mapping(batch, batch.graph.col, csr_.edge_ids32, edge_id);
-        } else {
-          from_mapping(batch, batch.graph.col, csr_.edge_ids64, edge_id);
-        }
+      each_batch([&](size_t b, Scratch&) {
+        const Batch& batch = *batches_[b];
+        from_mapping(batch, csr_.indices,
+                     [&](size_t e, uint64_t p) { batch.neighbours[e] = static_cast<Id>(csr_.neighbour(p)); });
       });
     }
     const bool indices = !arrays_.indices_mapped, ids = arrays_.edge_ids.width > 0 && !arrays_.edge_ids_mapped;
     if (indices || ids) fetch_in_order(indices, ids, stats);
+    if (!arrays_.edge_ids_mapped) return;
+    each_batch([&](size_t b, Scratch&) {
+      const Batch& batch = *batches_[b];
+      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.edge_id(p)); };
+      if (csr_.edge_ids32 != nullptr) {
+        from_mapping(batch, csr_.edge_ids32, take);
+      } else {
+        from_mapping(batch, csr_.edge_ids64, take);
+      }
+    });
   }
 
-  template <class T, class Value>
-  void from_mapping(const Batch& batch, int64_t* to, const T* array, const Value& value) const {
-    const int64_t* positions = batch.graph.edge + batch.graph.edges;
+  template <class T, class Take>
+  static void from_mapping(const Batch& batch, const T* array, const Take& take) {
     for (size_t i = 0; i < batch.edges; ++i) {
-      if (i + 32 < batch.edges) prefetch(array + positions[i + 32]);
-      to[batch.graph.edges + i] = static_cast<int64_t>(value(static_cast<uint64_t>(positions[i])));
+      if (i + 32 < batch.edges) prefetch(array + batch.chosen[i + 32]);
+      take(i, static_cast<uint64_t>(batch.chosen[i]));
     }
   }
 
@@ -235,7 +247,6 @@ class MergedHops {
     // An item is a short row with all its chosen edges, or one chosen edge of a long row.
     const auto each = [&](size_t b, const auto& emit) {
       const Batch& batch = *batches_[b];
-      const int64_t* positions = batch.graph.edge + batch.graph.edges;
       for (size_t i = 0; i < batch.rows.size(); ++i) {
         const Row& row = batch.rows[i];
         const size_t end = end_of(batch, i);
@@ -243,7 +254,9 @@ class MergedHops {
         if (row.degree <= kShortRow) {
           emit(row.begin, i);
         } else {
-          for (size_t e = row.start; e < end; ++e) emit(static_cast<uint64_t>(positions[e]), batch.rows.size() + e);
+          for (size_t e = row.start; e < end; ++e) {
+            if (batch.chosen[e] >= 0) emit(static_cast<uint64_t>(batch.chosen[e]), batch.rows.size() + e);
+          }
         }
       }
     };
@@ -266,7 +279,7 @@ class MergedHops {
     }
   }
 
-  // Delivers the values of an item to the chosen edges of its batch: neighbours to `row`, edge ids to `col`.
+  // Delivers the values of an item, neighbours or edge ids, to the chosen edges of its batch.
   template <class T, class Order, bool kNeighbours>
   struct Spread {
     MergedHops& hops;
@@ -274,20 +287,22 @@ class MergedHops {
 
     void operator()(uint64_t item, const std::byte* values) const {
       const Batch& batch = *hops.batches_[order.batch(item)];
-      const GrowingSubgraph& graph = batch.graph;
       const size_t number = order.number(item), rows = batch.rows.size();
-      const size_t begin = graph.edges + (number < rows ? batch.rows[number].start : number - rows);
-      const size_t end = number < rows ? graph.edges + end_of(batch, number) : begin + 1;
+      const size_t begin = number < rows ? batch.rows[number].start : number - rows;
+      const size_t end = number < rows ? end_of(batch, number) : begin + 1;
       const uint64_t place = order.place(item);
-      int64_t* to = kNeighbours ? graph.row : graph.col;
       for (size_t e = begin; e < end; ++e) {
-        const auto position = static_cast<uint64_t>(graph.edge[e]);
+        const auto position = static_cast<uint64_t>(batch.chosen[e]);
         T value;
         std::memcpy(&value, values + (position - place) * sizeof(T), sizeof(T));
-        if (kNeighbours && value >= hops.csr_.num_others) [[unlikely]] {
-          fail_neighbour(*hops.csr_.file, position, value, hops.csr_.num_others);
+        if constexpr (kNeighbours) {
+          if (value >= hops.csr_.num_others) [[unlikely]] {
+            fail_neighbour(*hops.csr_.file, position, value, hops.csr_.num_others);
+          }
+          batch.neighbours[e] = value;
+        } else {
+          batch.chosen[e] = taken(value);
         }
-        to[e] = static_cast<int64_t>(value);
       }
     }
   };
@@ -297,11 +312,11 @@ class MergedHops {
   void label(Batch& batch, size_t hop, Scratch& scratch) {
     GrowingSubgraph& graph = batch.graph;
     const size_t before = graph.nodes;
+    const bool last = hop + 1 == options_.fanouts.size();
     if (batch.edges > 0) {
-      Id* neighbours = room_for<Id>(scratch.neighbours, batch.edges);
-      for (size_t i = 0; i < batch.edges; ++i) neighbours[i] = static_cast<Id>(graph.row[graph.edges + i]);
-      if (arrays_.edge_ids.width > 0) {
-        std::memcpy(graph.edge + graph.edges, graph.col + graph.edges, batch.edges * sizeof(int64_t));
+      graph.reserve_edges(graph.edges + batch.edges, last);
+      for (size_t i = 0; i < batch.edges; ++i) {
+        graph.edge[graph.edges + i] = static_cast<int64_t>(static_cast<uint64_t>(batch.chosen[i]) & ~kTaken);
       }
       for (size_t i = 0; i < batch.rows.size(); ++i) {
         std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + end_of(batch, i),
@@ -310,11 +325,12 @@ class MergedHops {
       graph.reserve_nodes(graph.nodes + batch.edges);
       const size_t fresh = graph.disjoint ? batch.edges : std::min<uint64_t>(batch.edges, csr_.num_nodes);
       Labels<kNarrow> labels(graph, fresh);
-      labels.label(graph, graph.edges, graph.batch, neighbours, batch.edges);
+      labels.label(graph, graph.edges, graph.batch, batch.neighbours, batch.edges);
       graph.edges += batch.edges;
       scratch.labels = std::max(scratch.labels, labels.bytes());
-      if (hop + 1 == options_.fanouts.size()) graph.trim_nodes();
+      graph.trim_nodes();
     }
+    batch.memory.reset();
     batch.frontier = before;
     graph.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes - before));
     graph.num_sampled_edges.push_back(static_cast<int64_t>(batch.edges));
@@ -327,7 +343,7 @@ class MergedHops {
   std::vector<Scratch> scratch_;  // one a worker
   std::vector<std::unique_ptr<Batch>> batches_;
   std::shared_ptr<Buffer> rows_memory_;
-  uint64_t most_scratch_ = 0;
+  uint64_t hop_bytes_ = 0, most_scratch_ = 0;  // of the edges in the making; of all, at most
 };
 
 }  // namespace gz

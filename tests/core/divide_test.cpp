@@ -135,7 +135,7 @@ TEST(who_keeps_batches_gets_room_for_one_more) {
   const auto rest = [&] {  // for batches and samples
     const Division d = one.divided(8 * kGB, 600 * kMB, kDisks[0], kGB);
     CHECK(d.window > 0);
-    return d.memory - d.store_bytes - d.fixed_bytes - most_window(d.window) * d.packed_bytes;
+    return d.memory - d.store_bytes - d.fixed_bytes - sure_window(d.window) * d.packed_bytes;
   };
   const uint64_t before = rest();
   one.keep_batches();
