@@ -141,6 +141,7 @@ void GraphBuilder::ingest(const Chunks& chunks, const std::function<bool(size_t,
       }
     });
     units_done_ = units_before + done * chunks.units_each;
+    if (progress_ != nullptr) progress_->report("reading", units_done_, expected_total_);  // others may have read all
     if (stop || next == chunks.count) break;
     for (const auto& store : stores_) {
       const double share =

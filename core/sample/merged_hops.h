@@ -285,10 +285,25 @@ class MergedHops {
     MergedHops& hops;
     const Order& order;
 
+    void ask(uint64_t item) const {
+      const Batch& batch = batch_of(item);
+      if (const size_t number = order.number(item); number < batch.rows.size()) prefetch(&batch.rows[number]);
+    }
+    void ask_more(uint64_t item) const {
+      const Batch& batch = batch_of(item);
+      const size_t first = first_edge(batch, order.number(item));
+      prefetch(batch.chosen + first);
+      prefetch(batch.neighbours + first);
+    }
+    const Batch& batch_of(uint64_t item) const { return *hops.batches_[order.batch(item)]; }
+    static size_t first_edge(const Batch& batch, size_t number) {
+      return number < batch.rows.size() ? batch.rows[number].start : number - batch.rows.size();
+    }
+
     void operator()(uint64_t item, const std::byte* values) const {
-      const Batch& batch = *hops.batches_[order.batch(item)];
+      const Batch& batch = batch_of(item);
       const size_t number = order.number(item), rows = batch.rows.size();
-      const size_t begin = number < rows ? batch.rows[number].start : number - rows;
+      const size_t begin = first_edge(batch, number);
       const size_t end = number < rows ? end_of(batch, number) : begin + 1;
       const uint64_t place = order.place(item);
       for (size_t e = begin; e < end; ++e) {

@@ -39,7 +39,8 @@ struct ReadWay {
 };
 
 // An item wants length(item) values from its place on, a page of them at most. deliver(item, values) gets them, many
-// threads at a time.
+// threads at a time. deliver.ask(item), where there is one, prefetches what that looks at first, and ask_more(item) the
+// rest.
 template <class Order, class Length, class Deliver>
 class OrderedReads {
  public:
@@ -98,6 +99,7 @@ class OrderedReads {
    private:
     static constexpr int kMostMapped = 256;  // reads that are served from RAM before the disk is looked after
     static constexpr uint64_t kAsked = 256;  // pages whose residency is asked for at once
+    static constexpr size_t kAhead = 8;      // prefetch distance
 
     // Starts reads until the reader is full; false when there is nothing left to start.
     bool fill() {
@@ -166,8 +168,16 @@ class OrderedReads {
       return job_.order_.items().subspan(read.first, read.last - read.first);
     }
 
+    // Items of one read belong to many batches: where each goes is asked for before it is its turn.
     void deliver(const Read& read, const std::byte* bytes) const {
-      for (const uint64_t item : items_of(read)) job_.deliver_(item, bytes + (begin_of(item) - read.offset));
+      const auto items = items_of(read);
+      for (size_t i = 0; i < items.size(); ++i) {
+        if constexpr (requires { job_.deliver_.ask(items[i]); }) {
+          if (i + 2 * kAhead < items.size()) job_.deliver_.ask(items[i + 2 * kAhead]);
+          if (i + kAhead < items.size()) job_.deliver_.ask_more(items[i + kAhead]);
+        }
+        job_.deliver_(items[i], bytes + (begin_of(items[i]) - read.offset));
+      }
     }
 
     OrderedReads& job_;
