@@ -209,6 +209,8 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
     const Matrix& matrix = matrix_of(plan.parts[i]);
     if (d.ways[i] == Way::kWindow && (!RowWindow::supports(matrix) || plan.outgrown)) d.ways[i] = Way::kDirect;
   }
+  const auto room = [&] { return d.memory - d.fixed_bytes - d.store_bytes - d.shared_bytes; };
+  plan.pool->set_limit(room());  // an epoch that gave up its rows left more than that idle: their memory is needed now
   plan.pool->set_limit(BufferPool::kNoLimit - 1);
   load_files(plan, facts, sizes, d, progress);
   hold_rows(plan, sizes, d, progress);
@@ -216,7 +218,7 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
   const bool holds =
       std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w == Way::kWindow || w == Way::kWhole; });
   if (!holds) d.store_bytes = 0;
-  plan.pool->set_limit(d.memory - d.fixed_bytes - d.store_bytes - d.shared_bytes);
+  plan.pool->set_limit(room());
   d.why = explain(plan, facts, d);
   d.rows = sizes.rows;
   plan.division = std::move(d);

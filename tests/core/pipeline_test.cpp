@@ -9,6 +9,7 @@
 #include "check.h"
 #include "gather/shared_ring.h"
 #include "hub_plan.h"
+#include "load/budget.h"
 
 using namespace gz;
 using namespace gz::test;
@@ -121,6 +122,21 @@ TEST(batches_after_one_that_found_no_room_are_delivered) {
     CHECK_EQ(batches.size(), pipeline.num_batches());
     for (const LoadedBatch& batch : batches) check_batch(*plan, 0, batch);
   }
+}
+
+TEST(rows_that_are_held_again_take_the_room_of_idle_buffers) {
+  const uint64_t others = bytes_held();
+  const HubSetting setting{.threads = 1, .cache = CacheMode::kOn, .degree = nobody_is_a_hub, .columns = 2048};
+  const auto plan = hub_plan("held_again", setting);
+  CHECK(plan->division.ways[0] == Way::kWhole);
+  // As an epoch leaves it, one of whose batches needed the room of the rows.
+  plan->wholes[0] = nullptr;
+  plan->pool->set_limit(setting.memory);
+  plan->pool->take(setting.memory / 4 * 3).reset();
+  reset_bytes_held_peak();
+  divide_again(*plan, nullptr);
+  CHECK(plan->wholes[0] != nullptr);
+  CHECK(bytes_held_peak() - others <= setting.memory);
 }
 
 TEST(merged_groups_are_the_same_batches_and_shrink_where_there_is_no_room) {
