@@ -210,7 +210,12 @@ class MergedHops {
     return row + 1 < batch.rows.size() ? batch.rows[row + 1].start : batch.edges;
   }
 
-  static int64_t taken(uint64_t id) { return static_cast<int64_t>(id | kTaken); }
+  int64_t taken(uint64_t id, uint64_t position) const {
+    if ((id & kTaken) != 0) [[unlikely]] {
+      fail_edge_id(*csr_.file, position, id);
+    }
+    return static_cast<int64_t>(id | kTaken);
+  }
 
   // Ids come in the place of positions, so neighbours are read before them.
   void fetch(MergedStats& stats) {
@@ -226,7 +231,7 @@ class MergedHops {
     if (!arrays_.edge_ids_mapped) return;
     each_batch([&](size_t b, Scratch&) {
       const Batch& batch = *batches_[b];
-      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.edge_id(p)); };
+      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.edge_id(p), p); };
       if (csr_.edge_ids32 != nullptr) {
         from_mapping(batch, csr_.edge_ids32, take);
       } else {
@@ -316,7 +321,7 @@ class MergedHops {
           }
           batch.neighbours[e] = value;
         } else {
-          batch.chosen[e] = taken(value);
+          batch.chosen[e] = hops.taken(value, position);
         }
       }
     }

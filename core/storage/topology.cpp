@@ -47,6 +47,12 @@ void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbo
                     ": the file is damaged, see graphzero verify");
 }
 
+void fail_edge_id(const MountedFile& file, uint64_t position, uint64_t id) {
+  file.check();
+  fail<FormatError>(file.path(), ": edge_ids[", position, "] = ", id,
+                    " is past 2^63: the file is damaged, see graphzero verify");
+}
+
 std::shared_ptr<const Topology> Topology::open(const std::string& path) {
   return of(MountedFile::open(path, Kind::kTopology));
 }

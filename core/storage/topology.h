@@ -21,6 +21,7 @@ enum class TopologyIo {
 // Throws FormatError for a row or neighbour that cannot be, naming `verify`.
 [[noreturn]] void fail_row(const MountedFile& file, uint64_t node, uint64_t begin, uint64_t end);
 [[noreturn]] void fail_neighbour(const MountedFile& file, uint64_t position, uint64_t neighbour, uint64_t limit);
+[[noreturn]] void fail_edge_id(const MountedFile& file, uint64_t position, uint64_t id);
 
 // One direction of a topology. Pointers reach into the mapping that `file` keeps alive; null where the file lacks them.
 template <class IdType>

@@ -200,6 +200,22 @@ def test_damaged_rows(tmp_path, indptr, indices, match, way):
         _core.sample_merged(g._topology, [np.array([0, 1])], [0], [5], **way)
 
 
+@pytest.mark.parametrize("way", [{"past_page_cache": True}, {"io": "mmap"}])
+def test_damaged_edge_ids_are_told_or_kept(tmp_path, way):
+    """No id is changed in silence: 64 bits are as they are alone, or more than an edge id can have."""
+    arrays = {"out.indptr": np.array([0, 2], np.uint64), "out.indices": np.array([0, 0], np.uint32)}
+    for name, ids in (("beyond", [7, 2**62]), ("negative", [7, 2**63 + 5])):
+        path = write_container(
+            tmp_path / f"{name}.gl", 1, 2, "out", arrays | {"out.edge_ids": np.array(ids, np.uint64)}
+        )
+        g = gz.Graph(path)
+        if name == "beyond":
+            check(g, [np.array([0])], [-1], ways=[way])
+        else:
+            with pytest.raises(gz.FormatError, match=r"edge_ids\[1\] = 9223372036854775813 is past 2\^63"):
+                _core.sample_merged(g._topology, [np.array([0])], [0], [-1], **way)
+
+
 def test_a_truncated_file(tmp_path):
     rng = np.random.default_rng(6)
     path = write_graph(tmp_path / "t.gl", 5000, rng.integers(0, 5000, 20_000), rng.integers(0, 5000, 20_000))
