@@ -82,8 +82,8 @@ class MergedHops {
     lay_out_rows(hop);
     read_bounds(stats);
     each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], hop, scratch.choose); });
-    fetch(stats);
     for (const auto& batch : batches_) hop_bytes_ += batch->memory ? batch->memory->size() : 0;
+    fetch(stats);
     most_scratch_ = std::max(most_scratch_, scratch_bytes());
     const bool last = hop + 1 == options_.fanouts.size();
     each_batch([&](size_t b, Scratch& scratch) {
