@@ -233,6 +233,7 @@ class Divider {
       d.window = 0;
       d.depth = 1 + static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan_.options.prefetch) - 1,
                                                         minus(room, idle) / d.batch_bytes));
+      if (d.merges) d.group = group_of(d, minus(room, idle + static_cast<uint64_t>(d.depth - 1) * d.batch_bytes));
       return;
     }
     d.direct = direct_of(d);

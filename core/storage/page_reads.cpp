@@ -94,9 +94,10 @@ void PageReads::retry_or_fail(const ReadResult& result) {
 }
 
 void PageReads::fail_end(const Pending& pending, uint64_t arrived) const {
+  const uint64_t end = std::min(pending.read.offset + arrived, file_.file().size());
   throw StorageError(
-      text(file_.path(), ": the file ends at byte ", pending.read.offset + arrived, ", inside ", name_(pending.read),
-           ": it was ", file_.container().file_bytes, " bytes when it was opened. Restore the file and open it again"),
+      text(file_.path(), ": the file ends at byte ", end, ", before the end of ", name_(pending.read), ": it was ",
+           file_.container().file_bytes, " bytes when it was opened. Restore the file and open it again"),
       EIO, file_.path());
 }
 
