@@ -276,6 +276,11 @@ void bind_load(nb::module_& m) {
              nb::gil_scoped_release release;
              plan.pool->clear();
            })
+      .def("rest",
+           [](LoadPlan& plan) {
+             nb::gil_scoped_release release;
+             rest(plan);
+           })
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
   m.def(
       "swept_seconds",

@@ -13,12 +13,18 @@ from ._copy_stage import COPIES, CopyStage
 from ._ids import as_count, as_threads
 from ._load_source import LoadSource
 from ._ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
-from ._relay import Relay
+from ._relay import Relay, Run
 from ._sizes import format_size, parse_size
+from ._succession import Succession
 from ._transfer import CudaCopies, as_device, page_lock, plain_copies
 from .hetero_batch import AnyBatch
 from .loader_stats import LoaderStats
 from .sampling import resolve_seed
+
+_MOST_EPOCHS_AHEAD, _MOST_BATCHES_AHEAD = 8, 1024  # a window has at most half as many
+_SMALL = 8  # times fewer seeds than the other has
+
+_succession = Succession()
 
 
 class EpochLoader:
@@ -65,17 +71,19 @@ class EpochLoader:
         self._uneven = uneven
         self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
+        self._shuffles = bool(shuffle)
+        self._threads = local_threads(self._asked_local) if num_threads is None else as_threads(num_threads)
         self._memory = 0 if memory == "auto" else parse_size(memory)
         self._device = None if device is None else as_device(device)
         self._transform = transform
         self._options = _core.LoadOptions(
             batch_size=self._batch_size,
-            shuffle=bool(shuffle),
+            shuffle=self._shuffles,
             drop_last=self._drop_last,
             seed=resolve_seed(seed),
             memory=self._memory,
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
-            threads=local_threads(self._asked_local) if num_threads is None else as_threads(num_threads),
+            threads=self._threads,
             held=COPIES if self._is_cuda() else 1,
             io=io,
             cache=cache,
@@ -91,12 +99,12 @@ class EpochLoader:
         self._plan: _core.LoadPlan | None = None
         self._outline: _core.LoadPlan | None = None  # without a budget: of a loader whose epochs another one makes
         self._relay = Relay()
-        self._followers: list[tuple[EpochLoader, int]] | None = None  # with their epochs; None: not known
-        self._whole: int | None = None  # the last epoch, where it was delivered to its end
+        self._followers: list[tuple[EpochLoader, int]] | None = None  # with their epochs; None: what was learned
         self._last: _core.LoadEpoch | None = None
         self._final: tuple[Any, Any] | None = None  # what the last epoch said of itself, where its threads went on
         self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
         self._process = os.getpid()
+        _succession.add(self)
 
     def _batch(self, raw: dict[str, Any]) -> AnyBatch:
         """Return the batch that the core delivered as `raw`."""
@@ -131,23 +139,27 @@ class EpochLoader:
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
-        number, epoch = self._epoch, self._begin()
+        if self._followers is None:
+            _succession.begins(self)
+        number, run = self._epoch, self._begin()
+        epoch = run.epoch
         self._epoch, self._first_batch = self._epoch + 1, 0
         self._last, self._final = epoch, None
-        self._expect(epoch, number)
+        self._expect(run, number)
         batches = self._deliver(epoch)
         self._copies = None
         if self._device is not None and self._is_cuda():
             self._copies = CopyStage(batches, CudaCopies(self._device))
         elif self._device is not None:
             batches = plain_copies(batches, self._device)
-        return _Closing(self._copies or batches, epoch, self._transform, self._copies, lambda: self._end(epoch, number))
+        return _Closing(self._copies or batches, epoch, self._transform, self._copies, lambda: self._end(run))
 
-    def _begin(self) -> _core.LoadEpoch:
+    def _begin(self) -> Run:
         """Start the next epoch, or take it up from where it was made ahead."""
         if self._goes_on():
             return self._relay.take_up()
-        return _core.LoadEpoch(self._ready_plan(), self._epoch, self._share())
+        self._take_the_room()
+        return Run(_core.LoadEpoch(self._ready_plan(), self._epoch, self._share()), weakref.ref(self))
 
     def _goes_on(self) -> bool:
         """Whether the next epoch is being made already."""
@@ -155,16 +167,72 @@ class EpochLoader:
         known = self._plan or self._outline
         return known is not None and self._relay.goes_on(known, self._epoch, self._share())
 
-    def _expect(self, epoch: _core.LoadEpoch, number: int) -> None:
-        """Say what follows: what was said, or the next epoch of a loader of which one came after another before."""
-        followers = self._followers
-        if followers is None:
-            followers = [(self, number + 1)] if self._whole is not None and self._whole + 1 == number else []
-        if epoch.looks_ahead:  # the first of them is known
-            followers = followers[1:]
+    def _expect(self, run: Run, number: int) -> None:
+        """Say what follows, as far as that is known and not said yet."""
+        if self._followers is not None:
+            followers = iter(self._followers[len(run.coming) :])
+        else:
+            followers = self._likely(run, number)
         for loader, at in followers:
-            if not epoch.expect(loader._known_plan(), at, loader._share()):
+            if not run.epoch.expect(loader._known_plan(), at, loader._share()):
                 return
+            run.coming.append((weakref.ref(loader), at))
+
+    def _likely(self, run: Run, number: int) -> Iterator[tuple[EpochLoader, int]]:
+        """The epochs that follow what is expected, by what followed before."""
+        owner = run.owner()
+        last: EpochLoader | None = self
+        batches, begun = 0, {id(self): number}
+        for ref, at in run.coming:
+            last = ref()
+            if last is not None:
+                batches, begun[id(last)] = batches + len(last), at
+        for _ in range(len(run.coming), _MOST_EPOCHS_AHEAD):
+            last = None if last is None else _succession.after(last)
+            if owner is None or last is None or batches >= _MOST_BATCHES_AHEAD:
+                return
+            if not owner._can_make(last) and last._is_small_beside(owner):
+                last = _succession.after(last)  # it makes its own batches, in what room is left
+            if last is None or not owner._can_make(last):
+                return
+            if last is not owner:
+                last._join(owner, self._relay)
+            begun[id(last)] = begun.get(id(last), last._epoch - 1) + 1
+            batches += len(last)
+            yield last, begun[id(last)]
+
+    def _can_make(self, other: EpochLoader) -> bool:
+        """Whether batches of another loader may be made within the budget of this one."""
+        return other is self or (
+            other._followers is None
+            and other._process == self._process
+            and other._memory == self._memory
+            and other._device == self._device
+            and other._threads == self._threads
+            and type(other) is type(self)
+            and other._batch_size <= self._batch_size
+            and other._source.fanouts == self._source.fanouts
+        )
+
+    def _is_small_beside(self, other: EpochLoader) -> bool:
+        return len(self) * self._batch_size * _SMALL <= len(other) * other._batch_size
+
+    def _join(self, owner: EpochLoader, relay: Relay) -> None:
+        """Let another loader make the batches: there is one budget, and one run that rests between epochs."""
+        if self._relay is not relay:
+            self._relay.stop()
+            self._relay, self._plan = relay, None
+            weakref.finalize(owner, relay.stop)
+
+    def _take_the_room(self) -> None:
+        """Where loaders choose their memory: those that rest give up rows that they hold for epochs to come."""
+        if self._memory > 0:
+            return
+        for other in _succession.others(self):
+            if other._memory == 0 and other._process == self._process and not self._is_small_beside(other):
+                other._relay.stop()
+                if other._plan is not None:
+                    other._plan.rest()
 
     def _known_plan(self) -> _core.LoadPlan:
         if self._plan is not None:
@@ -175,15 +243,17 @@ class EpochLoader:
             )
         return self._outline
 
-    def _end(self, epoch: _core.LoadEpoch, number: int) -> None:
+    def _end(self, run: Run) -> None:
         """All batches of an epoch were delivered."""
-        self._whole = number
+        epoch = run.epoch
+        if self._followers is None:
+            _succession.ends(self)
         if not epoch.looks_ahead:
             epoch.stop()
             return
         if self._last is epoch:
             self._final = epoch.stats, epoch.info
-        self._relay.rest(epoch)
+        self._relay.rest(run)
 
     def stats(self) -> LoaderStats:
         """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
@@ -228,7 +298,7 @@ class EpochLoader:
     def _leave_the_parents(self) -> None:
         """Start anew in a forked child: threads of the parent may have held the cache's locks."""
         if self._process != os.getpid():
-            self._plan = self._outline = self._last = self._copies = self._final = self._whole = None
+            self._plan = self._outline = self._last = self._copies = self._final = None
             self._relay.forget()
             self._process = os.getpid()
 

@@ -39,7 +39,7 @@ class PlainSource:
         """Check the names of the features."""
         self._graph = graph
         self._parts: Parts = all_parts(features, edge_features, dtype)
-        self.hops = as_fanouts(fanouts)
+        self.hops = self.fanouts = as_fanouts(fanouts)
         self.asked_direction = self.direction = direction or graph.message_direction
         if direction is None:
             _say_if_reversed(graph)
@@ -118,7 +118,7 @@ class TypedSource:
         """Check the types and the names of their features."""
         self._graph = graph
         self._node_time = node_time
-        self._fanouts, hops = graph._hops(fanouts)
+        self.fanouts, hops = graph._hops(fanouts)
         self._asked_fanouts = fanouts
         self.hops = [0] * hops  # their number is what the core takes
         self._parts: list[_TypedPart] = []
@@ -146,7 +146,7 @@ class TypedSource:
             one = self._graph[edge_type]
             source, target = self.number(edge_type[0]), self.number(edge_type[2])
             side = rows_followed(edge_type, one)
-            graph.add_edge_type(str(edge_type), one._open(), side, source, target, self._fanouts[edge_type])
+            graph.add_edge_type(str(edge_type), one._open(), side, source, target, self.fanouts[edge_type])
         return graph, [part.open() for part in self._parts]
 
     def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> HeteroBatch:

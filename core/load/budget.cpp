@@ -303,10 +303,15 @@ void divide_again(LoadPlan& plan, Progress* progress) {
     sizes.batch = batch;
     try {
       apply(plan, sizes, progress);
+      plan.rested = false;
       return;
     } catch (const BudgetError&) {
     }
   }
+  if (!plan.rested) return;
+  // Others took the room of the rows that were held: batches are read one by one.
+  for (Way& way : plan.division.ways) way = way == Way::kWindow ? Way::kDirect : way;
+  plan.division.window = 0;
 }
 
 }  // namespace gz

@@ -24,15 +24,16 @@ std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
 
 Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress)
     : plan_(std::move(plan)), passes_(plan_, epoch, share) {
-  bool first = false;
+  bool first = false, rested = false;
   {
     std::lock_guard lock(plan_->mutex);
     first = plan_->epochs.empty();
+    rested = plan_->rested;
     plan_->epochs.push_back(this);
     registered_ = true;
   }
   try {
-    if (first && epoch > 0) divide_again(*plan_, progress);
+    if (first && (epoch > 0 || rested)) divide_again(*plan_, progress);
     {
       std::lock_guard lock(plan_->mutex);
       division_ = plan_->division;

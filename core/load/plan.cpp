@@ -217,6 +217,16 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
   return plan;
 }
 
+void rest(LoadPlan& plan) {
+  const std::lock_guard lock(plan.mutex);
+  if (!plan.epochs.empty()) return;
+  plan.pool->clear();
+  for (auto& window : plan.windows) {
+    plan.rested |= window != nullptr;
+    window.reset();
+  }
+}
+
 const char* way_name(Way way) {
   constexpr std::array<const char*, 4> names{"mapped", "whole", "window", "direct"};
   return names[static_cast<size_t>(way)];

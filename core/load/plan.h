@@ -139,6 +139,7 @@ struct LoadPlan {
   std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, null without any
   std::vector<Pipeline*> epochs;                    // guarded by mutex: those in flight
   bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
+  bool rested = false;                              // guarded by mutex: windows were given up, divide again
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
   std::atomic<uint64_t> largest_batch{0};           // bytes, of all that were finished
   std::atomic<Pipeline*> alone{nullptr};            // the epoch that has all the room for itself, while others rest
@@ -159,6 +160,9 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
 std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock);
+
+// Gives up rows that are held for epochs to come, and idle buffers, unless an epoch is in flight.
+void rest(LoadPlan& plan);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);

@@ -1,0 +1,77 @@
+"""Which epoch follows which: learned from the order in which a program asks its loaders for them.
+
+    for epoch in range(10):
+        for batch in train_loader: ...
+        for batch in valid_loader: ...
+
+After the first round it is known that the validation follows the training, and the training the validation.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._epochs import EpochLoader
+
+__all__ = ["Succession"]
+
+
+@dataclass
+class _Guess:
+    loader: weakref.ref[EpochLoader]
+    sure: bool = False  # it came true: one exception, such as a test now and then, does not change it
+
+
+class Succession:
+    """The loaders of a process, and which of them came after which. A wrong guess costs time, never a batch."""
+
+    def __init__(self) -> None:
+        # No locks: a child that is forked must find it usable, and what threads do at once makes at most a bad guess.
+        self._loaders: dict[int, weakref.ref[EpochLoader]] = {}
+        self._guesses: dict[int, _Guess] = {}
+        self._ended: weakref.ref[EpochLoader] | None = None  # an epoch that nothing followed yet
+
+    def add(self, loader: EpochLoader) -> None:
+        """Make a loader known."""
+        key = id(loader)
+        self._guesses.pop(key, None)  # of one that had this id
+        self._loaders[key] = weakref.ref(loader, lambda ref: self._forget(key, ref))
+
+    def _forget(self, key: int, ref: weakref.ref[EpochLoader]) -> None:
+        if self._loaders.get(key) is ref:
+            self._loaders.pop(key, None)
+            self._guesses.pop(key, None)
+
+    def others(self, loader: EpochLoader) -> list[EpochLoader]:
+        """All loaders but this one."""
+        found = [ref() for ref in list(self._loaders.values())]
+        return [other for other in found if other is not None and other is not loader]
+
+    def begins(self, loader: EpochLoader) -> None:
+        """Learn: an epoch of `loader` is asked for."""
+        ended, self._ended = self._ended, None
+        before = ended() if ended is not None else None
+        if before is None:
+            return
+        guess = self._guesses.get(id(before))
+        if guess is None or (guess.loader() is not loader and not guess.sure):
+            self._guesses[id(before)] = _Guess(weakref.ref(loader))
+        else:
+            guess.sure = guess.loader() is loader
+
+    def ends(self, loader: EpochLoader) -> None:
+        """Learn: an epoch of `loader` was delivered to its end."""
+        self._ended = weakref.ref(loader)
+
+    def after(self, loader: EpochLoader) -> EpochLoader | None:
+        """Whose epoch will follow one of `loader`; None where that is not known.
+
+        Before anything was seen: a loader that shuffles, and is the only one, is there to train more than once.
+        """
+        guess = self._guesses.get(id(loader))
+        if guess is not None:
+            return guess.loader()
+        return loader if loader._shuffles and not self.others(loader) else None
