@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -15,7 +16,8 @@ namespace gz {
 class HeldRows {
  public:
   static constexpr uint32_t kNone = RowTable::kNone;
-  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16; }  // its place and its entries
+  // With its place, its entries, and its bit, which is counted as a byte.
+  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16 + 1; }
 
   // Which of all rows are there, a bit each, where that takes little of the budget: a row that is not there, as most
   // are, is then known without a look into the tables, which are far larger than the caches near a core.
@@ -30,7 +32,10 @@ class HeldRows {
         rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kHuge),
         tables_(
             Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kHuge)),
+        unused_memory_((capacity + 63) / 64 * 8, Purpose::kCache, Buffer::Pages::kSmall),
+        unused_(unused_memory_.as<uint64_t>()),
         free_(capacity_) {
+    mark_all_unused();
     if (bitmap_bytes > 0) {
       bitmap_memory_ = Buffer::zeroed(bitmap_bytes, Purpose::kCache, Buffer::Pages::kSmall);
       bitmap_ = bitmap_memory_.as<uint64_t>();
@@ -66,11 +71,13 @@ class HeldRows {
   void arrived(uint32_t place) { places_[place].uses &= ~kLoading; }
 
   void use(uint32_t place, uint32_t times) {
-    if (places_[place].uses == 0) --free_;
+    if (places_[place].uses == 0) mark_used(place);
     places_[place].uses += times;
   }
   void release(uint32_t place) {
-    if (--places_[place].uses == 0) ++free_;
+    if (--places_[place].uses != 0) return;
+    unused_[place / 64] |= uint64_t{1} << place % 64;
+    ++free_;
   }
 
   // A place for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
@@ -86,7 +93,7 @@ class HeldRows {
     places_[place] = {static_cast<uint32_t>(id), times | kLoading};
     table_.insert(id, place);
     if (bitmap_ != nullptr) bitmap_[id / 64] |= uint64_t{1} << id % 64;
-    --free_;
+    mark_used(place);
     return place;
   }
 
@@ -102,11 +109,12 @@ class HeldRows {
   void release_all() {
     for (uint32_t place = 0; place < touched_; ++place) places_[place].uses = 0;
     free_ = capacity_;
+    mark_all_unused();
   }
 
  private:
   static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
-  static constexpr uint32_t kAhead = 16;                   // places that are found before they are taken
+  static constexpr uint32_t kAhead = 32, kNear = 16;       // places that are found, and prepared, before they are taken
   static constexpr uint32_t kLost = UINT32_MAX;            // no row has this id (RowWindow::supports)
   static constexpr uint64_t kLostId = uint64_t{1} << 40;
 
@@ -123,26 +131,53 @@ class HeldRows {
     if (bitmap_ != nullptr) bitmap_[id / 64] &= ~(uint64_t{1} << id % 64);
   }
 
-  // Free places are found ahead of their use, so that the entries of the rows in them are near when they go.
+  void mark_used(uint32_t place) {
+    unused_[place / 64] &= ~(uint64_t{1} << place % 64);
+    --free_;
+  }
+  void mark_all_unused() {
+    const uint32_t words = (capacity_ + 63) / 64;
+    std::fill(unused_, unused_ + words, ~uint64_t{0});
+    if (capacity_ % 64 != 0) unused_[words - 1] = (uint64_t{1} << capacity_ % 64) - 1;
+  }
+
+  // Free places are found ahead of their use, in turn, so that they and the entries of the rows in them are near when
+  // they go.
   uint32_t next_free() {
     for (;;) {
-      for (uint32_t looked = 0; found_ - used_ < kAhead && looked < capacity_; ++looked) {
-        const uint32_t place = hand_;
-        hand_ = hand_ + 1 == capacity_ ? 0 : hand_ + 1;
-        if (places_[place].uses != 0) continue;
-        if (place < touched_) table_.prefetch_entry(id_of()(place));
-        free_places_[found_++ % kAhead] = place;
-        if (found_ - used_ > kAhead / 2 && looked > kAhead) break;  // enough for now
+      while (found_ - used_ < kAhead && find_free()) {
+      }
+      if (found_ - used_ > kNear) {
+        const uint32_t soon = free_places_[(used_ + kNear) % kAhead];
+        if (soon < touched_) table_.prefetch_entry(id_of()(soon));
       }
       const uint32_t place = free_places_[used_++ % kAhead];
       if (places_[place].uses == 0) return place;  // else it was taken up again, or found twice
     }
   }
 
+  // Nearly all places are in use when the window is full: their bits are few, and near.
+  bool find_free() {
+    const uint32_t words = (capacity_ + 63) / 64;
+    uint32_t word = hand_ / 64;
+    uint64_t bits = unused_[word] & ~uint64_t{0} << hand_ % 64;
+    for (uint32_t looked = 0; bits == 0; ++looked) {
+      if (looked == words) return false;
+      word = word + 1 == words ? 0 : word + 1;
+      bits = unused_[word];
+    }
+    const uint32_t place = word * 64 + static_cast<uint32_t>(std::countr_zero(bits));
+    hand_ = place + 1 == capacity_ ? 0 : place + 1;
+    prefetch_place(place);
+    free_places_[found_++ % kAhead] = place;
+    return true;
+  }
+
   const uint32_t capacity_;
   const uint64_t row_bytes_;
-  Buffer rows_, tables_, bitmap_memory_;
-  uint64_t* bitmap_ = nullptr;
+  Buffer rows_, tables_, unused_memory_, bitmap_memory_;
+  uint64_t* unused_;            // a bit for each place
+  uint64_t* bitmap_ = nullptr;  // a bit for each row of the file
   RowTable table_;
   Place* places_ = nullptr;
   uint32_t hand_ = 0;

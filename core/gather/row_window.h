@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 
+#include "base/background.h"
 #include "gather/gather.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
@@ -64,8 +65,9 @@ class RowWindow {
     std::shared_ptr<LocalGroup> group;
     size_t part = 0;
     uint64_t ring_bytes = 0;
-    std::function<bool()> hungry;  // whether somebody waits for the next batch
-    Ready nearly;                  // a claim has become nearly complete; called as Ready is
+    std::function<bool()> hungry;      // whether somebody waits for the next batch
+    Ready nearly;                      // a claim has become nearly complete; called as Ready is
+    Background* background = nullptr;  // that helping threads are part of
   };
   // The sweep's thread: returns after stop_sweep(), when nothing is in flight. One at a time; afterwards no claim of it
   // may be used. Throws StorageError when the machinery of reads fails, not for a failed read.

@@ -2,6 +2,7 @@
 #include "gather/touch_ahead.h"
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 
 #ifdef __linux__
@@ -14,8 +15,8 @@
 namespace gz {
 namespace {
 
-constexpr size_t kStretch = size_t{8} << 20;
-constexpr size_t kAhead = 4 * kStretch;
+constexpr size_t kStretch = size_t{2} << 20;  // at a time: meanwhile nobody else can map or unmap memory
+constexpr size_t kAhead = 16 * kStretch;
 
 // Leaves what is there as it is. False where the kernel is older than 5.14 or has no memory for it.
 bool populate([[maybe_unused]] std::span<std::byte> memory) {
@@ -28,10 +29,10 @@ bool populate([[maybe_unused]] std::span<std::byte> memory) {
 
 }  // namespace
 
-TouchAhead::TouchAhead(std::span<std::byte> memory) : memory_(memory) {
+TouchAhead::TouchAhead(std::span<std::byte> memory, Background* background) : memory_(memory) {
   if (memory_.size() < kAhead) return;
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this, background] { run(background); });
   } catch (const std::system_error&) {  // no more threads: pages come as they are touched
   }
 }
@@ -53,7 +54,9 @@ void TouchAhead::use(size_t bytes) {
   news_.notify_all();
 }
 
-void TouchAhead::run() {
+void TouchAhead::run(Background* background) {
+  std::optional<Background::Member> member;
+  if (background != nullptr) member.emplace(*background);
   for (size_t at = 0; at < memory_.size();) {
     {
       std::unique_lock lock(mutex_);

@@ -15,7 +15,7 @@ constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are 
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
 constexpr size_t kNearly = 4;                     // a part of so many of a claim's rows is still to come
 constexpr size_t kHardly = 64;                    // the same for one that lacks hardly any
-constexpr uint64_t kCushion = 2;                  // complete claims that may wait, or an eighth of all
+constexpr uint64_t kCushion = 1;                  // complete claims that may wait, or a sixteenth of all
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
 
@@ -38,7 +38,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
             return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
           },
           others_ ? others_->ring() : nullptr),
-      touch_ahead_(rows.memory()),
+      touch_ahead_(rows.memory(), options.background),
       target_(std::max<uint64_t>(options.target, 1)),
       most_(std::max(options.most, target_)),
       heads_(segment_rows_, kNoEntry),
@@ -249,7 +249,7 @@ void WindowSweep::leave_active(const Claim& claim) {
 // claims, and reads less. Ranks that share their reads go at the pace of the fastest.
 bool WindowSweep::has_enough() const {
   if (others_) return false;
-  const size_t cushion = std::max(kCushion, target_ / 8);
+  const size_t cushion = std::max(kCushion, target_ / 16);
   if (admitted_.size() <= cushion) return false;
   return std::all_of(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(cushion) + 1,
                      [](const auto& claim) { return claim->is_complete(); });

@@ -74,7 +74,17 @@ void Pipeline::start_threads() {
   }
 }
 
+std::unique_lock<std::mutex> Pipeline::lock_first() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) return lock;
+  background_.set_awaited(true);
+  lock.lock();
+  background_.set_awaited(consumer_waits_);
+  return lock;
+}
+
 void Pipeline::stop() {
+  background_.set_awaited(true);
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -108,6 +118,11 @@ void Pipeline::stop() {
 
 void Pipeline::sweep(size_t part) {
   RowWindow::SweepOptions options;
+  std::optional<Background::Member> member;
+  if (!plan_->feeds_device) {
+    member.emplace(background_);
+    options.background = &background_;
+  }
   options.target = division_.window;
   options.most = most_window(division_.window);
   options.gap = division_.disk.gap();
@@ -148,7 +163,7 @@ void Pipeline::sweep(size_t part) {
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   using std::chrono::duration;
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = lock_first();
   if (next_to_deliver_ >= passes_.now().end() || stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {
@@ -161,6 +176,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   };
   if (!has_news() && (!consumer_waits_ || quiet_)) {
     consumer_waits_ = true;
+    background_.set_awaited(true);
     quiet_ = false;
     work_ready_.notify_all();
   }
@@ -169,6 +185,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   if (stopping_) return State::kEnd;
   if (!news) return State::kNotYet;
   consumer_waits_ = false;
+  background_.set_awaited(false);
   if (const auto error = errors_.find(next_to_deliver_); error != errors_.end()) {
     std::rethrow_exception(error->second);
   }
@@ -199,7 +216,7 @@ void Pipeline::begin_to_count() {
 
 bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
   if (plan_->options.local.count > 1 || !deliver_alike(*plan_, *plan)) return false;
-  std::lock_guard lock(mutex_);
+  const auto lock = lock_first();
   if (stopping_ || division_.window == 0) return false;
   passes_.add(std::move(plan), epoch, share);
   work_ready_.notify_all();
@@ -207,13 +224,13 @@ bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Shar
 }
 
 bool Pipeline::looks_ahead() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = lock_first();
   return !stopping_ && !passes_.is_last();
 }
 
 bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
   if (!divides_alike(*plan_)) return false;
-  std::lock_guard lock(mutex_);
+  const auto lock = lock_first();
   if (stopping_ || division_.window == 0 || next_to_deliver_ < passes_.now().end()) return false;
   if (!passes_.is_next(plan, epoch, share)) return false;
   passes_.go_on();
@@ -222,6 +239,7 @@ bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
 }
 
 void Pipeline::shed() {
+  background_.set_awaited(true);
   std::unique_lock lock(mutex_);
   quiet_ = true;
   drop_all(lock);
@@ -264,7 +282,7 @@ void Pipeline::add_windows(LoadStats& stats) const {
 }
 
 LoadStats Pipeline::stats() const {
-  std::lock_guard lock(mutex_);
+  const auto lock = lock_first();
   LoadStats stats = stats_;
   stats.peak_bytes = plan_->pool->peak_bytes();
   add_windows(stats);

@@ -17,10 +17,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "base/background.h"
 #include "load/order.h"
 #include "load/packed.h"
 #include "load/passes.h"
@@ -107,6 +109,8 @@ class Pipeline {
   };
   class Cancel;
 
+  // For those whom the threads work for: whoever of them has the lock may be waiting for a processor.
+  std::unique_lock<std::mutex> lock_first() const;
   void begin_to_count();
   void start_threads();
   void work();
@@ -123,6 +127,7 @@ class Pipeline {
   bool may_begin() const;
   bool must_be_alone() const;
   bool has_work() const;
+  uint64_t room_for_the_next() const;
   uint64_t sampling_room(uint64_t more = 0) const;
   uint64_t ahead() const;  // batches that may be sampled and not delivered
   uint64_t finished_bytes(const Draft& draft) const;
@@ -177,6 +182,7 @@ class Pipeline {
   std::vector<WindowStats> windows_before_;           // when the epoch began
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
+  mutable Background background_;  // all of them, but for those that feed a device
   std::vector<std::thread> threads_, sweeps_;
 };
 

@@ -19,7 +19,12 @@ constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
 
 void Pipeline::work() {
   const BufferPool::Use use(*plan_->pool);
-  if (plan_->feeds_device) give_way();  // to the one thread that keeps the device busy
+  std::optional<Background::Member> member;
+  if (plan_->feeds_device) {
+    give_way();  // to the one thread that keeps the device busy
+  } else {
+    member.emplace(background_);
+  }
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (must_be_alone()) {
@@ -70,12 +75,19 @@ bool Pipeline::may_sample() const {
   if (next_to_sample_ - next_to_deliver_ >= ahead()) return false;
   if (division_.merges && sampling_ > 0) return false;  // one group at a time
   if (next_to_sample_ == next_to_deliver_ && sampling_ == 0 && finishing_ == 0) return true;
-  // Room for this one and those in the making, and to finish the next in line, unless that has its memory.
+  // Room for this one and those in the making, and for the next in line to be finished.
+  const uint64_t wanted =
+      sampling_room(division_.merges ? division_.group : 1) + finishing_ * division_.batch_bytes + room_for_the_next();
+  return plan_->pool->used_bytes() + wanted <= plan_->pool->limit();
+}
+
+// What is kept free for the next batch in line. Where it is ready, the one after it takes the memory of the batch that
+// is in use now, and may be a little larger.
+uint64_t Pipeline::room_for_the_next() const {
+  if (ready_.count(next_to_deliver_) != 0) return division_.batch_bytes / 8;
   const auto next = drafts_.find(next_to_deliver_);
   const bool has_begun = next != drafts_.end() && next->second.begun == Draft::Begun::kYes;
-  const uint64_t wanted = sampling_room(division_.merges ? division_.group : 1) +
-                          (finishing_ + (has_begun ? 0 : 1)) * division_.batch_bytes;
-  return plan_->pool->used_bytes() + wanted <= plan_->pool->limit();
+  return has_begun || in_hand_.count(next_to_deliver_) != 0 ? 0 : division_.batch_bytes;
 }
 
 // Of the batches that are being sampled and of `more`. Those of a group take little each, and one at a time is
