@@ -67,7 +67,8 @@ class RowWindow {
     uint64_t ring_bytes = 0;
     std::function<bool()> hungry;      // whether somebody waits for the next batch
     Ready nearly;                      // a claim has become nearly complete; called as Ready is
-    Background* background = nullptr;  // that helping threads are part of
+    Background* background = nullptr;  // of the sweep's threads: they step back while batches are complete before
+                                       // anybody asks for them
   };
   // The sweep's thread: returns after stop_sweep(), when nothing is in flight. One at a time; afterwards no claim of it
   // may be used. Throws StorageError when the machinery of reads fails, not for a failed read.

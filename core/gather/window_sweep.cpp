@@ -72,6 +72,9 @@ void WindowSweep::run() {
   bool idle = true;
   while (exchange_post(idle)) {
     admit();
+    if (options_.background != nullptr) {
+      options_.background->set_awaited(admitted_.empty() || !admitted_.front()->is_complete());
+    }
     const Planned planned = has_enough() ? Planned::kEnough : plan_ahead();
     start_planned();
     idle = false;

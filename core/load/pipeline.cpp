@@ -67,6 +67,7 @@ void Pipeline::start_threads() {
       break;
     }
   }
+  sweepers_.resize(windows_.size());
   for (size_t part = 0; part < windows_.size(); ++part) {
     if (!windows_[part]) continue;
     windows_[part]->expect_sweep();
@@ -77,14 +78,15 @@ void Pipeline::start_threads() {
 std::unique_lock<std::mutex> Pipeline::lock_first() const {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock) return lock;
-  background_.set_awaited(true);
+  makers_.set_awaited(true);
   lock.lock();
-  background_.set_awaited(consumer_waits_);
+  makers_.set_awaited(is_awaited());
   return lock;
 }
 
 void Pipeline::stop() {
-  background_.set_awaited(true);
+  makers_.set_awaited(true);
+  for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -120,8 +122,8 @@ void Pipeline::sweep(size_t part) {
   RowWindow::SweepOptions options;
   std::optional<Background::Member> member;
   if (!plan_->feeds_device) {
-    member.emplace(background_);
-    options.background = &background_;
+    member.emplace(sweepers_[part]);
+    options.background = &sweepers_[part];
   }
   options.target = division_.window;
   options.most = most_window(division_.window);
@@ -176,7 +178,8 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   };
   if (!has_news() && (!consumer_waits_ || quiet_)) {
     consumer_waits_ = true;
-    background_.set_awaited(true);
+    makers_.set_awaited(true);
+    for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
     quiet_ = false;
     work_ready_.notify_all();
   }
@@ -185,11 +188,11 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   if (stopping_) return State::kEnd;
   if (!news) return State::kNotYet;
   consumer_waits_ = false;
-  background_.set_awaited(false);
   if (const auto error = errors_.find(next_to_deliver_); error != errors_.end()) {
     std::rethrow_exception(error->second);
   }
   auto node = ready_.extract(next_to_deliver_++);
+  makers_.set_awaited(is_awaited());
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
   plan_->handed_out.add(this, buffers_of(out), plan_->options.held);
@@ -239,7 +242,8 @@ bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
 }
 
 void Pipeline::shed() {
-  background_.set_awaited(true);
+  makers_.set_awaited(true);
+  for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
   std::unique_lock lock(mutex_);
   quiet_ = true;
   drop_all(lock);
@@ -254,6 +258,7 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
   std::map<uint64_t, LoadedBatch> ready;
   drafts.swap(drafts_);
   ready.swap(ready_);
+  makers_.set_awaited(true);
   next_to_sample_ = next_to_deliver_;
   next_to_offer_ = std::max(first_claim_, next_to_deliver_);
   const auto windows = windows_;

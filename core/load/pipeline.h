@@ -111,6 +111,7 @@ class Pipeline {
 
   // For those whom the threads work for: whoever of them has the lock may be waiting for a processor.
   std::unique_lock<std::mutex> lock_first() const;
+  bool is_awaited() const;
   void begin_to_count();
   void start_threads();
   void work();
@@ -182,7 +183,8 @@ class Pipeline {
   std::vector<WindowStats> windows_before_;           // when the epoch began
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
-  mutable Background background_;  // all of them, but for those that feed a device
+  mutable Background makers_;        // of threads_, but for those that feed a device
+  std::deque<Background> sweepers_;  // of sweeps_ likewise, one a part
   std::vector<std::thread> threads_, sweeps_;
 };
 

@@ -23,7 +23,7 @@ void Pipeline::work() {
   if (plan_->feeds_device) {
     give_way();  // to the one thread that keeps the device busy
   } else {
-    member.emplace(background_);
+    member.emplace(makers_);
   }
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -68,6 +68,13 @@ uint64_t Pipeline::ahead() const {
     if (window) most = std::max(most, window->target() + static_cast<uint64_t>(division_.depth));
   }
   return most + (division_.merges ? std::max<uint64_t>(lead_of(division_.group), 1) : 0);
+}
+
+// Whether the next batch is not ready, or the window will soon have too few.
+bool Pipeline::is_awaited() const {
+  if (consumer_waits_ || ready_.count(next_to_deliver_) == 0) return true;
+  const uint64_t sampled = next_to_sample_ - std::min(next_to_sample_, next_to_deliver_ + sampling_);
+  return next_to_sample_ < passes_.end() && sampled + lead_of(division_.group) / 2 + 1 < ahead();
 }
 
 bool Pipeline::may_sample() const {
@@ -378,6 +385,7 @@ void Pipeline::finish_one(std::map<uint64_t, Draft>::const_iterator which, std::
       stats_.copy_seconds += gathered.copy_seconds;
       learn(batch);
       ready_.emplace(number, std::move(batch));
+      makers_.set_awaited(is_awaited());
     }
   }
   batch_ready_.notify_all();
