@@ -69,9 +69,12 @@ class Succession:
     def after(self, loader: EpochLoader) -> EpochLoader | None:
         """Whose epoch will follow one of `loader`; None where that is not known.
 
-        Before anything was seen: a loader that shuffles, and is the only one, is there to train more than once.
+        Before anything was seen: a loader that shuffles, and is the only one of its graph, is there to train more than
+        once.
         """
         guess = self._guesses.get(id(loader))
         if guess is not None:
             return guess.loader()
-        return loader if loader._shuffles and not self.others(loader) else None
+        graph = loader._source._graph
+        beside = any(other._source._graph is graph for other in self.others(loader))
+        return loader if loader._shuffles and not beside else None
