@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .._ids import as_count
@@ -59,8 +61,13 @@ class Tasks:
         calls: Sequence[tuple[Any, ...]],
         phase: str = "",
         progress: Callback | None = None,
+        folder: str | None = None,
     ) -> list[Any]:
-        """Return the results of `work(*call)` in order; the first error stops the rest and is raised here."""
+        """Return the results of `work(*call)` in order; the first error stops the rest and is raised here.
+
+        No task runs any more when this returns or raises, so nobody writes into `folder` afterwards. Tasks that are
+        long look there whether they are still wanted: see `is_stopped`.
+        """
         ray = require_ray()
         task = ray.remote(work).options(
             num_cpus=self.num_cpus,
@@ -68,20 +75,43 @@ class Tasks:
             max_retries=self.max_retries,
             scheduling_strategy="SPREAD",
         )
-        refs = [task.remote(*call) for call in calls]
-        waiting = list(refs)
+        refs: list[Any] = []
+        waiting: list[Any] = []
         try:
-            while waiting:
+            while waiting or len(refs) < len(calls):
+                # enough for a cluster to stay busy and to see that it should grow; the rest is not there to be stopped
+                most = 2 * self.slots()
+                while len(refs) < len(calls) and len(waiting) < most:
+                    refs.append(task.remote(*calls[len(refs)]))
+                    waiting.append(refs[-1])
                 ready, waiting = ray.wait(waiting, num_returns=1)
                 ray.get(ready)  # an error now, not when all others are done
                 if progress is not None:
-                    progress(phase, len(refs) - len(waiting), len(refs))
+                    progress(phase, len(refs) - len(waiting), len(calls))
             return list(ray.get(refs))
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from error
-        finally:
-            for ref in waiting:
-                ray.cancel(ref, force=True)
+        except BaseException as error:
+            # not ray.cancel: of a task that ends at the same moment, Ray 2.60 aborts this process
+            _stop(folder)
+            if waiting:
+                ray.wait(waiting, num_returns=len(waiting))
+            if isinstance(error, ray.exceptions.RayTaskError):
+                raise error.cause from error
+            raise
+
+
+_STOP = "stop"
+
+
+def _stop(folder: str | None) -> None:
+    """Tell the tasks that meet in the folder that nobody wants their results."""
+    if folder is not None:
+        with contextlib.suppress(OSError):  # a full disk, say: they run to their end
+            Path(folder, _STOP).touch()
+
+
+def is_stopped(folder: str) -> bool:
+    """Whether another task failed or the driver was interrupted: what a task does now is not wanted."""
+    return os.path.exists(os.path.join(folder, _STOP))
 
 
 class WorkFolder:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from ..errors import InputError
+from ._cluster import is_stopped
 from ._splits import Split
 
 
@@ -63,6 +64,8 @@ def cut(split: Split, options: CutOptions) -> dict[str, Any]:
     builder.expect(split.num_edges)
     edge = split.first_edge
     for block in split.edge_blocks():
+        if is_stopped(options.folder):
+            return {}
         numbers = np.arange(edge, edge + len(block)) if options.edge_ids else None
         builder.add(
             block.src,
@@ -118,6 +121,8 @@ class WriteOptions:
 
 def count_distinct(part: Part, options: WriteOptions) -> int:
     """Return how many edges of a range are left without duplicates."""
+    if is_stopped(options.folder):
+        return 0
     return int(part.range().count_distinct(memory=options.memory, threads=options.threads, spill_folder=options.folder))
 
 
@@ -125,6 +130,8 @@ def write(
     part: Part, path: str, shape: dict[str, Any], edges_before: int, edges: int, options: WriteOptions
 ) -> dict[str, Any]:
     """Write the rows of a range into the shared file; return the sums of its bytes and what is left at its ends."""
+    if is_stopped(options.folder):
+        return {}
     return dict(
         part.range().write(
             path=path,

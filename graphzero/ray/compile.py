@@ -139,7 +139,9 @@ class _Job:
 
     def compile(self, source: Source, options: CutOptions, dedup: bool, begin: float) -> GraphReport:
         """Cut, plan, write, publish."""
-        cuts = self.tasks.run(cut, [(split, options) for split in source.splits], "reading", self.progress)
+        cuts = self.tasks.run(
+            cut, [(split, options) for split in source.splits], "reading", self.progress, self.options.folder
+        )
         read = time.perf_counter()
         if not cuts:  # no edges: what an empty builder says
             cuts = [cut(_NoEdges(), options)]
@@ -204,7 +206,7 @@ class _Job:
         if not dedup:
             return [part.records for part in parts]
         calls = [(part, self.options) for part in parts]
-        return self.tasks.run(count_distinct, calls, "counting", self.progress)
+        return self.tasks.run(count_distinct, calls, "counting", self.progress, self.options.folder)
 
     def _write(
         self, path: str, shape: dict[str, Any], parts: dict[str, list[Part]], edges: dict[str, list[int]]
@@ -215,7 +217,7 @@ class _Job:
             for part, own in zip(of, edges[side], strict=True):
                 calls.append((part, path, shape, before, own, self.options))
                 before += own
-        return self.tasks.run(write, calls, "sorting", self.progress)
+        return self.tasks.run(write, calls, "sorting", self.progress, self.options.folder)
 
 
 class _NoEdges:

@@ -22,7 +22,7 @@ from .._transfer import as_device
 from ..features import FeatureStore
 from ..graph import Graph
 from ..inference import InferenceReport, Layer, LayerwiseModel, check_inputs, is_layerwise
-from ._cluster import Tasks, WorkFolder, put_together, require_ray
+from ._cluster import Tasks, WorkFolder, is_stopped, put_together, require_ray
 
 if TYPE_CHECKING:
     import torch
@@ -77,9 +77,11 @@ def inference(
     here = _on_cpu(model)
     steps = range(layers) if is_layerwise(here) else range(len(steps_of(here, layers)))
     sent = ray.put(here)
-    plan = _Plan(graph, budget, direction or graph.message_direction, device, name, tasks.num_threads, io, layers)
     store, rows_read, size = features, 0, 0
     with WorkFolder(target) as folder:
+        plan = _Plan(
+            graph, budget, direction or graph.message_direction, device, name, tasks.num_threads, io, layers, folder
+        )
         for number in steps:
             path = target if number == steps[-1] else os.path.join(folder, f"layer{number}.gd")
             width = tasks.run(_width, [(sent, plan, number, store)])[0]
@@ -91,7 +93,7 @@ def inference(
                     (sent, plan, number, store, file.temporary, offset, first, min(first + rows, graph.num_nodes))
                     for first in range(0, graph.num_nodes, rows)
                 ]
-                done = tasks.run(_write_block, calls, f"layer {number + 1}", progress)
+                done = tasks.run(_write_block, calls, f"layer {number + 1}", progress, folder)
                 size = put_together(file, [written for written, _ in done])
             finally:
                 file.discard()
@@ -122,6 +124,7 @@ class _Plan:
     num_threads: int
     io: str
     layers: int
+    folder: str
 
     def job(self, model: Any) -> Job:
         device = None if self.device is None else as_device(self.device)
@@ -161,6 +164,8 @@ def _write_block(
         work = _blocks(plan.job(model), plan.layers, number, store, first, last)
         writer = None
         for rows in work.blocks:
+            if is_stopped(plan.folder):
+                return [], 0
             rows = np.ascontiguousarray(rows, np.float32)
             if writer is None:
                 each = 4 * rows.shape[1]

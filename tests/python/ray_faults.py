@@ -57,6 +57,19 @@ class WaitingSplit(DyingSplit):
 
 
 @dataclass(frozen=True)
+class EndlessSplit(DyingSplit):
+    """Gives the first of its edges again and again."""
+
+    marker: str = ""
+
+    def edge_blocks(self) -> Iterator[Any]:
+        block = next(iter(self.split.edge_blocks()))
+        while True:
+            yield block
+            time.sleep(0.01)
+
+
+@dataclass(frozen=True)
 class DyingPart(Part):
     """Kills its worker while its rows are written, or right after, the first time."""
 

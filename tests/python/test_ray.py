@@ -99,6 +99,31 @@ def test_errors_arrive_as_they_were_raised(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
+def test_an_error_stops_what_runs_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many failures at any moment, none leaves a file or a task; those that run learn that they are not wanted."""
+    columns = edges(9000, 100)
+    columns["dst"][0] = 100
+    source = write_parquet(tmp_path / "edges", columns, group=500)
+    for _ in range(30):
+        with pytest.raises(gz.InputError, match="edge 0: found dst 100"):
+            graphzero.ray.compile_graph(source, tmp_path / "g.gl", num_nodes=100)
+        assert os.listdir(tmp_path) == ["edges"]
+
+    split_source = ray_compile.split_source
+
+    def endless_splits(*arguments: Any) -> Any:
+        from dataclasses import replace
+
+        found = split_source(*arguments)
+        return replace(found, splits=[found.splits[0], *map(ray_faults.EndlessSplit, found.splits[1:])])
+
+    monkeypatch.setattr(ray_compile, "split_source", endless_splits)
+    with pytest.raises(gz.InputError, match="edge 0: found dst 100"):
+        graphzero.ray.compile_graph(source, tmp_path / "g.gl", num_nodes=100)
+    assert os.listdir(tmp_path) == ["edges"]
+
+
+@pytest.mark.usefixtures("cluster")
 def test_workers_killed_in_both_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split_source, plan_parts = ray_compile.split_source, ray_compile.plan_parts
     markers = tmp_path / "markers"

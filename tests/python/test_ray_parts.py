@@ -30,7 +30,7 @@ class Here:
     def slots(self) -> int:
         return self._slots
 
-    def run(self, work: Any, calls: list[tuple[Any, ...]], phase: str = "", progress: Any = None) -> list[Any]:
+    def run(self, work: Any, calls: list[tuple[Any, ...]], phase: str = "", *_: Any) -> list[Any]:
         return [work(*call) for call in calls for _ in range(2)][1::2]
 
 
