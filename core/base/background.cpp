@@ -2,6 +2,7 @@
 #include "base/background.h"
 
 #include <algorithm>
+#include <atomic>
 #include <system_error>
 #include <thread>
 
@@ -24,6 +25,8 @@ int own_id() noexcept { return static_cast<int>(syscall(SYS_gettid)); }
 int own_policy() noexcept { return sched_getscheduler(0); }
 bool is_ordinary(int policy) noexcept { return policy == SCHED_OTHER || policy == SCHED_BATCH; }
 
+std::atomic<int> ordinary{-1};  // the policy that threads come back to; none before it was tried
+
 // A thread that is not let back stays where it is, so one is sent that is not needed afterwards.
 bool try_it() {
   bool comes_back = false;
@@ -31,6 +34,7 @@ bool try_it() {
     std::thread([&] {
       const int policy = own_policy();
       comes_back = is_ordinary(policy) && set_policy(0, SCHED_IDLE) && set_policy(0, policy);
+      if (comes_back) ordinary = policy;
     }).join();
   } catch (const std::system_error&) {
   }
@@ -44,8 +48,14 @@ bool Background::is_possible() {
   return possible;
 }
 
+void Background::start_ordinary() noexcept {
+  const int policy = ordinary;
+  if (policy >= 0 && own_policy() == SCHED_IDLE) set_policy(0, policy);
+}
+
 Background::Member::Member(Background& all) : all_(all) {
   if (!is_possible()) return;
+  start_ordinary();
   const std::lock_guard lock(all_.mutex_);
   all_.threads_.push_back({own_id(), own_policy()});
   apply(all_.threads_.back(), all_.awaited_);
@@ -68,6 +78,7 @@ void Background::apply(const Thread& thread, bool awaited) noexcept {
 }
 #else
 bool Background::is_possible() { return false; }
+void Background::start_ordinary() noexcept {}
 Background::Member::Member(Background& all) : all_(all) {}
 Background::Member::~Member() = default;
 void Background::set_awaited(bool) noexcept {}

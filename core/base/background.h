@@ -16,6 +16,10 @@ class Background {
   // Whether threads may go to the lowest class and come back: on Linux, with the right to raise priorities.
   static bool is_possible();
 
+  // A thread that one of them starts has its class to begin with: puts the calling thread, a new one, into the class of
+  // the process.
+  static void start_ordinary() noexcept;
+
   // The calling thread is one of them as long as this lives.
   class Member {
    public:

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/background.h"
 #include "base/error.h"
 #include "storage/reader.h"
 
@@ -79,6 +80,7 @@ class ThreadReader : public Reader {
   };
 
   void work() {
+    Background::start_ordinary();
     std::unique_lock lock(mutex_);
     for (;;) {
       asked_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });

@@ -199,6 +199,14 @@ TEST(background_threads_step_back_unless_they_are_awaited) {
     CHECK_EQ(sched_getscheduler(0), Background::is_possible() ? SCHED_IDLE : own);
   });
   later.join();
+  std::thread parent([&] {  // what a thread that stepped back starts is not of them
+    const Background::Member member(background);
+    std::thread([&] {
+      Background::start_ordinary();
+      CHECK_EQ(sched_getscheduler(0), own);
+    }).join();
+  });
+  parent.join();
   background.set_awaited(true);  // one of them is gone
   over = true;
   thread.join();
