@@ -6,7 +6,7 @@ Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE o
 hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches a second for: the model alone (a few
 batches that stay on the GPU), the loader on the CPU, the link (copies from page-locked memory), the loader with
 device="cuda", training with it, and training with the plain copy that users would write. Checks first that batches on
-the GPU equal those on the CPU. The first epoch of a loader warms it up, the second is measured.
+the GPU equal those on the CPU. The first epoch of a loader warms it up; of the three after it, the fastest counts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from torch_geometric.nn import GraphSAGE
 import graphzero as gz
 
 FANOUTS = [15, 10, 5]
+REPEAT = 3
 SKIP = 5  # batches before the clock starts
 PRECISIONS = ("float32", "bfloat16")
 
@@ -127,11 +128,11 @@ def main() -> None:
             **extra,
         )
 
-    def second_epoch(step: Callable[[Any], None], **extra: Any) -> float:
+    def best_epoch(step: Callable[[Any], None], **extra: Any) -> float:
         made = loader(**extra)
         for batch in made:
             step(batch)
-        found = rate(made, step)
+        found = max(rate(made, step) for _ in range(REPEAT))
         print(made.stats(), flush=True)
         return found
 
@@ -144,16 +145,18 @@ def main() -> None:
     classes = int(labels.max()) + 1
     steps = {name: Training(options.dim, classes, name) for name in PRECISIONS}
     for name, step in steps.items():
-        figures[f"model alone, {name}"] = rate(itertools.islice(itertools.cycle(some), options.batches), step)
+        figures[f"model alone, {name}"] = max(
+            rate(itertools.islice(itertools.cycle(some), options.batches), step) for _ in range(REPEAT)
+        )
     del some
-    figures["loader on the CPU"] = second_epoch(lambda batch: None)
-    figures["loader to the GPU"] = second_epoch(lambda batch: None, device="cuda")
+    figures["loader on the CPU"] = best_epoch(lambda batch: None)
+    figures["loader to the GPU"] = best_epoch(lambda batch: None, device="cuda")
     bounds = {"loader to the GPU": min(figures["loader on the CPU"], figures["link"])}
     for name, step in steps.items():
-        figures[f"training, {name}"] = second_epoch(step, device="cuda")
+        figures[f"training, {name}"] = best_epoch(step, device="cuda")
         bounds[f"training, {name}"] = min(figures[f"model alone, {name}"], figures["loader to the GPU"])
     plain = steps["bfloat16"]
-    figures["training, bfloat16, batch.to('cuda') in the loop"] = second_epoch(lambda batch: plain(batch.to("cuda")))
+    figures["training, bfloat16, batch.to('cuda') in the loop"] = best_epoch(lambda batch: plain(batch.to("cuda")))
     rows = [
         (name, f"{value:.1f} batches/s", f"{value / bounds[name]:.2f} of its bound" if name in bounds else "")
         for name, value in figures.items()

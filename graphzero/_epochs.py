@@ -72,9 +72,11 @@ class EpochLoader:
         self._batch_size = as_count(batch_size, "batch_size", least=1)
         self._drop_last = bool(drop_last)
         self._shuffles = bool(shuffle)
-        self._threads = local_threads(self._asked_local) if num_threads is None else as_threads(num_threads)
-        self._memory = 0 if memory == "auto" else parse_size(memory)
         self._device = None if device is None else as_device(device)
+        self._threads = (
+            local_threads(self._asked_local, self._is_cuda()) if num_threads is None else as_threads(num_threads)
+        )
+        self._memory = 0 if memory == "auto" else parse_size(memory)
         self._transform = transform
         self._options = _core.LoadOptions(
             batch_size=self._batch_size,

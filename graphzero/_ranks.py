@@ -77,9 +77,14 @@ def _job() -> str:
     return f"{os.environ.get('MASTER_ADDR')}:{port}" if port else f"child of {os.getppid()}"
 
 
-def local_threads(asked: int | None = None) -> int:
-    """Return the threads of one rank where nothing else was asked for: its part of the processors of this host."""
-    return max(1, _core.default_threads() // current_local_rank(asked, (0, 1)).world_size)
+def local_threads(asked: int | None = None, feeds_gpu: bool = False) -> int:
+    """Return the threads of one rank where nothing else was asked for: its part of the processors of this host.
+
+    Where a GPU is fed, one of several processors is left to the thread that tells it what to do: 16 of them trained
+    at 126-136 batches/s with 16 threads, at 136-142 with 15 (an H200, GraphSAGE in bfloat16), loading as fast.
+    """
+    part = max(1, _core.default_threads() // current_local_rank(asked, (0, 1)).world_size)
+    return part - 1 if feeds_gpu and part > 4 else part
 
 
 def warn_if_alone(asked: tuple[int, int] | None, world_size: int) -> None:
