@@ -1,6 +1,7 @@
 """Training on a graph several times the memory there is, against RAM, against batch-by-batch reads, against mmap.
 
     python benchmarks/outofcore.py FOLDER [--limit 3GB] [--memory auto] [--batches N] [--epochs 4] [--json PATH]
+    python benchmarks/outofcore.py FOLDER --only training,reads
     python benchmarks/outofcore.py FOLDER --sweep [--limits 1GB,2GB,3GB,6GB,12GB] [--shares 0.2,0.35,0.5,0.65,0.8]
     python benchmarks/outofcore.py FOLDER --cold-start [--epochs 4]
 
@@ -15,9 +16,10 @@ run is a process of its own with a cold cache, inside a control group with the l
     MADV_RANDOM    np.memmap rows with that advice, the same sampler, the same model: one batch after the other
     plain mmap     the same without it, with --default-advice: minutes a batch where the disk's readahead is large
 
---sweep runs the reads with memory="auto" and with fixed shares of each limit. --cold-start takes the graph of
-benchmarks/graph.py in FOLDER: epochs from a cold file, from a warm one, and from a copy of the rows (cache="on").
-It needs root, for the control group. A page fault's cost depends on the disk's readahead, which is printed.
+--only makes some of these runs. --sweep runs the reads with memory="auto" and with fixed shares of each limit.
+--cold-start takes the graph of benchmarks/graph.py in FOLDER: epochs from a cold file, from a warm one, and from a
+copy of the rows (cache="on"). It needs root, for the control group. A page fault's cost depends on the disk's
+readahead, which is printed.
 """
 
 from __future__ import annotations
@@ -214,6 +216,28 @@ def compare(args: Options, ds: gz.Dataset) -> None:
     measure.save(args.json, {"runs": runs, "disk": found, "limit": args.limit, "memory": args.memory}, args.folder)
 
 
+def some(args: Options, ds: gz.Dataset) -> None:
+    """The runs of --only, each with the epochs that it consists of."""
+    runs = {name: run(name, args, args.limit) for name in args.only}
+    rows = [
+        (
+            name,
+            figures.get("failed") or f"{figures['a_batch'] * 1e3:,.0f} ms a batch",
+            ms_of([1e3 * seconds for seconds in figures["epochs"]]) if "epochs" in figures else "",
+        )
+        for name, figures in runs.items()
+    ]
+    measure.show(f"Out of core: {', '.join(args.only)} in {args.limit}", rows, args.folder)
+    measure.save(args.json, {"runs": runs, "limit": args.limit, "memory": args.memory}, args.folder)
+
+
+def names_of_runs(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in RUNS]:
+        raise argparse.ArgumentTypeError(f"found {unknown[0]!r}, expected some of {', '.join(RUNS)}")
+    return names
+
+
 def sweep(args: Options, ds: gz.Dataset) -> None:
     """memory="auto" against fixed budgets, for each limit: the best of --repeat runs of each, in turns."""
     rows, figures = [], {}
@@ -300,6 +324,7 @@ def main() -> None:
     parser.add_argument("--prefetch", type=int)
     parser.add_argument("--plain-seconds", type=float, default=60, help="stop the mmap runs after this long")
     parser.add_argument("--default-advice", action="store_true", help="also mmap without MADV_RANDOM")
+    parser.add_argument("--only", type=names_of_runs, help=f"some of {','.join(RUNS)}")
     parser.add_argument("--sweep", action="store_true", help='memory="auto" against fixed budgets')
     parser.add_argument("--limits", default="1GB,2GB,3GB,6GB,12GB", help="the control groups of --sweep")
     parser.add_argument("--shares", default="0.2,0.35,0.5,0.65,0.8", help="fixed budgets of --sweep")
@@ -319,7 +344,7 @@ def main() -> None:
         cold_start(args)
     else:
         make(args)
-        (sweep if args.sweep else compare)(args, gz.Dataset(args.folder))
+        (sweep if args.sweep else some if args.only else compare)(args, gz.Dataset(args.folder))
 
 
 if __name__ == "__main__":

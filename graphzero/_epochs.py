@@ -21,9 +21,6 @@ from .hetero_batch import AnyBatch
 from .loader_stats import LoaderStats
 from .sampling import resolve_seed
 
-_MOST_EPOCHS_AHEAD, _MOST_BATCHES_AHEAD = 8, 1024  # a window has at most half as many
-_SMALL = 8  # times fewer seeds than the other has
-
 _succession = Succession()
 
 
@@ -160,7 +157,9 @@ class EpochLoader:
         """Start the next epoch, or take it up from where it was made ahead."""
         if self._goes_on():
             return self._relay.take_up()
-        self._take_the_room()
+        if self._memory == 0:
+            for other in _succession.in_the_way(self):
+                other._make_room()
         return Run(_core.LoadEpoch(self._ready_plan(), self._epoch, self._share()), weakref.ref(self))
 
     def _goes_on(self) -> bool:
@@ -171,53 +170,17 @@ class EpochLoader:
 
     def _expect(self, run: Run, number: int) -> None:
         """Say what follows, as far as that is known and not said yet."""
-        if self._followers is not None:
-            followers = iter(self._followers[len(run.coming) :])
-        else:
-            followers = self._likely(run, number)
+        learns = self._followers is None
+        followers = (
+            _succession.likely(self, run, number) if learns else iter((self._followers or [])[len(run.coming) :])
+        )
         for loader, at in followers:
+            owner = run.owner()
+            if learns and owner is not None and loader is not owner:
+                loader._join(owner, self._relay)
             if not run.epoch.expect(loader._known_plan(), at, loader._share()):
                 return
             run.coming.append((weakref.ref(loader), at))
-
-    def _likely(self, run: Run, number: int) -> Iterator[tuple[EpochLoader, int]]:
-        """The epochs that follow what is expected, by what followed before."""
-        owner = run.owner()
-        last: EpochLoader | None = self
-        batches, begun = 0, {id(self): number}
-        for ref, at in run.coming:
-            last = ref()
-            if last is not None:
-                batches, begun[id(last)] = batches + len(last), at
-        for _ in range(len(run.coming), _MOST_EPOCHS_AHEAD):
-            last = None if last is None else _succession.after(last)
-            if owner is None or last is None or batches >= _MOST_BATCHES_AHEAD:
-                return
-            if not owner._can_make(last) and last._is_small_beside(owner):
-                last = _succession.after(last)  # it makes its own batches, in what room is left
-            if last is None or not owner._can_make(last):
-                return
-            if last is not owner:
-                last._join(owner, self._relay)
-            begun[id(last)] = begun.get(id(last), last._epoch - 1) + 1
-            batches += len(last)
-            yield last, begun[id(last)]
-
-    def _can_make(self, other: EpochLoader) -> bool:
-        """Whether batches of another loader may be made within the budget of this one."""
-        return other is self or (
-            other._followers is None
-            and other._process == self._process
-            and other._memory == self._memory
-            and other._device == self._device
-            and other._threads == self._threads
-            and type(other) is type(self)
-            and other._batch_size <= self._batch_size
-            and other._source.fanouts == self._source.fanouts
-        )
-
-    def _is_small_beside(self, other: EpochLoader) -> bool:
-        return len(self) * self._batch_size * _SMALL <= len(other) * other._batch_size
 
     def _join(self, owner: EpochLoader, relay: Relay) -> None:
         """Let another loader make the batches: there is one budget, and one run that rests between epochs."""
@@ -226,15 +189,11 @@ class EpochLoader:
             self._relay, self._plan = relay, None
             weakref.finalize(owner, relay.stop)
 
-    def _take_the_room(self) -> None:
-        """Where loaders choose their memory: those that rest give up rows that they hold for epochs to come."""
-        if self._memory > 0:
-            return
-        for other in _succession.others(self):
-            if other._memory == 0 and other._process == self._process and not self._is_small_beside(other):
-                other._relay.stop()
-                if other._plan is not None:
-                    other._plan.rest()
+    def _make_room(self) -> None:
+        """Give up the rows that are held for epochs to come."""
+        self._relay.stop()
+        if self._plan is not None:
+            self._plan.rest()
 
     def _known_plan(self) -> _core.LoadPlan:
         if self._plan is not None:

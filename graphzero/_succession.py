@@ -10,13 +10,18 @@ After the first round it is known that the validation follows the training, and 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._epochs import EpochLoader
+    from ._relay import Run
 
 __all__ = ["Succession"]
+
+_MOST_EPOCHS, _MOST_BATCHES = 8, 1024  # that are expected: a window has at most half as many
+_SMALL = 8  # times fewer seeds than the other has
 
 
 @dataclass
@@ -78,3 +83,50 @@ class Succession:
         graph = loader._source._graph
         beside = any(other._source._graph is graph for other in self.others(loader))
         return loader if loader._shuffles and not beside else None
+
+    def likely(self, loader: EpochLoader, run: Run, number: int) -> Iterator[tuple[EpochLoader, int]]:
+        """The epochs that follow what a run expects, in epoch `number` of `loader`, if its owner can make them."""
+        owner = run.owner()
+        last: EpochLoader | None = loader
+        batches, begun = 0, {id(loader): number}
+        for ref, at in run.coming:
+            last = ref()
+            if last is not None:
+                batches, begun[id(last)] = batches + len(last), at
+        for _ in range(len(run.coming), _MOST_EPOCHS):
+            last = None if last is None else self.after(last)
+            if owner is None or last is None or batches >= _MOST_BATCHES:
+                return
+            if not _can_make(owner, last) and _is_small_beside(last, owner):
+                last = self.after(last)  # it makes its own batches, in what room is left
+            if last is None or not _can_make(owner, last):
+                return
+            begun[id(last)] = begun.get(id(last), last._epoch - 1) + 1
+            batches += len(last)
+            yield last, begun[id(last)]
+
+    def in_the_way(self, loader: EpochLoader) -> list[EpochLoader]:
+        """The loaders that chose their memory, as `loader` is about to: what those that rest hold, it could have."""
+        return [
+            other
+            for other in self.others(loader)
+            if other._memory == 0 and other._process == loader._process and not _is_small_beside(loader, other)
+        ]
+
+
+def _can_make(owner: EpochLoader, other: EpochLoader) -> bool:
+    """Whether batches of a loader may be made within the budget of another."""
+    return other is owner or (
+        other._followers is None
+        and other._process == owner._process
+        and other._memory == owner._memory
+        and other._device == owner._device
+        and other._threads == owner._threads
+        and type(other) is type(owner)
+        and other._batch_size <= owner._batch_size
+        and other._source.fanouts == owner._source.fanouts
+    )
+
+
+def _is_small_beside(loader: EpochLoader, other: EpochLoader) -> bool:
+    return len(loader) * loader._batch_size * _SMALL <= len(other) * other._batch_size

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._epochs import EpochLoader
-from .._ranks import current_local_rank, local_threads
+from .._ranks import current_local_rank
 from .._relay import Relay
 from .._sizes import format_size
 from ..errors import BudgetError
@@ -28,13 +28,13 @@ class Loaders:
     the batches are the same.
     """
 
-    def __init__(self, make: Callable[[str, int, int], EpochLoader], memory: int, num_threads: int | None) -> None:
+    def __init__(self, make: Callable[[str, int, int], EpochLoader], memory: int, num_threads: int) -> None:
         """Make loaders by `make(split, num_threads, memory)` within `memory` bytes; 0 is what the first one chooses."""
         self._make = make
         self._memory = memory
         self._chooses = memory == 0
         self._ranks = current_local_rank(None, (0, 1)).world_size  # of this host, whose budget it is
-        self._threads = num_threads or local_threads()
+        self._threads = num_threads
         self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
         self._relay = Relay()
         self._loaders: dict[str, EpochLoader] = {}  # that have a budget

@@ -15,6 +15,7 @@ import torch
 
 from .._epochs import EpochLoader
 from .._memory_monitor import MemoryMonitor
+from .._ranks import local_threads
 from .._sizes import format_size, parse_size
 from ..dataset import Dataset
 from ..errors import GraphZeroError
@@ -89,7 +90,8 @@ class Trainer:
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
-            loaders = Loaders(self.loader, self._memory, self.options.num_threads)
+            threads = self.options.num_threads or local_threads(feeds_gpu=self.device.type == "cuda")
+            loaders = Loaders(self.loader, self._memory, threads)
             loaders.check(self.task.valid, "train")
             stopped = self._epochs(run, loaders, stop)
             test = self._finish(run, loaders, stopped, stop)

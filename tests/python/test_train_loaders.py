@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
+from graphzero._ranks import local_threads  # noqa: E402
 from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, tasks  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -125,3 +126,13 @@ def test_threads_are_those_that_a_rank_may_use(
         _core.set_default_threads(0)
     assert set(seen) == {threads}
     assert alone.stats().plan["threads"] == threads
+
+
+@pytest.mark.parametrize(("processors", "threads"), [(1, 1), (2, 2), (4, 4), (5, 4), (16, 15)])
+def test_a_processor_is_left_to_the_thread_that_drives_a_gpu(processors: int, threads: int) -> None:
+    _core.set_default_threads(processors)
+    try:
+        assert local_threads(feeds_gpu=True) == threads
+        assert local_threads() == processors
+    finally:
+        _core.set_default_threads(0)

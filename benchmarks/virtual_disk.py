@@ -1,0 +1,102 @@
+"""A disk of a chosen speed, made of RAM: what a program does on a disk that this machine does not have.
+
+    python benchmarks/virtual_disk.py FOLDER [--bytes 3.5GB] [--reads 200000] -- COMMAND ... {} ...
+    python benchmarks/virtual_disk.py ooc -- python benchmarks/outofcore.py {} --only training,reads,before
+
+A file in tmpfs becomes a disk (a loop device with ext4), FOLDER is copied to it, and COMMAND runs with its path in
+place of {}, in a control group that reads so many bytes and makes so many reads a second at most. What fio finds there
+is printed first. Needs root, and RAM for the copy beside what COMMAND takes. This machine's processors do what a real
+disk does by itself (a copy of every byte), so a program that needs them looks slower than it would be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import disk
+import measure
+
+from graphzero._sizes import parse_size
+
+GROUPS = Path("/sys/fs/cgroup")
+SPARE = 1.03  # of the files: what ext4 keeps for itself
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextlib.contextmanager
+def mounted(size: int) -> Iterator[tuple[Path, str]]:
+    """A folder on a new disk in RAM, and the disk's device."""
+    with contextlib.ExitStack() as after:
+        image = Path(tempfile.mkstemp(prefix="graphzero-disk-", dir="/dev/shm")[1])
+        after.callback(image.unlink)
+        os.truncate(image, size)
+        device = output("losetup", "--find", "--show", str(image))
+        after.callback(output, "losetup", "--detach", device)
+        output("mkfs.ext4", "-q", "-m", "0", device)
+        folder = Path(after.enter_context(tempfile.TemporaryDirectory(prefix="graphzero-disk-")))
+        output("mount", device, str(folder))
+        after.callback(output, "umount", str(folder))
+        yield folder, device
+
+
+@contextlib.contextmanager
+def throttled(device: str, bytes_per_second: int, reads_per_second: int) -> Iterator[Path]:
+    """A control group whose processes read no faster from the device; its cgroup.procs."""
+    number = os.stat(device).st_rdev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    version1 = (GROUPS / "blkio").is_dir()
+    if not version1:
+        with contextlib.suppress(OSError):
+            (GROUPS / "cgroup.subtree_control").write_text("+io")
+    group = (GROUPS / "blkio" if version1 else GROUPS) / f"graphzero-disk-{os.getpid()}"
+    group.mkdir()
+    try:
+        if version1:
+            (group / "blkio.throttle.read_bps_device").write_text(f"{name} {bytes_per_second}")
+            (group / "blkio.throttle.read_iops_device").write_text(f"{name} {reads_per_second}")
+        else:
+            (group / "io.max").write_text(f"{name} rbps={bytes_per_second} riops={reads_per_second}")
+        yield group / "cgroup.procs"
+    finally:
+        group.rmdir()
+
+
+def inside(procs: Path, command: list[str]) -> int:
+    return subprocess.run(["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(procs), *command], check=False).returncode
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--bytes", default="3.5GB", help="a second")
+    parser.add_argument("--reads", type=int, default=200_000, help="a second")
+    parser.add_argument("command", nargs="+", help="{} stands for the copy of FOLDER")
+    args = parser.parse_args()
+    files = [path for path in args.folder.rglob("*") if path.is_file()]
+    if not files:
+        raise SystemExit(f"virtual_disk: {args.folder}: found no files to copy")
+    size = int(sum(path.stat().st_size for path in files) * SPARE) + (64 << 20)
+    with mounted(size) as (folder, device), throttled(device, parse_size(args.bytes), args.reads) as procs:
+        copy = folder / args.folder.name
+        output("cp", "-r", str(args.folder), str(copy))
+        os.sync()
+        measure.drop_caches()
+        largest = copy / max(files, key=lambda path: path.stat().st_size).relative_to(args.folder)
+        found = "import sys, disk; print(disk.rows_of(disk.speed(disk.Path(sys.argv[1]))))"
+        inside(procs, ["env", f"PYTHONPATH={Path(disk.__file__).parent}", sys.executable, "-c", found, str(largest)])
+        code = inside(procs, [word.replace("{}", str(copy)) for word in args.command])
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()
