@@ -16,7 +16,7 @@ run is a process of its own with a cold cache, inside a control group with the l
     MADV_RANDOM    np.memmap rows with that advice, the same sampler, the same model: one batch after the other
     plain mmap     the same without it, with --default-advice: minutes a batch where the disk's readahead is large
 
---only makes some of these runs. --sweep runs the reads with memory="auto" and with fixed shares of each limit.
+--only makes some of these runs. --sweep trains an epoch with memory="auto" and with fixed shares of each limit.
 --cold-start takes the graph of benchmarks/graph.py in FOLDER: epochs from a cold file, from a warm one, and from a
 copy of the rows (cache="on"). It needs root, for the control group. A page fault's cost depends on the disk's
 readahead, which is printed.
@@ -239,14 +239,17 @@ def names_of_runs(text: str) -> list[str]:
 
 
 def sweep(args: Options, ds: gz.Dataset) -> None:
-    """memory="auto" against fixed budgets, for each limit: the best of --repeat runs of each, in turns."""
+    """memory="auto" against fixed budgets, for each limit: the best of --repeat epochs of each, in turns.
+
+    They train: the largest budget that reads well is one that leaves nothing to the model, whose steps are then killed.
+    """
     rows, figures = [], {}
     for limit in args.limits.split(","):
         budgets = [f"{int(parse_size(limit) * float(share)) >> 20}MB" for share in args.shares.split(",")]
         runs: dict[str, list[dict[str, Any]]] = {memory: [] for memory in ["auto", *budgets]}
         for _ in range(args.repeat):
             for memory, done in runs.items():
-                done.append(run("reads", args, limit, "--memory", memory))
+                done.append(run("training", args, limit, "--memory", memory, "--epochs", "1"))
         rate = {memory: max(1 / d["a_batch"] if "a_batch" in d else 0.0 for d in done) for memory, done in runs.items()}
         best = max(budgets, key=lambda memory: rate[memory])
         share = f"{rate['auto'] / rate[best]:.2f} of the best fixed one" if rate[best] else "no fixed one ran"
