@@ -227,8 +227,10 @@ def some(args: Options, ds: gz.Dataset) -> None:
         )
         for name, figures in runs.items()
     ]
-    measure.show(f"Out of core: {', '.join(args.only)} in {args.limit}", rows, args.folder)
-    measure.save(args.json, {"runs": runs, "limit": args.limit, "memory": args.memory}, args.folder)
+    found = disk.speed(Path(ds.features["x"].path))
+    title = f"Runs by themselves: {', '.join(args.only)} in {args.limit}, {args.fanouts} x {args.batch_size}"
+    measure.show(title, [*rows, *disk.rows_of(found)], args.folder)
+    measure.save(args.json, {"runs": runs, "disk": found, "limit": args.limit, "memory": args.memory}, args.folder)
 
 
 def names_of_runs(text: str) -> list[str]:

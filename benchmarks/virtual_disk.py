@@ -4,9 +4,9 @@
     python benchmarks/virtual_disk.py ooc -- python benchmarks/outofcore.py {} --only training,reads,before
 
 A file in tmpfs becomes a disk (a loop device with ext4), FOLDER is copied to it, and COMMAND runs with its path in
-place of {}, in a control group that reads so many bytes and makes so many reads a second at most. What fio finds there
-is printed first. Needs root, and RAM for the copy beside what COMMAND takes. This machine's processors do what a real
-disk does by itself (a copy of every byte), so a program that needs them looks slower than it would be.
+place of {}, in a control group that reads so many bytes and makes so many reads a second at most. Needs root, and RAM
+for the copy beside what COMMAND takes. This machine's processors do what a real disk does by itself (a copy of every
+byte), so a program that needs them looks slower than it would be.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import argparse
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import disk
 import measure
 
 from graphzero._sizes import parse_size
@@ -91,9 +89,6 @@ def main() -> None:
         output("cp", "-r", str(args.folder), str(copy))
         os.sync()
         measure.drop_caches()
-        largest = copy / max(files, key=lambda path: path.stat().st_size).relative_to(args.folder)
-        found = "import sys, disk; print(disk.rows_of(disk.speed(disk.Path(sys.argv[1]))))"
-        inside(procs, ["env", f"PYTHONPATH={Path(disk.__file__).parent}", sys.executable, "-c", found, str(largest)])
         code = inside(procs, [word.replace("{}", str(copy)) for word in args.command])
     raise SystemExit(code)
 
