@@ -21,6 +21,7 @@ from pathlib import Path
 
 import measure
 
+from graphzero._limit import in_group
 from graphzero._sizes import parse_size
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -28,7 +29,10 @@ SPARE = 1.03  # of the files: what ext4 keeps for itself
 
 
 def output(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"virtual_disk: {' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 @contextlib.contextmanager
@@ -49,7 +53,7 @@ def mounted(size: int) -> Iterator[tuple[Path, str]]:
 
 @contextlib.contextmanager
 def throttled(device: str, bytes_per_second: int, reads_per_second: int) -> Iterator[Path]:
-    """A control group whose processes read no faster from the device; its cgroup.procs."""
+    """A control group whose processes read no faster from the device; its folder."""
     number = os.stat(device).st_rdev
     name = f"{os.major(number)}:{os.minor(number)}"
     version1 = (GROUPS / "blkio").is_dir()
@@ -64,13 +68,9 @@ def throttled(device: str, bytes_per_second: int, reads_per_second: int) -> Iter
             (group / "blkio.throttle.read_iops_device").write_text(f"{name} {reads_per_second}")
         else:
             (group / "io.max").write_text(f"{name} rbps={bytes_per_second} riops={reads_per_second}")
-        yield group / "cgroup.procs"
+        yield group
     finally:
         group.rmdir()
-
-
-def inside(procs: Path, command: list[str]) -> int:
-    return subprocess.run(["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(procs), *command], check=False).returncode
 
 
 def main() -> None:
@@ -80,16 +80,19 @@ def main() -> None:
     parser.add_argument("--reads", type=int, default=200_000, help="a second")
     parser.add_argument("command", nargs="+", help="{} stands for the copy of FOLDER")
     args = parser.parse_args()
+    if os.geteuid() != 0:
+        raise SystemExit("virtual_disk: run as root: it makes a disk and a control group")
     files = [path for path in args.folder.rglob("*") if path.is_file()]
     if not files:
         raise SystemExit(f"virtual_disk: {args.folder}: found no files to copy")
     size = int(sum(path.stat().st_size for path in files) * SPARE) + (64 << 20)
-    with mounted(size) as (folder, device), throttled(device, parse_size(args.bytes), args.reads) as procs:
+    with mounted(size) as (folder, device), throttled(device, parse_size(args.bytes), args.reads) as group:
         copy = folder / args.folder.name
         output("cp", "-r", str(args.folder), str(copy))
         os.sync()
         measure.drop_caches()
-        code = inside(procs, [word.replace("{}", str(copy)) for word in args.command])
+        command = [word.replace("{}", str(copy)) for word in args.command]
+        code = subprocess.run(in_group(group, command), check=False).returncode
     raise SystemExit(code)
 
 

@@ -170,13 +170,13 @@ class EpochLoader:
 
     def _expect(self, run: Run, number: int) -> None:
         """Say what follows, as far as that is known and not said yet."""
-        learns = self._followers is None
-        followers = (
-            _succession.likely(self, run, number) if learns else iter((self._followers or [])[len(run.coming) :])
-        )
+        if self._followers is None:
+            followers = _succession.likely(self, run, number)
+        else:
+            followers = iter(self._followers[len(run.coming) :])
         for loader, at in followers:
             owner = run.owner()
-            if learns and owner is not None and loader is not owner:
+            if self._followers is None and owner is not None and loader is not owner:
                 loader._join(owner, self._relay)
             if not run.epoch.expect(loader._known_plan(), at, loader._share()):
                 return

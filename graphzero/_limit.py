@@ -8,9 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["MemoryLimit", "memory_limit"]
+__all__ = ["MemoryLimit", "in_group", "memory_limit"]
 
 _ROOT = Path("/sys/fs/cgroup")
+
+
+def in_group(folder: Path, command: Sequence[str]) -> list[str]:
+    """Return a command that enters the control group `folder` and becomes `command`."""
+    return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(folder / "cgroup.procs"), *command]
 
 
 class MemoryLimit:
@@ -23,7 +28,7 @@ class MemoryLimit:
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return a command that enters the group and becomes `command`."""
-        return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.folder / "cgroup.procs"), *command]
+        return in_group(self.folder, command)
 
     @property
     def peak(self) -> int | None:

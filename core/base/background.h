@@ -1,4 +1,4 @@
-// background: threads that work ahead of somebody, in the processor time that he leaves.
+// background: threads that work ahead of somebody, in the processor time that is left over.
 //
 // A thread that wakes up waits for the one that runs to use up its slice: a model's threads, which meet many times a
 // step, lose a tenth of their time to two or three threads that fill in between them. Threads of the lowest class make
@@ -32,7 +32,7 @@ class Background {
     Background& all_;
   };
 
-  // Whether somebody waits for them; he does to begin with. Any thread.
+  // Whether somebody waits for them, as it is to begin with. Any thread.
   void set_awaited(bool awaited) noexcept;
 
  private:

@@ -84,9 +84,13 @@ std::unique_lock<std::mutex> Pipeline::lock_first() const {
   return lock;
 }
 
-void Pipeline::stop() {
+void Pipeline::take_threads_back() {
   makers_.set_awaited(true);
   for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
+}
+
+void Pipeline::stop() {
+  take_threads_back();
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -178,8 +182,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   };
   if (!has_news() && (!consumer_waits_ || quiet_)) {
     consumer_waits_ = true;
-    makers_.set_awaited(true);
-    for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
+    take_threads_back();
     quiet_ = false;
     work_ready_.notify_all();
   }
@@ -242,8 +245,7 @@ bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
 }
 
 void Pipeline::shed() {
-  makers_.set_awaited(true);
-  for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
+  take_threads_back();
   std::unique_lock lock(mutex_);
   quiet_ = true;
   drop_all(lock);

@@ -112,6 +112,7 @@ class Pipeline {
   // For those whom the threads work for: whoever of them has the lock may be waiting for a processor.
   std::unique_lock<std::mutex> lock_first() const;
   bool is_awaited() const;
+  void take_threads_back();  // from the background: somebody waits
   void begin_to_count();
   void start_threads();
   void work();
