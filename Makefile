@@ -3,27 +3,39 @@ PYTHON ?= python3
 BIN    := .venv/bin
 # .venv/bin has a compiler of its own where the system has none (.ci/setup).
 export PATH := $(PATH):$(CURDIR)/$(BIN)
-STAMP  := .venv/.ready
+READY  := .venv/.ready
+DEMO   := .venv/.ready-demo
+# Test processes. More than processors: many tests wait for a child process or a disk.
+JOBS   ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
 .PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs package-check pyg-conformance windows-core \
   format clean
 
-demo: build
+# The demo installs and builds only what it needs: no C++ tests, no test dependencies.
+demo: $(DEMO)
+	$(MODULE)
 	$(BIN)/graphzero demo
 
 test: lint core-test python-test
 
-setup: $(STAMP)
-$(STAMP): requirements-dev.txt constraints.txt .ci/setup
-	PYTHON="$(PYTHON)" sh .ci/setup
+setup: $(READY)
+$(READY): requirements-dev.txt requirements-demo.txt constraints.txt .ci/setup
+	PYTHON="$(PYTHON)" sh .ci/setup requirements-dev.txt
+	@touch $(DEMO) $@
+$(DEMO): requirements-demo.txt constraints.txt .ci/setup
+	PYTHON="$(PYTHON)" sh .ci/setup requirements-demo.txt
 	@touch $@
 
 # The native module is built beside the Python files, so that the checkout is the package.
-build: $(STAMP)
-	@$(BIN)/cmake -S . -B build/dev -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DGRAPHZERO_INPLACE=ON -DGRAPHZERO_TESTS=ON >/dev/null
-	@$(BIN)/cmake --build build/dev
+define MODULE
+@test -d build/dev || echo "building the native module: a few minutes the first time"
+@$(BIN)/cmake -S . -B build/dev -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DGRAPHZERO_INPLACE=ON -DGRAPHZERO_TESTS=ON >/dev/null
+@$(BIN)/cmake --build build/dev --target core_stub
+endef
+build: $(READY)
+	$(MODULE)
 
 lint: build
 	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
@@ -32,13 +44,14 @@ lint: build
 	$(BIN)/mypy
 
 core-test: build
+	@$(BIN)/cmake --build build/dev --target core_tests
 	build/dev/core_tests
 
 python-test: build fuzz-build
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=15
 
 # Everything that reads files, under the address and undefined-behaviour sanitizers; tests/faults/test_fuzz.py runs it.
-fuzz-build: $(STAMP)
+fuzz-build: $(READY)
 	@mkdir -p build && if echo 'int main() {}' | c++ -fsanitize=address -x c++ - -o build/sanitizer-probe 2>/dev/null; then \
 	  $(BIN)/cmake -S . -B build/sanitize -G Ninja $(SANITIZED) -DGRAPHZERO_SANITIZE=address -DGRAPHZERO_FUZZ=ON >/dev/null \
 	  && $(BIN)/cmake --build build/sanitize --target fuzz_mutate; \
@@ -47,7 +60,7 @@ fuzz-build: $(STAMP)
 # Coverage-guided, where clang and its libFuzzer are there; SECONDS=3600 for an hour. Finds go to build/fuzz/found.
 CLANG ?= $(firstword $(foreach c,clang++ clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14,$(shell command -v $(c))))
 SECONDS ?= 120
-fuzz: $(STAMP)
+fuzz: $(READY)
 	@test -n "$(CLANG)" || { echo "fuzz: no clang++ found; make fuzz-build has the fuzzer that needs none" >&2; exit 1; }
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja $(SANITIZED) -DCMAKE_CXX_COMPILER=$(CLANG) -DGRAPHZERO_SANITIZE=address \
 	  -DGRAPHZERO_FUZZ=ON >/dev/null
@@ -77,7 +90,7 @@ docs: build
 	@echo "build/docs/index.html"
 
 # The sdist, a wheel made from it with nothing but what it declares, and that wheel in an environment of its own.
-package-check: $(STAMP)
+package-check: $(READY)
 	rm -rf build/dist build/package-venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
 	$(BIN)/python -m build --outdir build/dist .
@@ -93,13 +106,13 @@ pyg-conformance: build
 # The core and its tests for Windows, where mingw is installed; run where Wine is.
 MINGW ?= x86_64-w64-mingw32-g++-posix
 WINE  ?= $(firstword $(wildcard /usr/lib/wine/wine64 /usr/bin/wine64 /usr/bin/wine))
-windows-core: $(STAMP)
+windows-core: $(READY)
 	@$(BIN)/cmake -S . -B build/windows -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Windows \
 	  -DCMAKE_CXX_COMPILER=$(MINGW) -DCMAKE_EXE_LINKER_FLAGS=-static -DGRAPHZERO_PYTHON=OFF -DGRAPHZERO_TESTS=ON >/dev/null
 	@$(BIN)/cmake --build build/windows
 	$(if $(WINE),WINEDEBUG=-all $(WINE) build/windows/core_tests.exe,@echo "no Wine here: built, not run")
 
-format: $(STAMP)
+format: $(READY)
 	$(BIN)/clang-format -i $(CXX_FILES)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
