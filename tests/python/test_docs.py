@@ -93,6 +93,23 @@ def test_every_public_name_is_in_the_api_page():
     assert set(gz.__all__) - errors - {"__version__"} == listed - {"errors", "train", "pyg", "ray"}
 
 
+def test_every_statistic_is_explained(tmp_path):
+    """All keys of stats(), of its plan, and of a window that was swept."""
+    rng = np.random.default_rng(0)
+    gz.compile_graph(rng.integers(0, 6000, (2, 30000)), tmp_path / "g.gl", num_nodes=6000, direction="in")
+    gz.compile_features(rng.standard_normal((6000, 1000), dtype=np.float32), tmp_path / "x.gd")
+    loader = gz.NeighborLoader(
+        gz.Graph(tmp_path / "g.gl"), gz.FeatureStore(tmp_path / "x.gd"), fanouts=[3, 2], seeds=np.arange(192),
+        batch_size=16, memory="50MB", cache="on", seed=0,
+    )  # fmt: skip
+    for _ in loader:
+        pass
+    stats = loader.stats().to_dict()
+    (window,) = stats["plan"]["windows"].values()
+    listed = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "stats.md").read_text()))
+    assert {*stats, *stats["plan"], *stats["plan"]["disk"], *window} - {"plan"} <= listed
+
+
 def test_every_command_is_in_the_command_page():
     typer = pytest.importorskip("typer")
     from graphzero.cli.app import app
