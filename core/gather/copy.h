@@ -39,6 +39,9 @@ LinesKernel<Row> lines_kernel(Vectors vectors);
 // The same for consecutive rows to a place that does not begin on a line.
 LinesKernel<int64_t> shifted_lines_kernel(Vectors vectors);
 
+// Whether a batch of so many bytes is streamed: a larger one does not fit the caches near a core.
+constexpr bool is_streamed(uint64_t bytes) { return bytes > uint64_t{1} << 20; }
+
 // All that moving rows of one matrix needs to know. Cheap to make; immutable.
 class RowCopier {
  public:

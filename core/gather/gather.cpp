@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -18,13 +18,10 @@
 namespace gz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::array<const char*, 4> kIoNames{"auto", "mmap", "uring", "pread"};
-constexpr size_t kGrain = 2048;                          // rows a chunk
-constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
-constexpr size_t kSamples = 64;                          // rows looked at to guess how much is in RAM
-constexpr uint64_t kShareOfMemory = 4;                   // a matrix below 1/4 of what is free may fill the page cache
+constexpr size_t kGrain = 2048;         // rows a chunk
+constexpr size_t kSamples = 64;         // rows looked at to guess how much is in RAM
+constexpr uint64_t kShareOfMemory = 4;  // a matrix below 1/4 of what is free may fill the page cache
 
 // One call: ids to consecutive rows, or moves.
 struct Task {
@@ -141,7 +138,7 @@ void read(const Task& task, const Way& way, GatherStats& stats) {
     const size_t part = std::min(most, task.count() - first);
     const auto start = Clock::now();
     SortedRows rows(part, task.matrix.rows, [&](size_t i) { return task.id(first + i); });
-    stats.copy_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    stats.copy_seconds += seconds_since(start);
     job.first = first;
     if (!task.moves.empty()) job.moves = task.moves.subspan(first, part);
     read_rows(job, rows, stats);
@@ -158,7 +155,7 @@ void run(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t>
   const size_t count = std::max(ids.size(), moves.size());
   const DType out_dtype = gathered_dtype(matrix, options);
   if (count == 0 || matrix.row_bytes == 0) return;
-  const RowCopier copier(matrix, out_dtype, count * gathered_row_bytes(matrix, options) > kStreamingBytes);
+  const RowCopier copier(matrix, out_dtype, is_streamed(count * gathered_row_bytes(matrix, options)));
   const Task task{file.file(), matrix, ids, moves, out, copier, options, resolve_threads(options.threads), progress};
   GatherStats done;
   done.rows = count;

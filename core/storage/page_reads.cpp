@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace gz {
@@ -49,10 +49,9 @@ void PageReads::queue(uint32_t slot, const File& source) {
 }
 
 size_t PageReads::collect() {
-  using Clock = std::chrono::steady_clock;
   const auto asked = Clock::now();
   const size_t got = reader_->wait(results_);
-  waited_ += std::chrono::duration<double>(Clock::now() - asked).count();
+  waited_ += seconds_since(asked);
   return got;
 }
 

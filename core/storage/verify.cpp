@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "storage/topology.h"
@@ -58,7 +58,7 @@ class Verifier {
         loopless_((file->container().properties & kNoSelfLoops) != 0) {}
 
   VerifyReport run() {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const Container& c = file_.container();
     VerifyReport report;
     report.checksummed = !file_.legacy();
@@ -71,7 +71,7 @@ class Verifier {
     }
     if (c.kind == Kind::kTopology) check_topology(c);
     file_.check();
-    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.seconds = seconds_since(start);
     return report;
   }
 
