@@ -76,24 +76,17 @@ class Verifier {
   }
 
  private:
-  void tell(const char* phase, uint64_t done) {
+  void report_progress(const char* phase, uint64_t done) {
     if (progress_ != nullptr) progress_->report(phase, done, total_);
   }
 
   void check_digest(const ArrayInfo& array) {
     const auto bytes = file_.bytes_of(array);
     Digest sum;
-    std::vector<uint32_t> crcs(kStride / kBlockBytes);
     for (size_t at = 0; at < bytes.size(); at += kStride) {
       const auto part = bytes.subspan(at, std::min(kStride, bytes.size() - at));
-      const size_t blocks = (part.size() + kBlockBytes - 1) / kBlockBytes;
-      parallel_for(blocks, 1, threads_, [&](size_t begin, size_t end, int) {
-        for (size_t i = begin; i < end; ++i) {
-          crcs[i] = crc32c(part.subspan(i * kBlockBytes, std::min(kBlockBytes, part.size() - i * kBlockBytes)));
-        }
-      });
-      for (size_t i = 0; i < blocks; ++i) sum.add(crcs[i]);
-      tell("checksums", array.offset + at + part.size());
+      sum.add_blocks(part, threads_);
+      report_progress("checksums", array.offset + at + part.size());
     }
     file_.check();
     if (sum.value() != array.digest) {
@@ -187,12 +180,12 @@ class Verifier {
   // work(from, to) over [0, n) in pieces, with a report, and so a chance to stop, after each.
   template <class Work>
   void in_strides(size_t n, size_t stride, const Work& work) {
-    tell("structure", 0);
+    report_progress("structure", 0);
     for (size_t from = 0; from < n; from += stride) {
       const size_t to = std::min(n, from + stride);
       work(from, to);
-      tell("structure",
-           static_cast<uint64_t>(static_cast<double>(to) / static_cast<double>(n) * static_cast<double>(total_)));
+      report_progress("structure", static_cast<uint64_t>(static_cast<double>(to) / static_cast<double>(n) *
+                                                         static_cast<double>(total_)));
     }
   }
 
