@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/per_process.h"
 #include "base/process.h"
 
 #ifdef _WIN32
 #include <malloc.h>
 #else
-#include <pthread.h>
 #include <sys/mman.h>
 #endif
 
@@ -313,23 +313,11 @@ void BufferPool::clear() {
 namespace {
 
 thread_local BufferPool* t_pool = nullptr;
-std::atomic<BufferPool*> g_pool{nullptr};
 
 }  // namespace
 
-// Never destroyed: Python may drop arrays after statics are gone. A forked child starts with an empty one, since the
-// parent may have held the lock.
 BufferPool& BufferPool::of_process() {
-  BufferPool* pool = g_pool.load(std::memory_order_acquire);
-  if (pool != nullptr) return *pool;
-#ifndef _WIN32
-  static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); }); });
-#endif
-  auto* fresh = new BufferPool(kNoLimit, kMostIdle);
-  if (g_pool.compare_exchange_strong(pool, fresh)) return *fresh;
-  delete fresh;
-  return *pool;
+  return per_process([] { return new BufferPool(kNoLimit, kMostIdle); });
 }
 
 BufferPool& BufferPool::current() { return t_pool != nullptr ? *t_pool : of_process(); }
