@@ -2,6 +2,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/ids.h"
 #include "base/threads.h"
 #include "bindings.h"
 
@@ -92,6 +93,12 @@ void translate(const std::exception_ptr& p, void*) {
 
 void bind_base(nb::module_& m) {
   nb::register_exception_translator(translate);
+  m.def(
+      "check_ids",
+      [](const Ids& ids, const std::string& name, uint64_t size, const std::string& of, const std::string& where) {
+        check_ids(span_of(ids), name, {size, of, where});
+      },
+      nb::arg("ids"), nb::arg("name"), nb::arg("size"), nb::arg("of"), nb::arg("where") = "");
   m.def("default_threads", &default_threads);
   m.def("set_default_threads", &set_default_threads, nb::arg("threads"));
   m.def("bytes_held", [] {

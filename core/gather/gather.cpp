@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ids.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "gather/copy.h"
@@ -206,12 +207,7 @@ uint64_t gathered_row_bytes(const Matrix& matrix, const GatherOptions& options) 
 }
 
 void check_row_ids(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids) {
-  const auto bad = [&](int64_t id) { return static_cast<uint64_t>(id) >= matrix.rows; };  // negatives become huge
-  bool any = false;
-  for (const int64_t id : ids) any |= bad(id);  // without a branch: the compiler makes vectors of it
-  if (!any) return;
-  const int64_t first = *std::find_if(ids.begin(), ids.end(), bad);
-  fail<IndexError>("id ", first, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
+  check_ids(ids, "ids", {matrix.rows, "rows", file.file().path()});
 }
 
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::byte* out,
@@ -222,11 +218,8 @@ void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64
 
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMove> moves, std::byte* out,
             const GatherOptions& options, GatherStats* stats, Progress* progress) {
-  for (const RowMove& move : moves) {
-    if (move.from >= matrix.rows) {
-      fail<IndexError>("id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
-    }
-  }
+  const IdRange rows{matrix.rows, "rows", file.file().path()};
+  for (const RowMove& move : moves) check_id(static_cast<int64_t>(move.from), "id", rows);
   run(file, matrix, {}, moves, out, options, stats, progress);
 }
 

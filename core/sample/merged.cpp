@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ids.h"
 #include "base/threads.h"
 #include "sample/draw.h"
 #include "sample/merged_hops.h"
@@ -23,7 +24,7 @@ void check_batches(const Topology& topology, std::span<const MergedBatch> batche
     if (batch.seeds.size() >= kMostLabels) {
       fail<ArgumentError>(batch.seeds.size(), " seeds, expected below ", kMostLabels);
     }
-    check_ids(batch.seeds, topology.num_nodes(), topology.file().path());
+    check_ids(batch.seeds, "seeds", {topology.num_nodes(), "nodes", topology.file().path()});
   }
 }
 
