@@ -47,9 +47,6 @@ class RowCopier {
  public:
   RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors vectors = best_vectors());
 
-  uint64_t in_bytes() const { return in_bytes_; }
-  uint64_t out_bytes() const { return out_bytes_; }
-
   // Row ids[i] at `base` to row first + i of `out`.
   void gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const;
   void gather(const std::byte* base, std::span<const RowMove> moves, std::byte* out) const;

@@ -60,12 +60,9 @@ std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<c
 // For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike, and
 // what a call holds whatever the number of batches; both without the subgraphs that are done.
 uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds);
-uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds);
 
 // The share of the arrays that a sample reads which is in the page cache now, 0 to 1; nothing where the system does not
-// tell. Costs some milliseconds for each GB that is there.
+// report it. Costs some milliseconds for each GB that is there.
 std::optional<double> resident_share(const Topology& topology, const SampleOptions& options);
-// All of it; false where the system does not tell.
-bool topology_resident(const Topology& topology, const SampleOptions& options);
 
 }  // namespace gz

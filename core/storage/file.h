@@ -14,9 +14,7 @@ namespace gz {
 
 class File {
  public:
-  enum class Caching { kNormal, kDirect };  // kDirect: past the page cache, where the file system allows
-
-  static File open(const std::string& path, Caching caching = Caching::kNormal);
+  static File open(const std::string& path);  // for reading
   // This very file, even when its name now means another, opened past the page cache; no file where that cannot be.
   File reopen_direct() const;
   static File create(const std::string& path);             // new or emptied, for reading and writing

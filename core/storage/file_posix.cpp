@@ -44,16 +44,10 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-File File::open(const std::string& path, Caching caching) {
-  int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // the last: a named pipe must be refused, not waited for
-#ifdef O_DIRECT
-  if (caching == Caching::kDirect) flags |= O_DIRECT;
-#endif
-  const int fd = ::open(path.c_str(), flags);
+File File::open(const std::string& path) {
+  // O_NONBLOCK: a named pipe must be refused, not waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail_storage(path, "cannot open", errno);
-#ifdef F_NOCACHE
-  if (caching == Caching::kDirect) fcntl(fd, F_NOCACHE, 1);
-#endif
   return File(fd, path);
 }
 

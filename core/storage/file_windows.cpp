@@ -101,10 +101,9 @@ std::string folder_of(const std::string& path) {
   return path.substr(0, root ? slash + 1 : slash);
 }
 
-File File::open(const std::string& path, Caching caching) {
-  const DWORD flags = FILE_ATTRIBUTE_NORMAL | (caching == Caching::kDirect ? FILE_FLAG_NO_BUFFERING : 0);
+File File::open(const std::string& path) {
   const HANDLE handle =
-      CreateFileW(wide(path).c_str(), GENERIC_READ, kShareAll, nullptr, OPEN_EXISTING, flags, nullptr);
+      CreateFileW(wide(path).c_str(), GENERIC_READ, kShareAll, nullptr, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr);
   if (handle == INVALID_HANDLE_VALUE) fail_windows(path, "cannot open", GetLastError());
   return File(reinterpret_cast<intptr_t>(handle), path);
 }
