@@ -13,7 +13,7 @@
 #include "base/open_table.h"
 #include "base/prefetch.h"
 #include "base/random.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 namespace {

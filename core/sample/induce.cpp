@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "sample/growing.h"
 #include "sample/row_search.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 namespace {

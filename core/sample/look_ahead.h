@@ -9,7 +9,7 @@
 #include "sample/choose.h"
 #include "sample/cold_rows.h"
 #include "sample/neighbours.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "storage/mounted.h"
+#include "storage/read_slots.h"
 #include "storage/reader.h"
 #include "storage/slots.h"
 
