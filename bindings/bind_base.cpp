@@ -55,7 +55,7 @@ void Interrupts::report(const char*, uint64_t, uint64_t) {
 
 namespace {
 
-// The classes live in graphzero/errors.py, so that they have docstrings and multiple bases; this maps ours to them.
+// The classes live in graphzero/errors.py, so that they have docstrings and multiple bases; this maps errors to them.
 void raise_as(const char* name, const char* message) {
   nb::object type = nb::module_::import_("graphzero.errors").attr(name);
   PyErr_SetString(type.ptr(), message);
@@ -85,7 +85,7 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const Error& e) {
     raise_as("GraphZeroError", e.what());
   } catch (const std::bad_alloc&) {
-    PyErr_SetString(PyExc_MemoryError, "the system has not the memory that this call needs: ask for less at once");
+    PyErr_SetString(PyExc_MemoryError, "out of memory; try a smaller request");
   }
 }
 

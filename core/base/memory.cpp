@@ -124,7 +124,7 @@ void Buffer::count_as(Purpose purpose) {
   purpose_ = purpose;
 }
 
-// Guarded by mutex, but for what is const. In a forked child nobody may touch it: a thread of the parent may have held
+// Guarded by mutex, but for what is const. A forked child must not touch it: a thread of the parent may have held
 // the mutex, so buffers that are dropped there are simply freed.
 struct BufferPool::State {
   State(uint64_t limit_, uint64_t most_idle_, PageLock page_lock_)

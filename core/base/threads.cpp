@@ -55,7 +55,7 @@ struct Job {
       : n(n_), grain(grain_), seats(threads - 1), body(&body_) {}
 
   const size_t n, grain;
-  std::atomic<size_t> next{0};    // start of the first chunk nobody took
+  std::atomic<size_t> next{0};    // start of the first chunk that is not taken
   std::atomic<bool> stop{false};  // an exception was thrown
   int seats;                      // helpers that may still join; guarded by Pool::mutex_
   std::atomic<int> helpers{0};    // helpers at work; changed with Pool::mutex_ held

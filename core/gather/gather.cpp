@@ -86,7 +86,7 @@ Way choose(const Task& task) {
   const bool ring = task.options.io == Io::kUring || (task.options.io == Io::kAuto && uring_works());
   way.kind = ring ? ReaderKind::kUring : ReaderKind::kPread;
   if (task.options.io != Io::kAuto || task.options.past_page_cache) return way;
-  if (!residency_is_told(task.file.file())) {
+  if (!residency_is_reported(task.file.file())) {
     way.direct = false;  // deep reads through the page cache are right whether the rows are in it or not
     return way;
   }

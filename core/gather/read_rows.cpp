@@ -21,7 +21,7 @@ constexpr uint64_t kGap = 2 * kPageBytes;  // unneeded pages that are read to sa
 
 // What the workers of one job share.
 struct Shared {
-  std::atomic<size_t> next{0};    // first block that nobody took
+  std::atomic<size_t> next{0};    // first block that is not taken
   std::atomic<size_t> done{0};    // rows delivered
   std::atomic<bool> stop{false};  // a worker failed, or the caller wants to stop
   std::mutex mutex;

@@ -19,8 +19,8 @@ namespace gz {
 class ExcludedEdges {
  public:
   // Edges source[i] -> target[i] of this topology, as rows of `direction` hold them; the reverse of each too where that
-  // is asked for, or where the topology is undirected: there both are one edge. Throws IndexError for ends that are no
-  // nodes.
+  // is asked for, or where the topology is undirected: there both are one edge. Throws IndexError for ends that are
+  // not nodes.
   void add(const Topology& topology, Direction direction, std::span<const int64_t> source,
            std::span<const int64_t> target, bool reverse);
 
@@ -29,7 +29,7 @@ class ExcludedEdges {
   // Neighbours that may not be taken from this node's row: ascending, each once. Call build() after the last add().
   void build();
   std::span<const uint64_t> of(uint64_t node) const {
-    // Most nodes have none: a few bits, which stay in the nearest cache, tell nearly all of them (benchmarks/links).
+    // Most nodes have none: a few bits, which stay in the nearest cache, rule out nearly all (benchmarks/links).
     const uint64_t hash = node * kGolden;
     if (marks_.empty() || (marks_[hash >> marks_shift_ >> 6] >> (hash >> marks_shift_ & 63) & 1) == 0) return {};
     const Slot& slot = slots_.find(hash >> kSkipped, [&](const Slot& s) { return s.count == 0 || s.node == node; });

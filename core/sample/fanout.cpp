@@ -192,7 +192,7 @@ std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, c
     Scratch scratch;
     PagePrefetcher pages(*csr.file, 1);
     const bool ahead = options.io == TopologyIo::kAuto;
-    // A page or two a step are no depth, but a fault would drag in the device's whole readahead, twice.
+    // A page or two per step give no queue depth, but a fault would bring in the device's whole readahead, twice.
     if (ahead) ask_for_draws(csr, {&node, 1}, options, pages);
     const auto row = csr.row(static_cast<uint64_t>(node));
     if (row.begin == row.end) return;

@@ -10,7 +10,7 @@
 
 namespace gz {
 
-// Where a node stands in a list; where it stands first, if it does twice. One thread fills it, any may ask.
+// The first index of a node in a list. One thread fills it, any may look up.
 class NodePlaces {
  public:
   explicit NodePlaces(std::span<const int64_t> nodes) : nodes_(nodes), table_(nodes.size()) {
@@ -30,7 +30,7 @@ class NodePlaces {
 };
 
 // One entry for each edge type: edges from nodes of the source type's list to those of the target type's, by target in
-// the order of the list, then in the order of its row. Excluded edges are left out; edges are not told apart by hop.
+// the order of the list, then in the order of its row. Excluded edges are left out; edges are not grouped by hop.
 std::vector<SampledEdges> induced_edges(std::span<const EdgeType> edge_types,
                                         std::span<const std::span<const int64_t>> nodes, int threads);
 

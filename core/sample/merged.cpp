@@ -58,7 +58,7 @@ bool find_mapped(const MountedFile& file, const SampleOptions& options, const Me
     if (options.io == TopologyIo::kMmap) return true;
     if (merged.past_page_cache) return false;
     const double share = share_of(file, array).value_or(0);
-    spare = spare || (share > kWorthSparing && residency_is_told(file.file()));
+    spare = spare || (share > kWorthSparing && residency_is_reported(file.file()));
     return share >= 1;
   };
   arrays.indptr_mapped = mapped(arrays.indptr);

@@ -88,8 +88,7 @@ void PageReads::retry_or_fail(const ReadResult& result) {
     return;
   }
   const Read& read = pending.read;
-  fail_storage(file_.path(),
-               text("cannot read ", read.bytes, " bytes at byte ", read.offset, " (", name_(read), ") of"), code);
+  fail_storage(file_.path(), text("read failed at byte ", read.offset, " (", name_(read), ")"), code);
 }
 
 void PageReads::fail_end(const Pending& pending, uint64_t arrived) const {

@@ -1,4 +1,4 @@
-// verify: checks run in slices over all threads; the fault at the lowest position of the first faulty field is told.
+// verify: checks run in slices over all threads; the fault at the lowest position of the first bad field is reported.
 #include "storage/verify.h"
 
 #include <algorithm>
@@ -232,7 +232,7 @@ class Verifier {
         return false;
       }
       if (unique_ && i > row.begin && id == csr.indices[i - 1]) {
-        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " stands twice in row ", node));
+        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " occurs twice in row ", node));
         return false;
       }
       if (loopless_ && id == node) {
@@ -270,7 +270,7 @@ class Verifier {
     for (uint64_t i = row.begin; i < row.end; ++i) {
       const uint64_t at = csr.by_time(i);
       if (at >= row.degree() || seen[at]) {
-        faults.add(i, text(file_.path(), ": ", side, "by_time[", i, "] = ", at, " is no permutation of its row"));
+        faults.add(i, text(file_.path(), ": ", side, "by_time[", i, "] = ", at, " is not in a permutation of its row"));
         return false;
       }
       seen[at] = true;
