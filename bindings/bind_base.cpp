@@ -2,6 +2,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/ids.h"
 #include "base/threads.h"
 #include "bindings.h"
 
@@ -54,7 +55,7 @@ void Interrupts::report(const char*, uint64_t, uint64_t) {
 
 namespace {
 
-// The classes live in graphzero/errors.py, so that they have docstrings and multiple bases; this maps ours to them.
+// The classes live in graphzero/errors.py, so that they have docstrings and multiple bases; this maps errors to them.
 void raise_as(const char* name, const char* message) {
   nb::object type = nb::module_::import_("graphzero.errors").attr(name);
   PyErr_SetString(type.ptr(), message);
@@ -84,7 +85,7 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const Error& e) {
     raise_as("GraphZeroError", e.what());
   } catch (const std::bad_alloc&) {
-    PyErr_SetString(PyExc_MemoryError, "the system has not the memory that this call needs: ask for less at once");
+    PyErr_SetString(PyExc_MemoryError, "out of memory; try a smaller request");
   }
 }
 
@@ -92,6 +93,12 @@ void translate(const std::exception_ptr& p, void*) {
 
 void bind_base(nb::module_& m) {
   nb::register_exception_translator(translate);
+  m.def(
+      "check_ids",
+      [](const Ids& ids, const std::string& name, uint64_t size, const std::string& of, const std::string& where) {
+        check_ids(span_of(ids), name, {size, of, where});
+      },
+      nb::arg("ids"), nb::arg("name"), nb::arg("size"), nb::arg("of"), nb::arg("where") = "");
   m.def("default_threads", &default_threads);
   m.def("set_default_threads", &set_default_threads, nb::arg("threads"));
   m.def("bytes_held", [] {

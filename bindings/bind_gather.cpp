@@ -16,7 +16,7 @@ namespace {
 using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // What the gathers of one store did in all. Any number of threads add to it.
-struct Tally {
+struct ReadCounts {
   std::mutex mutex;
   GatherStats stats;  // guarded by mutex
   void add(const GatherStats& one) {
@@ -82,7 +82,7 @@ class Destination {
 
 std::optional<Array> gather_rows(const FeatureFile& file, const std::string& name, const Ids& ids,
                                  std::optional<Bytes> out, const std::optional<std::string>& dtype,
-                                 const std::string& io, int threads, Tally* tally) {
+                                 const std::string& io, int threads, ReadCounts* tally) {
   const Matrix& matrix = file.matrix(name);
   const GatherOptions options = parse_options(io, threads, dtype);
   check_row_ids(file, matrix, span_of(ids));  // before the buffer is taken
@@ -99,7 +99,7 @@ std::optional<Array> gather_rows(const FeatureFile& file, const std::string& nam
 
 std::optional<Array> gather_cached(RowCache& cache, const Ids& ids, std::optional<Bytes> out,
                                    const std::optional<std::string>& dtype, const std::string& io, int threads,
-                                   const std::optional<uint64_t>& number, Tally* tally) {
+                                   const std::optional<uint64_t>& number, ReadCounts* tally) {
   const GatherOptions options = parse_options(io, threads, dtype);
   check_row_ids(cache.file(), cache.matrix(), span_of(ids));
   const Destination destination(cache.matrix(), ids.size(), options, out);
@@ -183,7 +183,7 @@ void bind_cache(nb::module_& m) {
 
 void bind_gather(nb::module_& m) {
   bind_cache(m);
-  nb::class_<Tally>(m, "Tally").def(nb::init<>()).def("read", [](Tally& t) {
+  nb::class_<ReadCounts>(m, "ReadCounts").def(nb::init<>()).def("read", [](ReadCounts& t) {
     std::lock_guard lock(t.mutex);
     return as_dict(t.stats);
   });

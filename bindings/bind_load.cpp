@@ -271,11 +271,6 @@ void bind_load(nb::module_& m) {
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"), nb::arg("reads_per_second"),
           nb::arg("bytes_per_second"))
-      .def("release",
-           [](LoadPlan& plan) {
-             nb::gil_scoped_release release;
-             plan.pool->clear();
-           })
       .def("rest",
            [](LoadPlan& plan) {
              nb::gil_scoped_release release;

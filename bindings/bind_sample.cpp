@@ -127,7 +127,7 @@ void bind_sample(nb::module_& m) {
       },
       nb::arg("seed"), nb::arg("words"));
   m.def(
-      "sample_neighbours",
+      "sample_hood",
       [](const Topology& topology, const Ids& seeds, const std::vector<int64_t>& fanouts, bool replace, bool weighted,
          bool disjoint, const std::optional<Ids>& times, const std::string& temporal, const std::string& method,
          const std::optional<std::string>& direction, uint64_t seed, int threads, const std::string& io,

@@ -1,4 +1,5 @@
 // bind_storage: mounted files, topology and features as views, verify.
+#include "base/ids.h"
 #include "base/threads.h"
 #include "bindings.h"
 #include "storage/features.h"
@@ -17,11 +18,9 @@ Direction parse_direction(const std::optional<std::string>& name) {
 
 namespace {
 
-uint64_t checked_id(int64_t id, uint64_t count, const std::string& path) {
-  if (id < 0 || static_cast<uint64_t>(id) >= count) {
-    fail<IndexError>("node id ", id, " is out of range for ", path, " with ", count, " nodes");
-  }
-  return static_cast<uint64_t>(id);
+uint64_t checked_node(int64_t node, uint64_t count, const std::string& path) {
+  check_id(node, "node", {count, "nodes", path});
+  return static_cast<uint64_t>(node);
 }
 
 // A view of elements [begin, begin + count) of an array, over the users' copy-on-write mapping. Its last byte is
@@ -47,7 +46,7 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
                const std::string& what) {
   const Direction d = topology.resolve(parse_direction(direction));
   const MountedFile& file = topology.file();
-  const uint64_t id = checked_id(node, topology.num_rows(d), file.path());
+  const uint64_t id = checked_node(node, topology.num_rows(d), file.path());
   const std::string name = (d == Direction::kOut ? "out." : "in.") + what;
   const ArrayInfo* array = file.container().find(name);
   if (array == nullptr) {
@@ -119,7 +118,7 @@ void bind_topology(nb::module_& m) {
           "degree",
           [](const Topology& t, int64_t node, const std::optional<std::string>& direction) {
             const Direction d = parse_direction(direction);
-            const uint64_t id = checked_id(node, t.num_rows(d), t.file().path());
+            const uint64_t id = checked_node(node, t.num_rows(d), t.file().path());
             const uint64_t degree = t.visit(d, [&](const auto& csr) { return csr.row(id).degree(); });
             t.file().check();
             return degree;
@@ -134,7 +133,7 @@ void bind_topology(nb::module_& m) {
             Result<int64_t> out(count);
             {
               WithoutGil work;
-              for (size_t i = 0; ids && i < count; ++i) checked_id(ids->data()[i], nodes, t.file().path());
+              if (ids) check_ids({ids->data(), count}, "ids", {nodes, "nodes", t.file().path()});
               t.visit(d, [&](const auto& csr) {
                 parallel_for(count, size_t{1} << 14, default_threads(), [&](size_t begin, size_t end, int) {
                   for (size_t i = begin; i < end; ++i) {
@@ -193,7 +192,7 @@ void bind_features(nb::module_& m) {
       .def("row",
            [](const FeatureFile& f, const std::string& name, int64_t node) {
              const Matrix& x = f.matrix(name);
-             const uint64_t row = checked_id(node, x.rows, f.file().path());
+             const uint64_t row = checked_node(node, x.rows, f.file().path());
              const ArrayInfo* array = f.file().container().find(name);
              return view(f.file(), *array, row * x.columns, x.columns, dlpack_dtype(x.dtype));
            })

@@ -61,7 +61,7 @@ SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool we
                              const std::string& temporal, const std::string& method,
                              const std::optional<std::string>& direction);
 
-// Edges that a call must not take, as two arrays of ends; None for none.
+// Edges that a call must not take, as two arrays of ends, or None.
 using EdgeEnds = std::optional<std::pair<Ids, Ids>>;
 ExcludedEdges excluded_edges(const Topology& topology, Direction direction, const EdgeEnds& ends, bool reverse);
 
@@ -69,7 +69,7 @@ ExcludedEdges excluded_edges(const Topology& topology, Direction direction, cons
 LinkNegatives parse_negatives(const std::optional<std::string>& name);
 LinkExclude parse_link_exclude(const std::string& name);
 
-// nanobind's tag of one of our dtypes. bfloat16 has no NumPy type: it crosses as uint16 and Python knows better.
+// nanobind's tag of a dtype. NumPy has no bfloat16: it is passed as uint16, and Python converts it.
 nb::dlpack::dtype dlpack_dtype(DType dtype);
 
 // A NumPy array over `data`, kept alive by `owner`: no copy, and nothing dangles.

@@ -3,8 +3,8 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of GraphZero. Use the graphzero package, which documents and types it.";
-  // What a global of the program, or a worker of torch, still holds when the interpreter ends is no leak of ours to
-  // report on people's terminals; tests/faults/test_leaks.py counts what is.
+  // Objects that a global of the program or a torch worker still holds at exit are not leaks of this module, so nothing
+  // is printed about them; tests/faults/test_leaks.py checks for real leaks.
   nanobind::set_leak_warnings(false);
   gz::bindings::bind_base(m);
   gz::bindings::bind_storage(m);

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import _manifest
+from . import _core, _manifest
 from ._dataset_folder import Stage
 from ._ids import IdArray, as_ids
 from .compile import compile_graph
@@ -284,11 +284,9 @@ def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:
         if array.shape != (count,):
             raise ValueError(f"{what}[{name!r}] is a mask of shape {array.shape}, expected ({count},)")
         return np.flatnonzero(array)
-    out = np.sort(as_ids(ids, f"{what}[{name!r}]"))
-    if out.size and not 0 <= out[0] <= out[-1] < count:
-        bad = out[0] if out[0] < 0 else out[-1]
-        raise IndexError(f"{what}[{name!r}] holds node id {bad}, out of range for {count} nodes")
-    return out
+    array = as_ids(ids, f"{what}[{name!r}]")
+    _core.check_ids(array, f"{what}[{name!r}]", count, "nodes")
+    return np.sort(array)
 
 
 def _announced(options: dict[str, Any], file: str) -> dict[str, Any]:

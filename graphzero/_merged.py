@@ -47,21 +47,18 @@ def compile_merged(compile_graph: Callable[..., GraphReport], asked: dict[str, A
     )
 
 
-class _Merged:
+class _Merged(GraphFileSource):
     """The edges of a graph file, equal ones as one: its id and time are those of the first in the source."""
 
     def __init__(self, path: str, how: str) -> None:
-        self._source = GraphFileSource(path, once=True)
-        self.name, self.undirected = path, self._source.undirected
-        self.num_nodes = self._source.num_nodes
-        self.has_weights, self.has_times = self._source.has_weights, self._source.has_times
-        self.has_edge_ids = self._source.has_edge_ids
+        super().__init__(path, once=True)
+        self.num_edges = 0  # not known before they are merged
         self._ufunc = np.add if how == "sum" else np.maximum
         self.dropped = 0
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield merged edges. Rows are sorted and blocks are whole rows, so equal edges lie side by side."""
-        for block in self._source.edge_blocks():
+        for block in super().edge_blocks():
             if not len(block):
                 yield block
                 continue

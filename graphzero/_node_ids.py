@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import _core
 from ._ids import IdArray, as_ids
 from .errors import FormatError
 from .features import FeatureStore
@@ -131,15 +132,13 @@ class NodeIds:
     def _look_up(self, ids: Any, name: str) -> Any:
         wanted = as_ids(ids)
         store = self._store()
-        found = self._checked(wanted) if store is None else store.gather(wanted, name=name).astype(np.int64)
+        if store is None:
+            _core.check_ids(wanted, "ids", self._count, "nodes")
+            found = wanted.copy()
+        else:
+            found = store.gather(wanted, name=name).astype(np.int64)
         if hasattr(ids, "detach"):
             import torch
 
             return torch.from_numpy(found)
         return found
-
-    def _checked(self, ids: IdArray) -> IdArray:
-        bad = np.flatnonzero((ids < 0) | (ids >= self._count))
-        if bad.size:
-            raise IndexError(f"ids[{int(bad[0])}] is {ids[bad[0]]}, out of range for {self._count} nodes")
-        return ids.copy()

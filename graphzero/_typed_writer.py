@@ -219,18 +219,16 @@ class TypedParts:
 _KEPT = ("direction", "dedup", "self_loops")  # options that hold for a topology compiled from another
 
 
-class _Swapped:
-    """The edges of a graph file, each the other way round; they keep their ids."""
+class _Swapped(GraphFileSource):
+    """The edges of a graph file with source and target swapped; they keep their ids."""
 
     def __init__(self, path: str) -> None:
-        self._source = GraphFileSource(path)
-        self.name, self.num_edges = path, self._source.num_edges
-        self.undirected = self._source.undirected
-        self.has_weights, self.has_times = self._source.has_weights, self._source.has_times
-        self.has_edge_ids = self._source.has_edge_ids
+        super().__init__(path)
+        if isinstance(self.num_nodes, tuple):
+            self.num_nodes = self.num_nodes[::-1]
 
     def edge_blocks(self) -> Iterator[Block]:
-        for block in self._source.edge_blocks():
+        for block in super().edge_blocks():
             yield Block(block.dst, block.src, block.weights, block.times, block.edge_ids)
 
 

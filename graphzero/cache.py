@@ -48,7 +48,7 @@ class RowCache:
         self._matrix = store._matrix(name)
         self._arguments = {"name": name, "pin": pin, "pin_share": pin_share}
         self._core = _core.RowCache(store._open(), self._matrix.name, self._memory)
-        self._tally = _core.Tally()
+        self._tally = _core.ReadCounts()
         if pin is not None:
             self.pin(pin, pin_share)
 

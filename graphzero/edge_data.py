@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _manifest
+from . import _core, _manifest
 from ._hetero_subgraph import EdgeTypeName
-from ._ids import IdArray
+from ._ids import IdArray, as_ids
 from .errors import FormatError
 from .features import FeatureStore
 from .graph import Graph
@@ -167,17 +167,13 @@ def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, i
     if array.dtype.kind not in "iu":
         raise TypeError(f"{what} must be integers, got dtype {array.dtype}")
     if array.ndim == 1:
-        ids = np.sort(array.astype(np.int64))
-        if count is not None and not 0 <= ids[0] <= ids[-1] < count:
-            bad = ids[0] if ids[0] < 0 else ids[-1]
-            raise IndexError(f"{what} holds edge id {bad}, out of range for {count} edges of the source")
-        return ids
+        ids = as_ids(array, what)
+        if count is not None:
+            _core.check_ids(ids, what, count, "edges of the source")
+        return np.sort(ids)
     if array.ndim != 2 or 2 not in array.shape:
         raise ValueError(f"{what} has shape {array.shape}, expected edge ids, or pairs of shape (n, 2) or (2, n)")
     pairs = np.ascontiguousarray(array if array.shape[1] == 2 else array.T, dtype=np.int64)
-    for column, (side, most) in enumerate(zip(("source", "target"), shape, strict=True)):
-        bad_rows = np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= most))
-        if bad_rows.size:
-            found = f"{what}, pair {bad_rows[0]}: {side} {pairs[bad_rows[0], column]}"
-            raise IndexError(f"{found} is out of range for {most} nodes")
+    for column, most in enumerate(shape):
+        _core.check_ids(np.ascontiguousarray(pairs[:, column]), f"{what}[:, {column}]", most, "nodes")
     return pairs

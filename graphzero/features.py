@@ -43,7 +43,7 @@ class FeatureStore:
             raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
         self._asked = name
         self._name = name if name is not None else "x" if "x" in self._matrices else next(iter(self._matrices))
-        self._tally = _core.Tally()
+        self._tally = _core.ReadCounts()
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class FeatureStore:
         """Return a store of the same mounted file with another array in focus: `fs["label"]`."""
         self._matrix(name)
         store = FeatureStore.__new__(FeatureStore)
-        store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.Tally())
+        store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.ReadCounts())
         return store
 
     def preload(self, *, num_threads: int | None = None, progress: bool | Callback | None = None) -> None:

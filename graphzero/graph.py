@@ -280,7 +280,7 @@ class Graph(WalkMethods, LinkMethods):
         times = None if time is None else as_ids(time, "time")
         if times is not None and np.ndim(time) == 0:
             times = np.full(len(ids), times[0])
-        node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_neighbours(
+        node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_hood(
             self._open(),
             ids,
             as_fanouts(fanouts),

@@ -307,9 +307,7 @@ class HeteroGraph(HgtMethods):
                 if name not in node_times:
                     raise ValueError(f"no time for the seeds of type {name!r}: give time={{{name!r}: ...}}")
                 known = node_times[name]
-                bad = nodes[(nodes < 0) | (nodes >= len(known))]
-                if len(bad):
-                    raise IndexError(f"node id {bad[0]} is out of range for node_time[{name!r}] of {len(known)} values")
+                _core.check_ids(nodes, f"seeds[{name!r}]", len(known), "values", f"node_time[{name!r}]")
                 times[name] = known[nodes]
                 continue
             array = as_ids(own, f"time[{name!r}]")

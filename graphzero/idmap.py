@@ -72,9 +72,7 @@ class IdMap:
     def to_original(self, ids: Any) -> list[str] | npt.NDArray[np.int64]:
         """Return the original ids of dense ones: a list of strings, or an int64 array."""
         dense = as_ids(ids, "ids")
-        if dense.size and not 0 <= int(dense.min()) <= int(dense.max()) < len(self):
-            bad = int(dense.min()) if int(dense.min()) < 0 else int(dense.max())
-            raise IndexError(f"node id {bad} is out of range for {len(self)} nodes")
+        _core.check_ids(dense, "ids", len(self), "nodes")
         if not self.is_text:
             numbers: npt.NDArray[np.int64] = self._map.numbers(dense)
             return numbers

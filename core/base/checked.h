@@ -1,4 +1,4 @@
-// checked: arithmetic for numbers that came from a file or a user. A result that does not fit is no result.
+// checked: arithmetic for numbers that came from a file or a user. A result that does not fit is nullopt.
 #pragma once
 
 #include <cstdint>

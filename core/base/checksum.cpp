@@ -147,38 +147,30 @@ uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes) 
 
 void Digest::add(uint32_t block_crc) { value_ = mix(value_ ^ ((blocks_++ << 32) | block_crc)); }
 
-void StreamDigest::add(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const size_t take = std::min(bytes.size(), kBlockBytes - filled_);
-    crc_ = crc32c(bytes.first(take), crc_);
-    filled_ += take;
-    bytes = bytes.subspan(take);
-    if (filled_ == kBlockBytes) {
-      digest_.add(crc_);
-      crc_ = 0;
-      filled_ = 0;
-    }
-  }
-}
-
-uint64_t StreamDigest::finish() {
-  if (filled_ > 0) digest_.add(crc_);
-  crc_ = 0;
-  filled_ = 0;
-  return digest_.value();
-}
-
-uint64_t digest(std::span<const std::byte> bytes, int threads) {
-  const size_t blocks = (bytes.size() + kBlockBytes - 1) / kBlockBytes;
-  std::vector<uint32_t> crcs(blocks);
-  parallel_for(blocks, 4, threads, [&](size_t begin, size_t end, int) {
+void Digest::add_blocks(std::span<const std::byte> bytes, int threads) {
+  std::vector<uint32_t> crcs((bytes.size() + kBlockBytes - 1) / kBlockBytes);
+  parallel_for(crcs.size(), 1, threads, [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {
       const size_t at = i * kBlockBytes;
       crcs[i] = crc32c(bytes.subspan(at, std::min(kBlockBytes, bytes.size() - at)));
     }
   });
+  for (const uint32_t crc : crcs) add(crc);
+}
+
+void StreamDigest::add(std::span<const std::byte> bytes) {
+  sum_blocks(bytes, open_.bytes, open_, [this](const BlockSum& block) { digest_.add(block.crc); });
+}
+
+uint64_t StreamDigest::finish() {
+  if (open_.bytes > 0) digest_.add(open_.crc);
+  open_ = {};
+  return digest_.value();
+}
+
+uint64_t digest(std::span<const std::byte> bytes, int threads) {
   Digest sum;
-  for (const uint32_t crc : crcs) sum.add(crc);
+  sum.add_blocks(bytes, threads);
   return sum.value();
 }
 

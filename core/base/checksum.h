@@ -1,6 +1,7 @@
 // checksum: CRC-32C for pages and blocks, and the digest of an array that is made of its blocks (FORMAT 4).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,12 +23,34 @@ constexpr size_t kBlockBytes = size_t{1} << 20;  // a digest's block: 1 MiB
 class Digest {
  public:
   void add(uint32_t block_crc);
+  // The blocks of `bytes`, on `threads` threads. Only the last call may end in the middle of a block.
+  void add_blocks(std::span<const std::byte> bytes, int threads);
   uint64_t value() const { return value_; }
 
  private:
   uint64_t value_ = 0x9e3779b97f4a7c15ull;
   uint64_t blocks_ = 0;
 };
+
+// The CRC of some bytes of an array that lie within one of its blocks.
+struct BlockSum {
+  uint32_t crc, bytes;
+};
+
+// Adds bytes that begin at byte `at` of their array to the open block, and calls done(block) for each that is full.
+template <class Done>
+void sum_blocks(std::span<const std::byte> bytes, uint64_t at, BlockSum& open, const Done& done) {
+  while (!bytes.empty()) {
+    const size_t take = std::min<uint64_t>(bytes.size(), kBlockBytes - at % kBlockBytes);
+    open.crc = crc32c(bytes.first(take), open.crc);
+    open.bytes += static_cast<uint32_t>(take);
+    at += take;
+    bytes = bytes.subspan(take);
+    if (at % kBlockBytes != 0) continue;
+    done(open);
+    open = {};
+  }
+}
 
 // A digest fed with bytes in any pieces, in order.
 class StreamDigest {
@@ -37,8 +60,7 @@ class StreamDigest {
 
  private:
   Digest digest_;
-  uint32_t crc_ = 0;
-  size_t filled_ = 0;
+  BlockSum open_{};
 };
 
 // The digest of a whole array, on `threads` threads.

@@ -1,4 +1,4 @@
-// error: how a refused system call is told.
+// error: the message of a failed system call.
 #include "base/error.h"
 
 #include <system_error>

@@ -1,8 +1,8 @@
 // interrupt: Ctrl-C for long calls.
 //
-// Whoever calls into the core and wants to be able to stop it opens an Interruptible. Every parallel_for of the call
-// then looks at it between chunks, and long loops look by check_interrupt(), on whichever thread they run. Where nobody
-// opened one, a look is a null test.
+// A caller of the core that wants to be able to stop it opens an Interruptible. Every parallel_for of the call
+// then looks at it between chunks, and long loops look by check_interrupt(), on whichever thread they run. Without an
+// Interruptible, the check is a null test.
 #pragma once
 
 #include <atomic>

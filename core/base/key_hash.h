@@ -17,7 +17,7 @@ struct KeyHash {
 };
 
 // Words of 8 bytes go through two lanes of bijections, so two keys of one length that differ in one word differ in both
-// lanes. The last word overlaps the one before; the length tells such keys apart.
+// lanes. The last word overlaps the one before; the length separates such keys.
 inline KeyHash hash_key(std::string_view key) {
   uint64_t a = 0x243f6a8885a308d3ull, b = 0x13198a2e03707344ull;
   const auto absorb_word = [&](uint64_t word) {

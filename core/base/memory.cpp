@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/per_process.h"
 #include "base/process.h"
 
 #ifdef _WIN32
 #include <malloc.h>
 #else
-#include <pthread.h>
 #include <sys/mman.h>
 #endif
 
@@ -124,7 +124,7 @@ void Buffer::count_as(Purpose purpose) {
   purpose_ = purpose;
 }
 
-// Guarded by mutex, but for what is const. In a forked child nobody may touch it: a thread of the parent may have held
+// Guarded by mutex, but for what is const. A forked child must not touch it: a thread of the parent may have held
 // the mutex, so buffers that are dropped there are simply freed.
 struct BufferPool::State {
   State(uint64_t limit_, uint64_t most_idle_, PageLock page_lock_)
@@ -313,23 +313,11 @@ void BufferPool::clear() {
 namespace {
 
 thread_local BufferPool* t_pool = nullptr;
-std::atomic<BufferPool*> g_pool{nullptr};
 
 }  // namespace
 
-// Never destroyed: Python may drop arrays after statics are gone. A forked child starts with an empty one, since the
-// parent may have held the lock.
 BufferPool& BufferPool::of_process() {
-  BufferPool* pool = g_pool.load(std::memory_order_acquire);
-  if (pool != nullptr) return *pool;
-#ifndef _WIN32
-  static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); }); });
-#endif
-  auto* fresh = new BufferPool(kNoLimit, kMostIdle);
-  if (g_pool.compare_exchange_strong(pool, fresh)) return *fresh;
-  delete fresh;
-  return *pool;
+  return per_process([] { return new BufferPool(kNoLimit, kMostIdle); });
 }
 
 BufferPool& BufferPool::current() { return t_pool != nullptr ? *t_pool : of_process(); }

@@ -73,8 +73,8 @@ class Buffer {
   bool page_locked_ = false;
 };
 
-// A pool could not hand out a buffer within its limit: `needed` is what it would have to hold. Whoever made the pool
-// decides whether to wait, to make room, or to tell the user.
+// A pool could not hand out a buffer within its limit: `needed` is what it would have to hold. The owner of
+// the pool decides whether to wait, to make room, or to raise an error.
 struct PoolFull : std::exception {
   explicit PoolFull(uint64_t needed_) : needed(needed_) {}
   const char* what() const noexcept override { return "a pool of buffers is full"; }
@@ -82,7 +82,7 @@ struct PoolFull : std::exception {
 };
 
 // How buffers are made known to a device, so that it copies from them at full speed. Called when a buffer is made and
-// before it is given back to the system; reuse asks nobody.
+// before it is given back to the system; reuse calls neither.
 struct PageLock {
   std::function<bool(void* data, size_t bytes)> lock;  // false: the buffer is used as it is
   std::function<void(void* data)> unlock;
@@ -104,7 +104,7 @@ class BufferPool {
   // A buffer of at least `bytes`, perhaps reused; contents are anything.
   std::shared_ptr<Buffer> take(size_t bytes, Purpose purpose = Purpose::kBatches);
 
-  // The buffer no longer counts towards the limit: its owner is somebody whom the pool cannot ask to hurry.
+  // The buffer no longer counts towards the limit: the user owns it now, and may keep it for any time.
   static void write_off(const std::shared_ptr<Buffer>& buffer);
 
   // What a buffer of so many bytes takes when take() has to make it; more than was asked for.

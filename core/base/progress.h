@@ -1,4 +1,4 @@
-// progress: how long work tells its caller where it is, and learns that it should stop.
+// progress: how long-running work reports to its caller, and how the caller stops it.
 #pragma once
 
 #include <cstdint>

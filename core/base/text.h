@@ -46,7 +46,7 @@ std::string text(const Parts&... parts) {
 // The whole of a small file such as those under /proc; empty where it cannot be read.
 std::string read_text(const std::string& path);
 
-// The pieces between single `by` characters; a trailing one ends the last piece and begins none.
+// The pieces between single `by` characters; a trailing one ends the last piece and does not begin another.
 std::vector<std::string> split(std::string_view line, char by);
 
 }  // namespace gz

@@ -16,16 +16,14 @@
 #include "base/background.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/per_process.h"
 #include "base/text.h"
 
 #ifdef __linux__
-#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#elif !defined(_WIN32)
-#include <pthread.h>
 #endif
 
 namespace gz {
@@ -57,7 +55,7 @@ struct Job {
       : n(n_), grain(grain_), seats(threads - 1), body(&body_) {}
 
   const size_t n, grain;
-  std::atomic<size_t> next{0};    // start of the first chunk nobody took
+  std::atomic<size_t> next{0};    // start of the first chunk that is not taken
   std::atomic<bool> stop{false};  // an exception was thrown
   int seats;                      // helpers that may still join; guarded by Pool::mutex_
   std::atomic<int> helpers{0};    // helpers at work; changed with Pool::mutex_ held
@@ -156,23 +154,10 @@ class Pool {
   int started_ = 0;                  // guarded by mutex_
 };
 
-// The pool outlives main(): detached threads may still look at it while statics are destroyed, so it is never deleted.
-// A forked child has none of the threads and perhaps a locked mutex: it leaves the old pool behind and makes a new one.
-std::atomic<Pool*> g_pool{nullptr};
 std::atomic<int> g_default{0};
 
 Pool& pool() {
-  Pool* p = g_pool.load(std::memory_order_acquire);
-  if (p == nullptr) {
-#ifndef _WIN32
-    static std::once_flag once;
-    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); }); });
-#endif
-    Pool* fresh = new Pool;
-    if (g_pool.compare_exchange_strong(p, fresh)) return *fresh;
-    delete fresh;  // nobody saw it, so it has no threads
-  }
-  return *p;
+  return per_process([] { return new Pool; });
 }
 
 #ifdef __linux__

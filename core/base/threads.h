@@ -29,7 +29,7 @@ class StayAwake {
   StayAwake& operator=(const StayAwake&) = delete;
 
  private:
-  void* pool_;  // the one that was told: a forked child has another
+  void* pool_;  // the pool that was kept awake: a forked child has another
 };
 
 // What num_threads=None means: the processors this process may run on (affinity and cgroup quota), or what was set.
@@ -39,8 +39,8 @@ void set_default_threads(int threads);  // 0 returns to the machine's count
 // `requested` if positive, the default if 0; throws ArgumentError for negatives and absurd counts.
 int resolve_threads(int requested);
 
-// From now on this thread lets others have the processor first, as far as it is left to the system. For threads that
-// work ahead of somebody who must not wait. Nothing happens where threads have no priority of their own.
+// Lowers the scheduling priority of this thread from now on. For threads that prefetch for another thread, which must
+// not wait for the processor. Does nothing where threads have no priority of their own.
 void give_way() noexcept;
 
 }  // namespace gz

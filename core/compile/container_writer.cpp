@@ -11,7 +11,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/threads.h"
 
 namespace gz {
 namespace {
@@ -236,18 +235,11 @@ void ContainerWriter::shrink(std::span<const Rows> arrays, uint64_t num_nodes, u
 
 uint64_t ContainerWriter::digest_of(const ArrayInfo& array, int threads, Progress* progress) const {
   Buffer buffer(std::min<uint64_t>(kReread, std::max<uint64_t>(array.bytes, 1)), Purpose::kCompile);
-  std::vector<uint32_t> crcs(kReread / kBlockBytes);
   Digest sum;
   for (uint64_t at = 0; at < array.bytes; at += kReread) {
     const auto part = buffer.span_of<std::byte>().first(std::min<uint64_t>(kReread, array.bytes - at));
     file_.read_at(part, array.offset + at);
-    const size_t blocks = (part.size() + kBlockBytes - 1) / kBlockBytes;
-    parallel_for(blocks, 1, threads, [&](size_t begin, size_t end, int) {
-      for (size_t i = begin; i < end; ++i) {
-        crcs[i] = crc32c(part.subspan(i * kBlockBytes, std::min(kBlockBytes, part.size() - i * kBlockBytes)));
-      }
-    });
-    for (size_t i = 0; i < blocks; ++i) sum.add(crcs[i]);
+    sum.add_blocks(part, threads);
     if (progress != nullptr) progress->report("checksums", at + part.size(), array.bytes);
   }
   return sum.value();

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <mutex>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "compile/csr_writer.h"
@@ -18,10 +18,6 @@ namespace {
 constexpr uint64_t kMostNodes = uint64_t{1} << 62;
 constexpr uint64_t kLeastMemory = 1'000'000;  // a thread
 constexpr uint64_t kSortBuffers = 16;         // of a thread, each rounded up to pages
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -105,7 +101,7 @@ void GraphBuilder::release(uint64_t edges) {
 }
 
 void GraphBuilder::ingest(const Chunks& chunks, const std::function<bool(size_t, ChunkWriter&)>& fill) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const size_t first = chunk_edges_.size();
   chunk_edges_.resize(first + chunks.count);
   const uint64_t units_before = units_done_;

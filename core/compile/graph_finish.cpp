@@ -1,8 +1,8 @@
 // graph_finish: after the last edge, the stores are drained into the file, or left as runs for others to drain.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "compile/container_writer.h"
 #include "compile/graph_builder.h"
@@ -12,10 +12,6 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMostRows = uint64_t{1} << 44;  // 128 TiB of indptr: such ids were meant to be mapped
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -78,7 +74,7 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
     }
     writer.shrink(shorter, report.nodes, csr.edges());
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   report.bytes = writer.finish(options_.threads, progress_);
   report.publishing_seconds = seconds_since(start);
 }
@@ -110,7 +106,7 @@ GraphReport GraphBuilder::seal(bool keep) {
 
 GraphReport GraphBuilder::finish(const std::string& path) {
   flush_pending();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   GraphReport report = seal(true);
   uint64_t base = 0;
   for (uint64_t& edges : chunk_edges_) base += std::exchange(edges, base);

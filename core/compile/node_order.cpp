@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/open_table.h"
 #include "base/prefetch.h"
 #include "base/random.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 namespace {
@@ -112,22 +113,19 @@ class BreadthFirst {
 };
 
 // Votes for communities by the neighbours of one node.
-class Tally {
+class VoteTable {
  public:
   void start(uint64_t votes) {
-    size_t slots = 16;
-    while (slots < 2 * votes) slots *= 2;
-    if (slots > slots_.size()) slots_.assign(slots, {});
-    mask_ = slots - 1;
+    slots_.resize(static_cast<size_t>(votes));
     ++turn_;
   }
 
   // Returns the votes for `community`, this one included.
   uint32_t add(uint32_t community) {
-    size_t at = (community * 0x9E3779B97F4A7C15u) >> 32 & mask_;
-    while (slots_[at].turn == turn_ && slots_[at].community != community) at = (at + 1) & mask_;
-    if (slots_[at].turn != turn_) slots_[at] = {turn_, community, 0};
-    return ++slots_[at].votes;
+    const auto stop = [&](const Slot& s) { return s.turn != turn_ || s.community == community; };
+    Slot& slot = slots_.find(community * kGolden >> 32, stop);
+    if (slot.turn != turn_) slot = {turn_, community, 0};
+    return ++slot.votes;
   }
 
  private:
@@ -135,8 +133,7 @@ class Tally {
     uint64_t turn = 0;
     uint32_t community = 0, votes = 0;
   };
-  std::vector<Slot> slots_;
-  size_t mask_ = 0;
+  OpenTable<Slot> slots_;
   uint64_t turn_ = 0;
 };
 
@@ -170,13 +167,13 @@ class Propagation {
   bool join_best(uint64_t node, typename Csr::Row row) {
     const uint64_t step = (row.degree() + kMostTallied - 1) / kMostTallied;
     const uint32_t own = community_[node];
-    tally_.start(row.degree() / step + 1);
+    votes_.start(row.degree() / step + 1);
     const uint64_t key = node << 32;
     uint32_t best = own, most = 0;
     for (uint64_t p = row.begin; p < row.end; p += step) {
       fetch_ahead(csr_, p + kAhead * step, community_.data());
       const uint32_t other = community_[csr_.neighbour(p)];
-      const uint32_t votes = tally_.add(other);
+      const uint32_t votes = votes_.add(other);
       // A tie goes to the own community, then to any: a rank that all nodes agree on would merge neighbouring ones.
       const bool tie = votes == most && best != own && (other == own || mix(other ^ key) > mix(best ^ key));
       if (votes <= most && !tie) continue;
@@ -194,7 +191,7 @@ class Propagation {
   const Csr& csr_;
   const std::span<uint32_t> community_, sizes_;
   const uint64_t most_;
-  Tally tally_;
+  VoteTable votes_;
 };
 
 }  // namespace

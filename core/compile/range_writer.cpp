@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/checked.h"
-#include "base/checksum.h"
 #include "base/error.h"
 #include "format/container.h"
 
@@ -20,14 +19,14 @@ uint64_t first_page(const RangeWriter::Range& range) {
 
 uint64_t digest_of(std::span<const BlockSum> sums) {
   Digest digest;
-  BlockSum open{0, 0};
+  BlockSum open{};
   for (const BlockSum& sum : sums) {
     open.crc = open.bytes == 0 ? sum.crc : crc32c_combine(open.crc, sum.crc, sum.bytes);
     open.bytes += sum.bytes;
     if (open.bytes < kBlockBytes) continue;
     if (open.bytes > kBlockBytes) fail<ArgumentError>("sums of blocks overlap: ", open.bytes, " bytes in one");
     digest.add(open.crc);
-    open = {0, 0};
+    open = {};
   }
   if (open.bytes > 0) digest.add(open.crc);
   return digest.value();
@@ -39,7 +38,7 @@ RangeWriter::RangeWriter(const std::string& path, std::vector<Range> ranges, siz
       staging_bytes_(std::max<size_t>(round_up(staging_bytes, kPageBytes), kPageBytes)) {
   for (Range& range : ranges) {
     if (range.begin > range.end || range.offset % kPageBytes != 0) {
-      fail<ArgumentError>(path, ": bytes ", range.begin, " to ", range.end, " of '", range.name, "' are no range");
+      fail<ArgumentError>(path, ": bytes ", range.begin, " to ", range.end, " of '", range.name, "' are not a range");
     }
     Stream& stream = streams_.emplace_back();
     stream.at = range.begin;
@@ -61,21 +60,6 @@ size_t RangeWriter::index_of(std::string_view name) const {
   fail<ArgumentError>(file_.path(), ": no range of array '", name, "' was declared");
 }
 
-// Blocks are counted from the start of the array, so a range may begin and end inside one.
-void RangeWriter::sum(Stream& stream, std::span<const std::byte> bytes) {
-  uint64_t at = stream.at;
-  while (!bytes.empty()) {
-    const size_t take = std::min<uint64_t>(bytes.size(), kBlockBytes - at % kBlockBytes);
-    stream.open.crc = crc32c(bytes.first(take), stream.open.crc);
-    stream.open.bytes += static_cast<uint32_t>(take);
-    at += take;
-    bytes = bytes.subspan(take);
-    if (at % kBlockBytes != 0) continue;
-    stream.sums.push_back(stream.open);
-    stream.open = {0, 0};
-  }
-}
-
 void RangeWriter::append(size_t index, std::span<const std::byte> bytes) {
   Stream& stream = streams_.at(index);
   const Range& range = stream.range;
@@ -83,7 +67,7 @@ void RangeWriter::append(size_t index, std::span<const std::byte> bytes) {
     fail<ArgumentError>(file_.path(), ": ", bytes.size(), " bytes at byte ", stream.at, " of '", range.name,
                         "' are past the range's end at ", range.end);
   }
-  sum(stream, bytes);
+  sum_blocks(bytes, stream.at, stream.open, [&](const BlockSum& block) { stream.sums.push_back(block); });
   const uint64_t body = first_page(range);
   if (stream.at < body && !bytes.empty()) {
     const size_t take = std::min<uint64_t>(bytes.size(), body - stream.at);

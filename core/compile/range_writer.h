@@ -1,4 +1,4 @@
-// range_writer: a part of the arrays of a container that somebody else lays out and publishes.
+// range_writer: a part of the arrays of a container that another process lays out and publishes.
 //
 // Several processes, on several hosts, write one file: each its own ranges of bytes. A range is written in whole pages;
 // the bytes of pages at its ends, which belong to a neighbour too, are handed back, so that no page has two writers.
@@ -14,16 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/memory.h"
 #include "compile/array_sink.h"
 #include "storage/file.h"
 
 namespace gz {
-
-// The CRC of some bytes of an array that lie within one of its digest's blocks (FORMAT 4).
-struct BlockSum {
-  uint32_t crc, bytes;
-};
 
 // The digest of an array from the sums of its bytes, in order, however they were cut.
 uint64_t digest_of(std::span<const BlockSum> sums);
@@ -65,11 +61,10 @@ class RangeWriter : public ArraySink {
     std::vector<std::byte> head;  // bytes before the first whole page
     Buffer staging, writing;      // bytes from `flushed` on; what `written` is writing
     std::future<void> written;
-    BlockSum open{0, 0};  // of the block at hand
+    BlockSum open{};  // of the block at hand
     std::vector<BlockSum> sums;
   };
 
-  void sum(Stream& stream, std::span<const std::byte> bytes);
   void flush(Stream& stream, size_t bytes);
 
   File file_, bulk_;

@@ -81,7 +81,7 @@ struct Container {
 };
 
 // How many header bytes `first_page` announces, so that a reader knows what to hand to parse_header(); throws
-// FormatError when it is no GraphZero page at all.
+// FormatError when it is not the first page of a GraphZero file.
 uint64_t announced_header_bytes(std::span<const std::byte> first_page, const std::string& path);
 
 // Parses and validates. `file_bytes` is the size the file really has; `path` is for messages.

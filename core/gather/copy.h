@@ -39,13 +39,13 @@ LinesKernel<Row> lines_kernel(Vectors vectors);
 // The same for consecutive rows to a place that does not begin on a line.
 LinesKernel<int64_t> shifted_lines_kernel(Vectors vectors);
 
+// Whether a batch of so many bytes is streamed: a larger one does not fit the caches near a core.
+constexpr bool is_streamed(uint64_t bytes) { return bytes > uint64_t{1} << 20; }
+
 // All that moving rows of one matrix needs to know. Cheap to make; immutable.
 class RowCopier {
  public:
   RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors vectors = best_vectors());
-
-  uint64_t in_bytes() const { return in_bytes_; }
-  uint64_t out_bytes() const { return out_bytes_; }
 
   // Row ids[i] at `base` to row first + i of `out`.
   void gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const;

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/ids.h"
 #include "base/random.h"
 #include "base/threads.h"
 #include "gather/copy.h"
@@ -18,13 +19,10 @@
 namespace gz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::array<const char*, 4> kIoNames{"auto", "mmap", "uring", "pread"};
-constexpr size_t kGrain = 2048;                          // rows a chunk
-constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
-constexpr size_t kSamples = 64;                          // rows looked at to guess how much is in RAM
-constexpr uint64_t kShareOfMemory = 4;                   // a matrix below 1/4 of what is free may fill the page cache
+constexpr size_t kGrain = 2048;         // rows a chunk
+constexpr size_t kSamples = 64;         // rows looked at to guess how much is in RAM
+constexpr uint64_t kShareOfMemory = 4;  // a matrix below 1/4 of what is free may fill the page cache
 
 // One call: ids to consecutive rows, or moves.
 struct Task {
@@ -88,7 +86,7 @@ Way choose(const Task& task) {
   const bool ring = task.options.io == Io::kUring || (task.options.io == Io::kAuto && uring_works());
   way.kind = ring ? ReaderKind::kUring : ReaderKind::kPread;
   if (task.options.io != Io::kAuto || task.options.past_page_cache) return way;
-  if (!residency_is_told(task.file.file())) {
+  if (!residency_is_reported(task.file.file())) {
     way.direct = false;  // deep reads through the page cache are right whether the rows are in it or not
     return way;
   }
@@ -141,7 +139,7 @@ void read(const Task& task, const Way& way, GatherStats& stats) {
     const size_t part = std::min(most, task.count() - first);
     const auto start = Clock::now();
     SortedRows rows(part, task.matrix.rows, [&](size_t i) { return task.id(first + i); });
-    stats.copy_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    stats.copy_seconds += seconds_since(start);
     job.first = first;
     if (!task.moves.empty()) job.moves = task.moves.subspan(first, part);
     read_rows(job, rows, stats);
@@ -158,7 +156,7 @@ void run(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t>
   const size_t count = std::max(ids.size(), moves.size());
   const DType out_dtype = gathered_dtype(matrix, options);
   if (count == 0 || matrix.row_bytes == 0) return;
-  const RowCopier copier(matrix, out_dtype, count * gathered_row_bytes(matrix, options) > kStreamingBytes);
+  const RowCopier copier(matrix, out_dtype, is_streamed(count * gathered_row_bytes(matrix, options)));
   const Task task{file.file(), matrix, ids, moves, out, copier, options, resolve_threads(options.threads), progress};
   GatherStats done;
   done.rows = count;
@@ -209,12 +207,7 @@ uint64_t gathered_row_bytes(const Matrix& matrix, const GatherOptions& options) 
 }
 
 void check_row_ids(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids) {
-  const auto bad = [&](int64_t id) { return static_cast<uint64_t>(id) >= matrix.rows; };  // negatives become huge
-  bool any = false;
-  for (const int64_t id : ids) any |= bad(id);  // without a branch: the compiler makes vectors of it
-  if (!any) return;
-  const int64_t first = *std::find_if(ids.begin(), ids.end(), bad);
-  fail<IndexError>("id ", first, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
+  check_ids(ids, "ids", {matrix.rows, "rows", file.file().path()});
 }
 
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::byte* out,
@@ -225,11 +218,8 @@ void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64
 
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMove> moves, std::byte* out,
             const GatherOptions& options, GatherStats* stats, Progress* progress) {
-  for (const RowMove& move : moves) {
-    if (move.from >= matrix.rows) {
-      fail<IndexError>("id ", move.from, " is out of range for ", file.file().path(), " with ", matrix.rows, " rows");
-    }
-  }
+  const IdRange rows{matrix.rows, "rows", file.file().path()};
+  for (const RowMove& move : moves) check_id(static_cast<int64_t>(move.from), "id", rows);
   run(file, matrix, {}, moves, out, options, stats, progress);
 }
 

@@ -46,7 +46,7 @@ struct GatherStats {
   void add(const GatherStats& other);
 };
 
-// The dtype that comes out and the bytes of one row of it. Throws ArgumentError for a conversion there is none of.
+// The dtype that comes out and the bytes of one row of it. Throws ArgumentError for a conversion that does not exist.
 DType gathered_dtype(const Matrix& matrix, const GatherOptions& options);
 uint64_t gathered_row_bytes(const Matrix& matrix, const GatherOptions& options);
 

@@ -3,12 +3,12 @@
 #include "gather/read_rows.h"
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <tuple>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "storage/page_reads.h"
@@ -17,15 +17,11 @@
 namespace gz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr uint64_t kGap = 2 * kPageBytes;  // pages nobody asked for that are read to save a request (benchmarks/gather)
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+constexpr uint64_t kGap = 2 * kPageBytes;  // unneeded pages that are read to save a request (benchmarks/gather)
 
 // What the workers of one job share.
 struct Shared {
-  std::atomic<size_t> next{0};    // first block that nobody took
+  std::atomic<size_t> next{0};    // first block that is not taken
   std::atomic<size_t> done{0};    // rows delivered
   std::atomic<bool> stop{false};  // a worker failed, or the caller wants to stop
   std::mutex mutex;

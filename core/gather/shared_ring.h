@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "storage/local_ranks.h"
-#include "storage/slots.h"
+#include "storage/read_slots.h"
 
 namespace gz {
 

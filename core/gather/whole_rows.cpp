@@ -2,10 +2,10 @@
 #include "gather/whole_rows.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "gather/copy.h"
 #include "storage/page_reads.h"
@@ -13,10 +13,7 @@
 namespace gz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr size_t kGrain = 8192;                          // rows between two looks for a stop
-constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
+constexpr size_t kGrain = 8192;  // rows between two looks for a stop
 
 }  // namespace
 
@@ -55,7 +52,7 @@ void WholeRows::gather(std::span<const int64_t> ids, std::byte* out, const Gathe
   check_row_ids(*file_, matrix_, ids);
   const auto start = Clock::now();
   const uint64_t bytes = ids.size() * gathered_row_bytes(matrix_, options);
-  const RowCopier copier(matrix_, gathered_dtype(matrix_, options), bytes > kStreamingBytes);
+  const RowCopier copier(matrix_, gathered_dtype(matrix_, options), is_streamed(bytes));
   for (size_t at = 0; at < ids.size(); at += kGrain) {
     const auto some = ids.subspan(at, std::min(kGrain, ids.size() - at));
     copier.gather(first_, some, out, at);
@@ -66,7 +63,7 @@ void WholeRows::gather(std::span<const int64_t> ids, std::byte* out, const Gathe
   GatherStats done;
   done.rows = done.rows_cached = ids.size();
   done.bytes_useful = ids.size() * matrix_.row_bytes;
-  done.copy_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  done.copy_seconds = seconds_since(start);
   stats->add(done);
 }
 

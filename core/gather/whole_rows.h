@@ -1,4 +1,4 @@
-// whole_rows: a copy of a whole matrix in memory of our own, read once, in the order of the file.
+// whole_rows: a copy of a whole matrix in memory, read once, in the order of the file.
 #pragma once
 
 #include <memory>

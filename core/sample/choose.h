@@ -78,7 +78,7 @@ class RowChooser {
   bool takes_all(const HopRow& row) const { return all_ || (!options_.replace && fanout_ >= row.population); }
 
   // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint; `time` is
-  // the seed's, for those who sample by node times.
+  // the seed's, for sampling by node times.
   size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch,
                 int64_t time = 0) const {
     if (fanout_ == 0 && !all_) return 0;
@@ -96,7 +96,7 @@ class RowChooser {
     const uint64_t* listed;
     bool plain() const { return listed == nullptr; }
   };
-  // Ranks of the row that are no holes, which is what excluded edges leave. A type of its own: rows without holes are
+  // Ranks of the row that are not holes, which is what excluded edges leave. A type of its own: rows without holes are
   // nearly all, and a look at whether there are any would cost a tenth of a uniform draw (benchmarks/sampling).
   struct PastHoles {
     uint64_t count;
@@ -184,7 +184,7 @@ class RowChooser {
     return timed_ ? position_by_time(row, from.skip + i) : row.begin + i;
   }
 
-  // Before hole j there are holes[j] - j edges that are none.
+  // Before hole j there are holes[j] - j edges that are not holes.
   uint64_t position_of(const HopRow& row, const PastHoles& from, uint64_t i) const {
     const auto holes = from.holes;
     uint64_t low = 0, high = holes.size();

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 #include "storage/topology.h"
 
 namespace gz {

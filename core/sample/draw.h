@@ -1,5 +1,4 @@
-// draw: the random choices that every sampler makes in a row: distinct positions, weighted positions; and the check of
-// ids that come from a user.
+// draw: the random choices that every sampler makes in a row: distinct positions, weighted positions.
 //
 // Everything here is a pure function of the Random it is given, so callers decide with their keys what depends on what.
 #pragma once
@@ -13,23 +12,26 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/open_table.h"
 #include "base/random.h"
 #include "storage/topology.h"
 
 namespace gz {
 
-// Throws IndexError for the first id that is no node, before any work is done with the others.
-void check_ids(std::span<const int64_t> ids, uint64_t num_nodes, const std::string& path);
-
 // Positions seen so far, for draws too long to look back through. Kept between rows: clearing costs what was put in.
 class PositionSet {
  public:
-  void begin(size_t most);         // empty, with room for `most`
-  bool insert(uint64_t position);  // false when it was there
+  void begin(size_t most) { table_.reset(most); }  // empty, with room for `most`
+  bool insert(uint64_t position) {                 // false when it was there
+    const uint64_t stored = position + 1;          // 0 is an empty slot
+    uint64_t& slot = table_.find(mix(position), [=](uint64_t s) { return s == 0 || s == stored; });
+    const bool is_new = slot == 0;
+    slot = stored;
+    return is_new;
+  }
 
  private:
-  std::vector<uint64_t> slots_;
-  size_t mask_ = 0;
+  OpenTable<uint64_t> table_;
 };
 
 // `count` distinct positions out of [0, n), count <= n, into `out`: Robert Floyd's method, in O(count) whatever n is.
@@ -70,7 +72,7 @@ void draw_distinct(Random& random, uint64_t n, size_t count, Position* out, Posi
   }
 }
 
-// The total of a row's running sums; 0 for an empty row. Throws FormatError when it is no finite number.
+// The total of a row's running sums; 0 for an empty row. Throws FormatError when it is not finite.
 double total_weight(std::span<const double> cumulative, const std::string& path);
 
 // One position of a row by weight, given the running sums of its weights and their total > 0: a binary search. The
@@ -94,7 +96,7 @@ class RowWeights {
     return summed(csr, row);
   }
 
-  // The same numbers from the weights, for callers who read those anyway. The file has weights.
+  // The same numbers from the weights, for callers that read those anyway. The file has weights.
   template <class Csr>
   std::span<const double> summed(const Csr& csr, typename Csr::Row row) {
     sums_.resize(static_cast<size_t>(row.degree()));

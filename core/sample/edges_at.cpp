@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/prefetch.h"
 #include "sample/row_search.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 namespace {
@@ -65,11 +66,7 @@ void find_edges(const Csr<Id>& csr, std::span<const int64_t> positions, bool by_
 
 void edges_at(const Topology& topology, Direction direction, std::span<const int64_t> positions, const EdgesAt& out) {
   const std::string& path = topology.file().path();
-  for (const int64_t position : positions) {
-    if (static_cast<uint64_t>(position) >= topology.num_edges()) {
-      fail<IndexError>("edge ", position, " is out of range for ", path, " with ", topology.num_edges(), " edges");
-    }
-  }
+  check_ids(positions, "positions", {topology.num_edges(), "edges", path});
   if (positions.empty()) return;
   const bool by_source = topology.resolve(direction) == Direction::kOut;
   topology.visit(direction, [&](const auto& csr) {

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "sample/draw.h"
+#include "base/error.h"
+#include "base/ids.h"
 
 namespace gz {
 namespace {
@@ -21,8 +22,8 @@ void ExcludedEdges::add(const Topology& topology, Direction direction, std::span
   }
   if (pairs_.size() + 2 * source.size() >= kMostEdges)
     fail<ArgumentError>("too many edges to exclude: ", source.size());
-  check_ids(source, topology.num_sources(), path);
-  check_ids(target, topology.num_targets(), path);
+  check_ids(source, "exclude_edges[0]", {topology.num_sources(), "nodes", path});
+  check_ids(target, "exclude_edges[1]", {topology.num_targets(), "nodes", path});
   const bool both = reverse || (topology.file().container().properties & kUndirected) != 0;
   if (both) topology.need_square("the reverse of an edge needs");
   const bool by_source = topology.resolve(direction) == Direction::kOut;
@@ -37,7 +38,7 @@ void ExcludedEdges::build() {
   std::sort(pairs_.begin(), pairs_.end());
   pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
   if (pairs_.empty()) return;
-  slots_.assign(std::bit_ceil(2 * pairs_.size()), {});
+  slots_.reset(pairs_.size());
   const size_t marks = std::bit_ceil(std::max<size_t>(16 * pairs_.size(), 64));
   marks_.assign(marks / 64, 0);
   marks_shift_ = 64 - std::countr_zero(marks);
@@ -49,9 +50,7 @@ void ExcludedEdges::build() {
     }
     const uint64_t hash = slot.node * kGolden;
     marks_[hash >> marks_shift_ >> 6] |= uint64_t{1} << (hash >> marks_shift_ & 63);
-    size_t at = home(hash);
-    while (slots_[at].count != 0) at = (at + 1) & (slots_.size() - 1);
-    slots_[at] = slot;
+    slots_.find(hash >> kSkipped, [](const Slot& s) { return s.count == 0; }) = slot;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/open_table.h"
 #include "base/random.h"
 #include "storage/topology.h"
 
@@ -18,8 +19,8 @@ namespace gz {
 class ExcludedEdges {
  public:
   // Edges source[i] -> target[i] of this topology, as rows of `direction` hold them; the reverse of each too where that
-  // is asked for, or where the topology is undirected: there both are one edge. Throws IndexError for ends that are no
-  // nodes.
+  // is asked for, or where the topology is undirected: there both are one edge. Throws IndexError for ends that are
+  // not nodes.
   void add(const Topology& topology, Direction direction, std::span<const int64_t> source,
            std::span<const int64_t> target, bool reverse);
 
@@ -28,14 +29,11 @@ class ExcludedEdges {
   // Neighbours that may not be taken from this node's row: ascending, each once. Call build() after the last add().
   void build();
   std::span<const uint64_t> of(uint64_t node) const {
-    // Most nodes have none: a few bits, which stay in the nearest cache, tell nearly all of them (benchmarks/links).
+    // Most nodes have none: a few bits, which stay in the nearest cache, rule out nearly all (benchmarks/links).
     const uint64_t hash = node * kGolden;
-    if (slots_.empty() || (marks_[hash >> marks_shift_ >> 6] >> (hash >> marks_shift_ & 63) & 1) == 0) return {};
-    for (size_t at = home(hash);; at = (at + 1) & (slots_.size() - 1)) {
-      const Slot& slot = slots_[at];
-      if (slot.count == 0) return {};
-      if (slot.node == node) return {neighbours_.data() + slot.begin, slot.count};
-    }
+    if (marks_.empty() || (marks_[hash >> marks_shift_ >> 6] >> (hash >> marks_shift_ & 63) & 1) == 0) return {};
+    const Slot& slot = slots_.find(hash >> kSkipped, [&](const Slot& s) { return s.count == 0 || s.node == node; });
+    return {neighbours_.data() + slot.begin, slot.count};
   }
 
  private:
@@ -43,11 +41,11 @@ class ExcludedEdges {
     uint64_t node = 0;
     uint32_t begin = 0, count = 0;  // count 0: an empty place
   };
-  size_t home(uint64_t hash) const { return static_cast<size_t>(hash >> 24) & (slots_.size() - 1); }
+  static constexpr int kSkipped = 24;  // low bits of a product depend on few bits of the node
 
   std::vector<std::pair<uint64_t, uint64_t>> pairs_;  // (node, neighbour)
   std::vector<uint64_t> neighbours_;
-  std::vector<Slot> slots_;
+  OpenTable<Slot> slots_;
   std::vector<uint64_t> marks_;  // a bit for each node that is there, and some others'
   int marks_shift_ = 0;
 };

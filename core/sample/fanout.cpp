@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/checked.h"
+#include "base/ids.h"
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -168,7 +169,7 @@ void check_options(const Topology& topology, const FanoutOptions& o) {
 void random_fanout(const Topology& topology, std::span<const int64_t> nodes, const FanoutOptions& options,
                    std::span<int64_t> out) {
   check_options(topology, options);
-  check_ids(nodes, topology.num_nodes(), topology.file().path());
+  check_ids(nodes, "start_nodes", {topology.num_nodes(), "nodes", topology.file().path()});
   const int threads = resolve_threads(options.threads);
   const ColdReads reads{nodes, nodes.size(), options.count, options.weighted, options.io};
   topology.visit(options.direction, [&](const auto& csr) {
@@ -185,13 +186,13 @@ void random_fanout(const Topology& topology, std::span<const int64_t> nodes, con
 
 std::vector<int64_t> random_neighbours(const Topology& topology, int64_t node, const FanoutOptions& options) {
   check_options(topology, options);
-  check_ids({&node, 1}, topology.num_nodes(), topology.file().path());
+  check_id(node, "start_node", {topology.num_nodes(), "nodes", topology.file().path()});
   std::vector<int64_t> out;
   topology.visit(options.direction, [&](const auto& csr) {
     Scratch scratch;
     PagePrefetcher pages(*csr.file, 1);
     const bool ahead = options.io == TopologyIo::kAuto;
-    // A page or two a step are no depth, but a fault would drag in the device's whole readahead, twice.
+    // A page or two per step give no queue depth, but a fault would bring in the device's whole readahead, twice.
     if (ahead) ask_for_draws(csr, {&node, 1}, options, pages);
     const auto row = csr.row(static_cast<uint64_t>(node));
     if (row.begin == row.end) return;

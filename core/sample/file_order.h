@@ -2,7 +2,7 @@
 //
 // An item is one word: its place in the array above; its batch, and its number within the batch, below. One pass counts
 // how many items each small stretch of the array has. Each further pass deals the items of as many stretches as there
-// is room for into blocks, which are sorted by whoever takes them, while the reads of the blocks before are in flight.
+// is room for into blocks, which the threads that take them sort while the reads of earlier blocks are in flight.
 #pragma once
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ids.h"
 #include "base/threads.h"
 #include "sample/draw.h"
 #include "sample/expansion.h"
@@ -77,7 +78,7 @@ HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<con
       fail<ArgumentError>("time of '", type.name, "' has ", part.times.size(), " values for ", part.nodes.size(),
                           " seeds, expected one a seed");
     }
-    check_ids(part.nodes, type.num_nodes, "node type '" + type.name + "'");
+    check_ids(part.nodes, "seeds", {type.num_nodes, "nodes", "node type '" + type.name + "'"});
     count += part.nodes.size();
     if (timed) times.insert(times.end(), part.times.begin(), part.times.end());
   }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/ids.h"
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -129,7 +130,7 @@ HeteroSubgraph sample_hgt(std::span<const NodeType> node_types, std::span<const 
   std::vector<Budgets> types(node_types.size());
   for (const TypedSeeds& part : seeds) {
     const NodeType& type = node_types[part.type];
-    check_ids(part.nodes, type.num_nodes, "node type '" + type.name + "'");
+    check_ids(part.nodes, "seeds", {type.num_nodes, "nodes", "node type '" + type.name + "'"});
     if (part.nodes.size() >= kMostLabels)
       fail<ArgumentError>(part.nodes.size(), " seeds, expected below ", kMostLabels);
     for (const int64_t node : part.nodes) types[part.type].sample(node);

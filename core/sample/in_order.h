@@ -14,7 +14,7 @@
 namespace gz {
 
 // Calls make(chunk, worker) for every chunk below `chunks`, many at a time, and finish(chunk) for each after it was
-// made: in ascending order, never two at a time. What an earlier finish wrote, a later one sees. Nobody waits: a thread
+// made: in ascending order, never two at a time. What an earlier finish wrote, a later one sees. No thread waits: one
 // that has nothing to finish makes, and the one that makes the last chunk finishes what is left.
 template <class Make, class Finish>
 void make_and_finish(size_t chunks, int threads, const Make& make, const Finish& finish) {

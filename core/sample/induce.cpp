@@ -1,16 +1,13 @@
 // induce: rows are read whole, many at a time, and put together in order.
 #include "sample/induce.h"
 
-#include <bit>
-
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/prefetch.h"
-#include "base/random.h"
 #include "base/threads.h"
 #include "sample/growing.h"
 #include "sample/row_search.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 namespace {
@@ -55,17 +52,6 @@ SampledEdges together(const std::vector<Found>& chunks) {
 }
 
 }  // namespace
-
-NodePlaces::NodePlaces(std::span<const int64_t> nodes) : nodes_(nodes) {
-  slots_.assign(std::bit_ceil(2 * nodes.size() + 2), kEmpty);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    size_t at = home(static_cast<uint64_t>(nodes[i]));
-    while (slots_[at] != kEmpty && nodes_[slots_[at]] != nodes[i]) at = (at + 1) & (slots_.size() - 1);
-    if (slots_[at] == kEmpty) slots_[at] = static_cast<uint32_t>(i);
-  }
-}
-
-size_t NodePlaces::home(uint64_t node) const { return static_cast<size_t>(mix(node)) & (slots_.size() - 1); }
 
 std::vector<SampledEdges> induced_edges(std::span<const EdgeType> edge_types,
                                         std::span<const std::span<const int64_t>> nodes, int threads) {

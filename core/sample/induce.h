@@ -5,31 +5,32 @@
 #include <span>
 #include <vector>
 
+#include "base/open_table.h"
 #include "sample/hetero.h"
 
 namespace gz {
 
-// Where a node stands in a list; where it stands first, if it does twice. One thread fills it, any may ask.
+// The first index of a node in a list. One thread fills it, any may look up.
 class NodePlaces {
  public:
-  explicit NodePlaces(std::span<const int64_t> nodes);
-  int64_t operator[](uint64_t node) const {  // -1: nowhere
-    for (size_t at = home(node);; at = (at + 1) & (slots_.size() - 1)) {
-      if (slots_[at] == kEmpty) return -1;
-      if (static_cast<uint64_t>(nodes_[slots_[at]]) == node) return slots_[at];
+  explicit NodePlaces(std::span<const int64_t> nodes) : nodes_(nodes), table_(nodes.size()) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      uint32_t& place = table_.find(nodes, nodes[i]);
+      if (place == IndexTable::kNone) place = static_cast<uint32_t>(i);
     }
+  }
+  int64_t operator[](uint64_t node) const {  // -1: nowhere
+    const uint32_t place = table_.find(nodes_, static_cast<int64_t>(node));
+    return place == IndexTable::kNone ? -1 : static_cast<int64_t>(place);
   }
 
  private:
-  static constexpr uint32_t kEmpty = UINT32_MAX;
-  size_t home(uint64_t node) const;
-
   std::span<const int64_t> nodes_;
-  std::vector<uint32_t> slots_;
+  IndexTable table_;
 };
 
 // One entry for each edge type: edges from nodes of the source type's list to those of the target type's, by target in
-// the order of the list, then in the order of its row. Excluded edges are left out; edges are not told apart by hop.
+// the order of the list, then in the order of its row. Excluded edges are left out; edges are not grouped by hop.
 std::vector<SampledEdges> induced_edges(std::span<const EdgeType> edge_types,
                                         std::span<const std::span<const int64_t>> nodes, int threads);
 

@@ -64,12 +64,6 @@ class Labels {
 
   uint64_t bytes() const { return buffer_->size(); }
 
-  // The label of a node (of the first, where a seed was given twice), -1 where there is none.
-  int64_t find_label(uint64_t node, int64_t batch) const {
-    const uint64_t word = entries_[find(key_of(node, batch), node, batch)];
-    return word == kEmpty ? -1 : static_cast<int64_t>(word & UINT32_MAX);
-  }
-
   // Labels edges from `first` on, whose `col` is there and whose neighbours are given: writes their `row` and adds the
   // nodes that are new. `trees` are the batches of the nodes that `col` counts. There must be room.
   template <class Id>

@@ -2,12 +2,12 @@
 #include "sample/link.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
+#include "base/ids.h"
+#include "base/open_table.h"
 #include "base/random.h"
 #include "base/threads.h"
-#include "sample/draw.h"
 #include "sample/growing.h"
 #include "sample/negatives.h"
 
@@ -20,24 +20,20 @@ constexpr uint64_t kRounds = 32;  // in which a negative that exists at its edge
 // Numbers nodes by first appearance.
 class Numbered {
  public:
-  Numbered(std::vector<int64_t>& nodes, size_t most) : nodes_(nodes), slots_(std::bit_ceil(2 * most + 2), kEmpty) {}
+  Numbered(std::vector<int64_t>& nodes, size_t most) : nodes_(nodes), table_(most) {}
 
   int64_t operator()(int64_t node) {
-    const size_t mask = slots_.size() - 1;
-    for (size_t at = static_cast<size_t>(mix(static_cast<uint64_t>(node))) & mask;; at = (at + 1) & mask) {
-      if (slots_[at] == kEmpty) {
-        slots_[at] = static_cast<uint32_t>(nodes_.size());
-        nodes_.push_back(node);
-        return slots_[at];
-      }
-      if (nodes_[slots_[at]] == node) return slots_[at];
+    uint32_t& index = table_.find(nodes_, node);
+    if (index == IndexTable::kNone) {
+      index = static_cast<uint32_t>(nodes_.size());
+      nodes_.push_back(node);
     }
+    return index;
   }
 
  private:
-  static constexpr uint32_t kEmpty = UINT32_MAX;
   std::vector<int64_t>& nodes_;
-  std::vector<uint32_t> slots_;
+  IndexTable table_;
 };
 
 // Pairs, and the positive edge that each goes with.
@@ -113,13 +109,13 @@ void check_links(std::span<const NodeType> node_types, const EdgeType& edge_type
     fail<ArgumentError>("time has ", links.times.size(), " values for ", links.source.size(),
                         " edges, expected one an edge");
   }
-  const auto check = [&](std::span<const int64_t> ends, size_t type) {
+  const auto check = [&](std::span<const int64_t> ends, size_t type, const char* what) {
     const std::string& name = node_types[type].name;
     const auto where = name.empty() ? edge_type.topology->file().path() : "node type '" + name + "'";
-    check_ids(ends, node_types[type].num_nodes, where);
+    check_ids(ends, what, {node_types[type].num_nodes, "nodes", where});
   };
-  check(links.source, edge_type.source);
-  check(links.target, edge_type.target);
+  check(links.source, edge_type.source, "edges[0]");
+  check(links.target, edge_type.target, "edges[1]");
 }
 
 // The seeds that ends are, and their places; in a disjoint sample each end is one.

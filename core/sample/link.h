@@ -53,7 +53,7 @@ struct LinkSeeds {
 // Throws ArgumentError for options that make no sense.
 void check_link_options(const LinkOptions& options);
 
-// Draws negatives and finds the seeds. Throws IndexError for ends that are no nodes, and what negative_edges() throws.
+// Draws negatives and finds the seeds. Throws IndexError for ends that are not nodes, and what negative_edges() throws.
 LinkSeeds link_seeds(std::span<const NodeType> node_types, const EdgeType& edge_type, const Links& links,
                      const LinkOptions& options, bool disjoint, uint64_t key, int threads);
 

@@ -1,4 +1,4 @@
-// look_ahead: which pages of a topology each step of a hop will read, told to the prefetcher before the step begins.
+// look_ahead: which pages of a topology each step of a hop will read, given to the prefetcher before the step begins.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "sample/choose.h"
 #include "sample/cold_rows.h"
 #include "sample/neighbours.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 
@@ -63,7 +63,7 @@ class LookAhead {
     prefetcher_.request(found.size(), [&](size_t i) { return whole_row(rows[found[i]], csr_.indices); });
   }
 
-  // Whether edges of these rows are on disk, as far as a few probes tell.
+  // Whether edges of these rows are on disk, judged by a few probes.
   bool cold(std::span<const HopRow> rows) const {
     return cold(rows, csr_.indices) ||
            (options_.edge_ids && (cold(rows, csr_.edge_ids32) || cold(rows, csr_.edge_ids64)));

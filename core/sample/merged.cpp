@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ids.h"
 #include "base/threads.h"
 #include "sample/draw.h"
 #include "sample/merged_hops.h"
@@ -11,10 +12,9 @@
 namespace gz {
 namespace {
 
-constexpr int kMostRings = 2;                       // one keeps a disk busy, a second while the first delivers
-constexpr uint64_t kRingBytes = uint64_t{8} << 20;  // a ring's arena, about; preaders take as much together
-constexpr uint64_t kRowBytes = 24 + 1;              // of a row in hand, and of its place in a FileOrder
-constexpr uint64_t kEdgeBytes = 3 * 8;              // of an edge: its id and two labels
+constexpr int kMostRings = 2;               // one keeps a disk busy, a second while the first delivers
+constexpr uint64_t kRowBytes = 24 + 1;      // of a row in hand, and of its place in a FileOrder
+constexpr uint64_t kEdgeBytes = 3 * 8;      // of an edge: its id and two labels
 constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
 
 void check_batches(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options) {
@@ -23,7 +23,7 @@ void check_batches(const Topology& topology, std::span<const MergedBatch> batche
     if (batch.seeds.size() >= kMostLabels) {
       fail<ArgumentError>(batch.seeds.size(), " seeds, expected below ", kMostLabels);
     }
-    check_ids(batch.seeds, topology.num_nodes(), topology.file().path());
+    check_ids(batch.seeds, "seeds", {topology.num_nodes(), "nodes", topology.file().path()});
   }
 }
 
@@ -58,7 +58,7 @@ bool find_mapped(const MountedFile& file, const SampleOptions& options, const Me
     if (options.io == TopologyIo::kMmap) return true;
     if (merged.past_page_cache) return false;
     const double share = share_of(file, array).value_or(0);
-    spare = spare || (share > kWorthSparing && residency_is_told(file.file()));
+    spare = spare || (share > kWorthSparing && residency_is_reported(file.file()));
     return share >= 1;
   };
   arrays.indptr_mapped = mapped(arrays.indptr);
@@ -147,17 +147,6 @@ uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& o
   return static_cast<uint64_t>(std::min(most * 9 / 8, 1e18));  // pooled buffers are an eighth larger than asked for
 }
 
-uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds) {
-  const ExpectedReads reads = expected_reads(options.fanouts, seeds, topology.num_nodes(), topology.num_edges());
-  const double nodes = static_cast<double>(seeds) + reads.edges;
-  const int threads = resolve_threads(options.threads);
-  // A worker labels one batch at a time: neighbours, the table at its emptiest, the nodes before they are trimmed.
-  const double labelling = nodes * (8 + 3 * 8 + 8);
-  const double words =
-      static_cast<double>(uint64_t{1} << 24);  // see FileOrder; an eighth of the items where that is more
-  return static_cast<uint64_t>(std::min(labelling * threads + words, 1e18)) + kMostRings * kRingBytes;
-}
-
 std::optional<double> resident_share(const Topology& topology, const SampleOptions& options) {
   const MergedArrays arrays = arrays_of(topology, options);
   double cached = 0, all = 0;
@@ -168,10 +157,6 @@ std::optional<double> resident_share(const Topology& topology, const SampleOptio
     all += static_cast<double>(array->bytes);
   }
   return all == 0 ? 1.0 : cached / all;
-}
-
-bool topology_resident(const Topology& topology, const SampleOptions& options) {
-  return resident_share(topology, options).value_or(0) >= 1;
 }
 
 }  // namespace gz

@@ -33,8 +33,8 @@ struct MergedStats {
 };
 
 struct MergedOptions {
-  uint64_t gap = uint64_t{16} << 10;  // bytes nobody asked for that are read to save a request: bandwidth / requests
-  std::optional<ReaderKind> kind;     // none: a ring where the kernel lets us have one
+  uint64_t gap = uint64_t{16} << 10;  // unneeded bytes that are read to save a request: bandwidth / requests
+  std::optional<ReaderKind> kind;     // none: a ring where the kernel allows one
   bool past_page_cache = false;       // pages that are in RAM are read from the disk too
   Progress* progress = nullptr;       // asked every few milliseconds whether to stop
   MergedStats* stats = nullptr;       // added to
@@ -57,15 +57,12 @@ void sample_merged(const Topology& topology, std::span<const MergedBatch> batche
 std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
                                            const SampleOptions& options, const MergedOptions& merged = {});
 
-// For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike, and
-// what a call holds whatever the number of batches; both without the subgraphs that are done.
+// For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike,
+// without the subgraphs that are done.
 uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds);
-uint64_t merged_fixed_bytes(const Topology& topology, const SampleOptions& options, size_t seeds);
 
 // The share of the arrays that a sample reads which is in the page cache now, 0 to 1; nothing where the system does not
-// tell. Costs some milliseconds for each GB that is there.
+// report it. Costs some milliseconds for each GB that is there.
 std::optional<double> resident_share(const Topology& topology, const SampleOptions& options);
-// All of it; false where the system does not tell.
-bool topology_resident(const Topology& topology, const SampleOptions& options);
 
 }  // namespace gz

@@ -19,7 +19,7 @@
 #include "sample/labels.h"
 #include "sample/merged.h"
 #include "sample/ordered_reads.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 
 namespace gz {
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/interrupt.h"
 #include "base/prefetch.h"
 #include "base/random.h"
@@ -344,7 +345,7 @@ void negative_edges(const Topology& topology, std::optional<std::span<const int6
   NegativeOptions options = asked;
   options.exclude_self = options.exclude_self && topology.square();
   check_options(topology, options, sources.has_value(), target.size());
-  if (sources) check_ids(*sources, topology.num_sources(), topology.file().path());
+  if (sources) check_ids(*sources, "src", {topology.num_sources(), "nodes", topology.file().path()});
   if (target.empty()) return;
   const bool undirected = (topology.file().container().properties & kUndirected) != 0;
   const auto run = [&]<class Id>(Id) {

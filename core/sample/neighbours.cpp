@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/ids.h"
 #include "base/threads.h"
 #include "sample/draw.h"
 #include "sample/growing.h"
@@ -77,7 +78,7 @@ SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int6
     fail<ArgumentError>("time has ", times.size(), " values for ", seeds.size(), " seeds, expected one a seed");
   }
   if (seeds.size() >= kMostLabels) fail<ArgumentError>(seeds.size(), " seeds, expected below ", kMostLabels);
-  check_ids(seeds, topology.num_nodes(), topology.file().path());
+  check_ids(seeds, "seeds", {topology.num_nodes(), "nodes", topology.file().path()});
   options.disjoint = options.disjoint || !times.empty();
   options.threads = resolve_threads(options.threads);
   const NodeType node_type{.name = "", .num_nodes = topology.num_nodes(), .times = {}};

@@ -19,7 +19,7 @@ namespace gz {
 
 enum class Choice {
   kUniform,  // each expanded node draws its neighbours by itself
-  kLabor,    // nodes of a hop share one random number per neighbour, so they agree on whom to take (LABOR-0)
+  kLabor,    // nodes of a hop share one random number per neighbour, so they agree on which to take (LABOR-0)
 };
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
 
@@ -27,7 +27,7 @@ struct SampleOptions {
   std::vector<int64_t> fanouts;  // one a hop; -1 takes all neighbours
   bool replace = false;
   bool weighted = false;  // by the file's edge weights
-  bool disjoint = false;  // one tree a seed: nodes are told apart by (seed index, node). Times imply it
+  bool disjoint = false;  // one tree per seed: nodes are identified by (seed index, node). Times imply it
   Choice choice = Choice::kUniform;
   Temporal temporal = Temporal::kUniform;
   Direction direction = Direction::kNone;  // kNone: the file's first
@@ -39,7 +39,7 @@ struct SampleOptions {
   // In a typed graph, each edge type has options of its own.
   uint64_t edge_type = 0, source_type = 0;  // their numbers; draws of type 0 are those of an untyped graph
   std::optional<uint64_t> window;           // with times: only edges newer than the seed's time less this
-  std::span<const int64_t> node_times;      // of the sources, with times: only nodes that are no later than the seed
+  std::span<const int64_t> node_times;      // of the sources, with times: only nodes not later than the seed
   const ExcludedEdges* exclude = nullptr;   // of the rows that are followed: never taken, on any hop, in any tree
 };
 
@@ -100,7 +100,7 @@ void check_options(const Topology& topology, const SampleOptions& options, bool 
 void check_row_options(const Topology& topology, const SampleOptions& options, bool by_edge_time, bool with_times);
 
 // The subgraph around `seeds`. `times` is empty, or holds one number a seed: only edges of that time or earlier are
-// taken. Throws IndexError for a seed that is no node, FormatError for a damaged file.
+// taken. Throws IndexError for a seed that is not a node, FormatError for a damaged file.
 SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
                                   std::span<const int64_t> times, const SampleOptions& options);
 

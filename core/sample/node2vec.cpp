@@ -1,6 +1,6 @@
 // node2vec: the interleaved kernel. Every lane holds one walk; a round gives each lane one attempt at a step, in passes
 // that each touch memory asked for in the pass before. Lanes are at different steps, and a finished one takes the next
-// walk, so a refused candidate delays nobody else.
+// walk, so a refused candidate delays no other walk.
 #include "sample/node2vec.h"
 
 #include <vector>
@@ -33,7 +33,7 @@ class Lanes {
     SearchPages sums;
     double target = 0;
     uint64_t refusals = 0;
-    bool fresh = true;  // stands on a node whose row was not looked up yet
+    bool fresh = true;  // is on a node whose row was not looked up yet
   };
 
   // Lanes that a pass works on, by number.
@@ -100,7 +100,7 @@ class Lanes {
     return false;
   }
 
-  // Writes the lane's node as its next step; the lane then stands on it, or on the start of another walk.
+  // Writes the lane's node as its next step; the lane is then on it, or on the start of another walk.
   void record(Lane& lane) {
     batch_.row(lane.walk)[lane.step] = static_cast<int64_t>(lane.node);
     lane.fresh = true;
@@ -110,7 +110,7 @@ class Lanes {
   }
 
   void stay(Lane& lane) {
-    if (batch_.options.restart == 0) {  // for ever, then
+    if (batch_.options.restart == 0) {  // no other way out
       int64_t* out = batch_.row(lane.walk);
       std::fill(out + lane.step, out + batch_.options.length, static_cast<int64_t>(lane.node));
       lane.step = batch_.options.length;

@@ -1,6 +1,6 @@
 // node2vec: walks whose steps need searches: by the weights of edges, by node2vec's p and q.
 //
-// A step of node2vec weighs a neighbour x of the node it stands on by where it came from: 1/p when x is the node
+// A step of node2vec weighs a neighbour x of the node it is on by where it came from: 1/p when x is the node
 // before, 1 when the node before has an edge to x, 1/q otherwise. Drawing x without that bias and accepting it with
 // probability bias / greatest bias gives the same distribution without a table (rejection); the test of the edge is a
 // binary search.

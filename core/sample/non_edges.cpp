@@ -76,7 +76,7 @@ uint64_t NonEdges<Id>::Partners::draw(Random& random) const {
   each_gap([&](uint64_t begin, uint64_t end) {
     const double mass = masses().below(end) - masses().below(begin);
     if (mass == 0) return false;
-    drawn = masses().find(begin, end, target);  // stands if rounding leads past the last gap
+    drawn = masses().find(begin, end, target);  // kept if rounding leads past the last gap
     target -= mass;
     return target < 0;
   });

@@ -193,7 +193,7 @@ class OrderedReads {
   Order& order_;
   const Length& length_;
   const Deliver& deliver_;
-  std::atomic<size_t> next_{0};    // first block that nobody took
+  std::atomic<size_t> next_{0};    // first block that is not taken
   std::atomic<bool> stop_{false};  // a worker failed, or the caller wants to stop
   std::mutex mutex_;
   MergedStats done_;  // guarded by mutex_

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/prefetch.h"
-#include "storage/prefetch.h"
+#include "storage/page_requests.h"
 #include "storage/topology.h"
 
 namespace gz {

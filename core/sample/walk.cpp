@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "base/ids.h"
 #include "base/interrupt.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
@@ -146,7 +147,7 @@ void walk_range(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t
 void random_walks(const Topology& topology, std::span<const int64_t> starts, const WalkOptions& options,
                   std::span<int64_t> out) {
   check_options(topology, options);
-  check_ids(starts, topology.num_nodes(), topology.file().path());
+  check_ids(starts, "start_nodes", {topology.num_nodes(), "nodes", topology.file().path()});
   const WalkBatch batch{starts, out, options};
   const uint64_t steps = options.length + 1;
   const size_t grain = static_cast<size_t>(round_up(std::max<uint64_t>(kChunkSteps / steps, 1), kLanes));

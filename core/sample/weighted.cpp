@@ -7,7 +7,7 @@ namespace gz {
 namespace {
 
 // What is left of a row is drawn from while it weighs more than this share of the row: differences of sums, which have
-// 53 bits, then still tell its positions apart.
+// 53 bits, then still separate its positions.
 constexpr double kFinest = 0x1p-24;
 
 // Chosen positions cut the row into gaps, and what a gap weighs is a difference of two running sums. A draw picks a gap
@@ -58,7 +58,7 @@ class Gaps {
   }
 
   std::span<const double> sums_;
-  double least_;                   // weight left that sums can still tell apart
+  double least_;                   // remaining weight that sums still resolve
   std::vector<uint64_t>& chosen_;  // ascending
 };
 

@@ -22,8 +22,8 @@ struct WeightedScratch {
 
 // Up to `count` different positions, each drawn by its share of the weight that is left: successive sampling, exactly
 // as if the chosen were taken out of the row. `cumulative` are the running sums of the row's weights. Gives fewer when
-// fewer positions have weight, and stops when what is left weighs too little beside the row for its sums to tell the
-// positions apart. Time is O(count^2 + count log n), and never more than O(n + count log n).
+// fewer positions have weight, and stops when what is left weighs too little beside the row for its sums to separate
+// the positions. Time is O(count^2 + count log n), and never more than O(n + count log n).
 size_t draw_by_sums(Random& random, std::span<const double> cumulative, size_t count, int64_t* out,
                     WeightedScratch& scratch);
 

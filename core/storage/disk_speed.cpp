@@ -36,7 +36,7 @@ Disk measured(const File& file) {
   options.depth = options.kind == ReaderKind::kUring ? kRandomDepth : kPreadThreads;
   options.threads = kThreads;
   const double seconds = std::exchange(options.seconds, 0);
-  measure_reads(file, options);  // rings are made and their memory is taken, which is no work of the disk's
+  measure_reads(file, options);  // rings are made and their memory is taken, which is not the disk's work
   options.seconds = seconds;
   Disk disk;
   disk.reads = measure_reads(file, options).per_second();
@@ -60,7 +60,7 @@ Disk disk_of(const MountedFile& file, uint64_t least) {
   if (is_new) {
     try {
       at->second = measured(*file.direct());
-    } catch (const Error&) {  // those who read the rows will say it
+    } catch (const Error&) {  // reading the rows will report it
     }
   }
   return at->second;

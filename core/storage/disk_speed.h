@@ -11,7 +11,7 @@ namespace gz {
 struct Disk {
   double reads = 200e3, bytes = 3e9;  // a second: pages at random, and in sequence
 
-  // Bytes nobody asked for that are read to save a request: half of what comes in its time. Where bandwidth is the
+  // Unneeded bytes that are read to save a request: half of what is read in the time of one. Where bandwidth is the
   // limit, as in a sweep, requests cost nothing.
   uint64_t gap() const {
     constexpr double kLeast = 4096, kMost = 128 << 10;

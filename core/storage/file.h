@@ -14,9 +14,7 @@ namespace gz {
 
 class File {
  public:
-  enum class Caching { kNormal, kDirect };  // kDirect: past the page cache, where the file system allows
-
-  static File open(const std::string& path, Caching caching = Caching::kNormal);
+  static File open(const std::string& path);  // for reading
   // This very file, even when its name now means another, opened past the page cache; no file where that cannot be.
   File reopen_direct() const;
   static File create(const std::string& path);             // new or emptied, for reading and writing
@@ -48,11 +46,11 @@ class File {
   size_t read_some_at(std::span<std::byte> buffer, uint64_t offset) const;
   void write_at(std::span<const std::byte> buffer, uint64_t offset);
   void resize(uint64_t bytes);
-  void reserve(uint64_t bytes);  // takes the room now, so that a full disk is told before the work
+  void reserve(uint64_t bytes);  // takes the room now, so that a full disk is an error before the work
   void start_writeback(uint64_t offset, uint64_t bytes);  // begins writing out, does not wait: a hint
   // Pages of [offset, offset + bytes) that are in RAM or on their way; nothing where the system cannot count them.
   std::optional<uint64_t> cached_pages(uint64_t offset, uint64_t bytes) const;
-  // Whether the page at `offset` is in RAM; nothing where the system cannot tell.
+  // Whether the page at `offset` is in RAM; nothing where the system does not report it.
   std::optional<bool> cached(uint64_t offset) const;
   void drop_cache(uint64_t offset, uint64_t bytes) const;  // these pages will not be read again soon: a hint
   void sync();                                             // on return the bytes are on the device

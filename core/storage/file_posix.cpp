@@ -44,16 +44,10 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-File File::open(const std::string& path, Caching caching) {
-  int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // the last: a named pipe must be refused, not waited for
-#ifdef O_DIRECT
-  if (caching == Caching::kDirect) flags |= O_DIRECT;
-#endif
-  const int fd = ::open(path.c_str(), flags);
+File File::open(const std::string& path) {
+  // O_NONBLOCK: a named pipe must be refused, not waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail_storage(path, "cannot open", errno);
-#ifdef F_NOCACHE
-  if (caching == Caching::kDirect) fcntl(fd, F_NOCACHE, 1);
-#endif
   return File(fd, path);
 }
 
@@ -159,7 +153,7 @@ void File::reserve(uint64_t bytes) {
 #ifdef __linux__
   while (bytes > 0 && fallocate(fd_of(handle_), 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno == EINTR) continue;
-    if (errno == EOPNOTSUPP || errno == ENOSYS) break;  // the file system cannot: writing will tell
+    if (errno == EOPNOTSUPP || errno == ENOSYS) break;  // not supported by the file system: writing will show
     fail_storage(path_, text("cannot reserve ", bytes, " bytes"), errno);
   }
 #endif
@@ -190,7 +184,7 @@ std::optional<uint64_t> File::cached_pages(uint64_t offset, uint64_t bytes) cons
   return std::nullopt;
 }
 
-// Asks by a read that must not wait: unlike mincore it tells the truth about files that belong to someone else. But
+// Asks by a read that must not wait: unlike mincore it is right about files of other users. But
 // Linux since 5.12 starts readahead for it.
 std::optional<bool> File::cached(uint64_t offset) const {
 #if defined(__linux__) && defined(RWF_NOWAIT)
@@ -261,7 +255,7 @@ void remove_abandoned_temporaries(const std::string& target) noexcept {
     const std::string path = folder + "/" + name;
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) continue;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());  // nobody holds it: its maker is dead
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());  // not locked: its maker is dead
     ::close(fd);
   }
   closedir(open_folder);

@@ -101,10 +101,9 @@ std::string folder_of(const std::string& path) {
   return path.substr(0, root ? slash + 1 : slash);
 }
 
-File File::open(const std::string& path, Caching caching) {
-  const DWORD flags = FILE_ATTRIBUTE_NORMAL | (caching == Caching::kDirect ? FILE_FLAG_NO_BUFFERING : 0);
+File File::open(const std::string& path) {
   const HANDLE handle =
-      CreateFileW(wide(path).c_str(), GENERIC_READ, kShareAll, nullptr, OPEN_EXISTING, flags, nullptr);
+      CreateFileW(wide(path).c_str(), GENERIC_READ, kShareAll, nullptr, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr);
   if (handle == INVALID_HANDLE_VALUE) fail_windows(path, "cannot open", GetLastError());
   return File(reinterpret_cast<intptr_t>(handle), path);
 }
@@ -196,7 +195,7 @@ void File::reserve(uint64_t bytes) {
   FILE_ALLOCATION_INFO room{};
   room.AllocationSize.QuadPart = static_cast<LONGLONG>(bytes);
   if (!SetFileInformationByHandle(handle_of(handle_), FileAllocationInfo, &room, sizeof room) &&
-      errno_of(GetLastError()) == ENOSPC) {  // other refusals: the file system cannot, and writing will tell
+      errno_of(GetLastError()) == ENOSPC) {  // other errors: not supported, and writing will show
     fail_windows(path_, text("cannot reserve ", bytes, " bytes"), ERROR_DISK_FULL);
   }
   resize(bytes);
@@ -205,7 +204,7 @@ void File::reserve(uint64_t bytes) {
 // Windows has no call for these two hints.
 void File::start_writeback(uint64_t, uint64_t) {}
 std::optional<uint64_t> File::cached_pages(uint64_t, uint64_t) const { return std::nullopt; }
-std::optional<bool> File::cached(uint64_t) const { return std::nullopt; }  // the system does not tell
+std::optional<bool> File::cached(uint64_t) const { return std::nullopt; }  // not reported by the system
 void File::drop_cache(uint64_t, uint64_t) const {}
 
 void File::sync() {
@@ -230,7 +229,7 @@ struct RenameRequest {
 constexpr auto kFileRenameInfoEx = static_cast<FILE_INFO_BY_HANDLE_CLASS>(22);
 constexpr DWORD kReplaceIfExists = 1, kPosixSemantics = 2;
 
-// POSIX semantics: the old file stays with those who have it open or mapped, which a plain move refuses.
+// POSIX semantics: the old file stays for those that have it open or mapped, which a plain move refuses.
 bool rename_over(HANDLE file, const std::wstring& to) {
   std::vector<std::byte> room(sizeof(RenameRequest) + to.size() * sizeof(wchar_t));
   auto* request = reinterpret_cast<RenameRequest*>(room.data());
@@ -279,7 +278,7 @@ void remove_abandoned_temporaries(const std::string& target) noexcept {
     const std::string path = folder_of(target) + "\\" + narrow(found.cFileName);
     bool abandoned = false;
     try {
-      abandoned = File::open(path).try_lock();  // nobody holds it: its maker is dead
+      abandoned = File::open(path).try_lock();  // not locked: its maker is dead
     } catch (const StorageError&) {
       continue;  // someone else was faster
     }

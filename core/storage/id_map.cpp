@@ -10,9 +10,9 @@ namespace {
 
 const ArrayInfo& vector_in(const MountedFile& file, const char* name, std::initializer_list<DType> dtypes) {
   const ArrayInfo* array = file.container().find(name);
-  if (array == nullptr) fail<FormatError>(file.path(), ": array '", name, "' is missing: not a map of ids");
+  if (array == nullptr) fail<FormatError>(file.path(), ": array '", name, "' is missing: not an id map");
   if (array->shape.size() != 1 || std::find(dtypes.begin(), dtypes.end(), array->dtype) == dtypes.end()) {
-    fail<FormatError>(file.path(), ": array '", name, "' is no vector of the type that a map of ids has");
+    fail<FormatError>(file.path(), ": array '", name, "' is not a vector of a type that an id map may have");
   }
   return *array;
 }

@@ -21,7 +21,7 @@ class IdMap {
   uint64_t size() const { return count_; }
   bool is_text() const { return text_ != nullptr; }
 
-  // The dense id of a key, -1 when it is none.
+  // The dense id of a key, -1 for an unknown key.
   int64_t find(std::string_view key) const;
   int64_t find(int64_t key) const;
 

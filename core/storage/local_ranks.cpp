@@ -1,4 +1,4 @@
-// local_ranks: abstract sockets, memfds, and one thread that answers those who come and notices those who go.
+// local_ranks: abstract sockets, memfds, and one thread that answers processes that join and notices those that end.
 #include "storage/local_ranks.h"
 
 #ifdef __linux__
@@ -58,7 +58,7 @@ struct Address {
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-// Abstract names begin with a zero byte. Whoever else knows the name may connect, so peers are checked.
+// Abstract names begin with a zero byte. Any process that knows the name may connect, so peers are checked.
 Address address_of(const std::string& name) {
   Address address;
   address.name.sun_family = AF_UNIX;
@@ -130,7 +130,7 @@ Handle receive_hello(int socket, Hello& hello) {
 
 class Member : public LocalMember {
  public:
-  // Null unless the block has its size for good: one that shrank would be a fault at the next look.
+  // Null unless the size of the block is sealed: reading one that shrank would be a fault.
   static std::shared_ptr<Member> of(const Handle& block, uint64_t bytes) {
     struct stat state {};
     const int seals = fcntl(block.get(), F_GET_SEALS);
@@ -214,7 +214,7 @@ class Group : public LocalGroup {
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, block_.get(), 0);
     if (data == MAP_FAILED) return false;
     own_ = {static_cast<std::byte*>(data), bytes};
-    madvise(data, bytes, MADV_DONTFORK);  // a child is somebody else
+    madvise(data, bytes, MADV_DONTFORK);  // a child is not a member
     return true;
   }
 
@@ -226,7 +226,7 @@ class Group : public LocalGroup {
            ::listen(listener_.get(), kMostRanks) == 0;
   }
 
-  // Everybody who is there; those who come later greet us.
+  // All that are there; those that come later connect to this one.
   void greet_all() {
     members_.resize(ranks_.count);
     for (uint32_t rank = 0; rank < ranks_.count; ++rank) {

@@ -17,13 +17,13 @@
 
 namespace gz {
 
-// Which of how many processes of this host this is. Those of one `group` meet; with an empty one nobody is met.
+// Which of how many processes of this host this is. Those of one `group` meet; an empty one meets no others.
 struct LocalRanks {
   uint32_t rank = 0, count = 1;
   std::string group;
 };
 
-// Another member, as long as somebody looks at it: its block stays mapped when it is gone.
+// Another member. While it is referenced, its block stays mapped, even after its process ended.
 class LocalMember {
  public:
   virtual ~LocalMember() = default;
@@ -37,8 +37,8 @@ class LocalMember {
 
 class LocalGroup {
  public:
-  // Takes this process's place in the group and asks those who are there for their blocks; members that come later ask
-  // us. `purpose` tells groups of one job apart. Null where there is nobody to meet, where the system has no such way
+  // Takes this process's place in the group and asks the members that are there for their blocks; later ones
+  // ask this one. `purpose` separates groups of one job. Null where there are no others, where the system has no way
   // (only Linux has), or where the place is taken: each process then works for itself.
   static std::shared_ptr<LocalGroup> join(const LocalRanks& ranks, const std::string& purpose, size_t bytes);
   virtual ~LocalGroup() = default;
@@ -47,7 +47,7 @@ class LocalGroup {
   std::span<std::byte> own() const { return own_; }  // of zeros at first; pages that are never touched take no memory
   // Null for this process itself, and for one that has not come or is gone.
   virtual std::shared_ptr<const LocalMember> member(uint32_t rank) const = 0;
-  // Waits until those who were asked have answered, a few milliseconds at most.
+  // Waits until those that were asked have answered, a few milliseconds at most.
   virtual void settle() const = 0;
 
  protected:

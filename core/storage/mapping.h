@@ -34,7 +34,7 @@ class Mapping {
   const std::string& path() const { return path_; }
   bool damaged() const;
   void check() const;  // throws StorageError when damaged
-  // Whether `address` lies in a damaged mapping of ours: for views whose file may be closed by now.
+  // Whether `address` lies in a damaged mapping: for views whose file may be closed by now.
   static bool damaged_at(const void* address);
   void advise(size_t offset, size_t bytes, Advice advice) const noexcept;
 
@@ -44,8 +44,8 @@ class Mapping {
   // the kernel lacks the call.
   bool populate(size_t offset, size_t bytes) const noexcept;
   // One byte for every 4 KiB (kPageBytes) that the range touches, whatever the system's pages are: lowest bit set where
-  // they are in RAM. Returns false where the system cannot tell, or does not tell this process the truth: to those who
-  // neither own a file nor may write it Linux says that all of it is in RAM.
+  // they are in RAM. Returns false where the system does not report it, or reports it wrongly: to users that
+  // neither own a file nor may write it, Linux says that all of it is in RAM.
   bool resident(size_t offset, size_t bytes, unsigned char* pages) const noexcept;
 
   struct Guard;  // what the signal handler knows about a mapping
@@ -56,11 +56,11 @@ class Mapping {
   size_t size_ = 0;
   std::string path_;
   Guard* guard_ = nullptr;
-  bool told_ = false;  // see residency_is_told(); immutable after map()
+  bool is_reported_ = false;  // see residency_is_reported(); immutable after map()
 };
 
-// Whether residency is told to this process: it owns the file or may write it.
-bool residency_is_told(const File& file);
+// Whether the system reports residency to this process: it owns the file or may write it.
+bool residency_is_reported(const File& file);
 
 // The bytes of a page of this system: 4 KiB on x86-64, 16 KiB on Apple silicon, up to 64 KiB on other ARM machines.
 size_t system_page();

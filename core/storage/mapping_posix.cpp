@@ -1,4 +1,4 @@
-// mapping_posix: mmap on Linux and macOS, and the guard that turns SIGBUS in our pages into an error.
+// mapping_posix: mmap on Linux and macOS, and the guard that turns SIGBUS in mapped pages into an error.
 #ifndef _WIN32
 #include <pthread.h>
 #include <signal.h>
@@ -80,8 +80,8 @@ void on_sigbus(int signal_number, siginfo_t* info, void* context) {
     g->damaged.store(true, std::memory_order_release);
     return;
   }
-  // Not ours: do what would have been done without us. A handler that was put in front of us and falls back to us must
-  // not go round for ever: where it does not help, the default ends the process.
+  // Not in a mapping of this library: do what the previous handler would have done. A handler that was installed later
+  // and calls this one must not loop: where it does not help, the default ends the process.
   const bool again = g_foreign.exchange(address) == address;
   const int repeats = again ? g_foreign_repeats.load() + 1 : 0;
   g_foreign_repeats = repeats;
@@ -153,7 +153,7 @@ std::shared_ptr<Mapping> Mapping::map(const File& file, uint64_t bytes, Access a
   if (at == MAP_FAILED) fail_storage(file.path(), text("cannot map ", bytes, " bytes"), errno);
   mapping->data_ = static_cast<std::byte*>(at);
   mapping->size_ = bytes;
-  mapping->told_ = residency_is_told(file);
+  mapping->is_reported_ = residency_is_reported(file);
   const auto begin = reinterpret_cast<uintptr_t>(at);
   mapping->guard_ = add_guard(begin, begin + round_up(bytes, system_page()), protection);
   return mapping;
@@ -223,7 +223,7 @@ bool Mapping::populate(size_t offset, size_t bytes) const noexcept {
 }
 
 bool Mapping::resident(size_t offset, size_t bytes, unsigned char* pages) const noexcept {
-  if (!told_) return false;
+  if (!is_reported_) return false;
   if (offset >= size_ || bytes == 0) return true;
   const Pages part = whole_pages(offset, bytes, size_);
 #ifdef __linux__

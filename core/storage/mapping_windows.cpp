@@ -72,7 +72,7 @@ size_t system_page() {
 
 bool Mapping::prefer_huge_pages(size_t, size_t) const noexcept { return false; }         // not for files
 bool Mapping::populate(size_t, size_t) const noexcept { return false; }                  // no such call
-bool Mapping::resident(size_t, size_t, unsigned char*) const noexcept { return false; }  // the system does not tell
+bool Mapping::resident(size_t, size_t, unsigned char*) const noexcept { return false; }  // not reported by the system
 
 }  // namespace gz
 #endif

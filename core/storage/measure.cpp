@@ -3,19 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/threads.h"
 
 namespace gz {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One reader kept at `depth` reads until the time is up; returns how many came back.
 class Load {

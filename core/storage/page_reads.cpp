@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace gz {
@@ -49,10 +49,9 @@ void PageReads::queue(uint32_t slot, const File& source) {
 }
 
 size_t PageReads::collect() {
-  using Clock = std::chrono::steady_clock;
   const auto asked = Clock::now();
   const size_t got = reader_->wait(results_);
-  waited_ += std::chrono::duration<double>(Clock::now() - asked).count();
+  waited_ += seconds_since(asked);
   return got;
 }
 
@@ -89,8 +88,7 @@ void PageReads::retry_or_fail(const ReadResult& result) {
     return;
   }
   const Read& read = pending.read;
-  fail_storage(file_.path(),
-               text("cannot read ", read.bytes, " bytes at byte ", read.offset, " (", name_(read), ") of"), code);
+  fail_storage(file_.path(), text("read failed at byte ", read.offset, " (", name_(read), ")"), code);
 }
 
 void PageReads::fail_end(const Pending& pending, uint64_t arrived) const {

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "storage/mounted.h"
+#include "storage/read_slots.h"
 #include "storage/reader.h"
-#include "storage/slots.h"
 
 namespace gz {
 
@@ -50,7 +50,7 @@ class PageReads {
     wait(deliver, [](const Read&, const std::exception_ptr& error) { std::rethrow_exception(error); });
   }
 
-  // The same for those who go on after a read that fails: failed(read, error) is called for it.
+  // The same for callers that go on after a read that fails: failed(read, error) is called for it.
   template <class Deliver, class Failed>
   void wait(const Deliver& deliver, const Failed& failed) {
     take(collect(), deliver, failed);

@@ -29,7 +29,7 @@ void preload(const MountedFile& file, int threads, Progress* progress) {
   mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kNormal);  // cold calls may have asked for kRandom
   const int readers = std::max(resolve_threads(threads), kReaders);
   parallel_for(static_cast<size_t>(bytes), kHugePage, readers, [&](size_t begin, size_t end, int worker) {
-    if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: then this tells which
+    if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: then this finds it
       std::vector<std::byte> read(end - begin);
       file.file().read_at(read, begin);
     }

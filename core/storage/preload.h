@@ -14,7 +14,7 @@ namespace gz {
 // memory that is left, StorageError when it cannot be read.
 void preload(const MountedFile& file, int threads, Progress* progress);
 
-// Whether that would pay for somebody who will make `reads` random reads and keeps `reserved` bytes for other things:
+// Whether that would pay for a caller that will make `reads` random reads and keeps `reserved` bytes for other things:
 // the file is not in RAM yet, takes less than half of what is left, and most of its pages will be read anyway.
 bool worth_preloading(const MountedFile& file, uint64_t reads, uint64_t reserved);
 

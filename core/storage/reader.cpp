@@ -1,17 +1,13 @@
 // reader: the pool of readers, and the one that calls pread.
 #include "storage/reader.h"
 
-#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/error.h"
+#include "base/per_process.h"
 #include "base/threads.h"
-
-#ifndef _WIN32
-#include <pthread.h>
-#endif
 
 namespace gz {
 namespace {
@@ -54,22 +50,10 @@ struct Idle {
   std::vector<std::unique_ptr<Reader>>& of(ReaderKind kind) { return kind == ReaderKind::kUring ? rings : preaders; }
 };
 
-std::atomic<Idle*> g_idle{nullptr};
-
-// Never destroyed, and left behind by a forked child: a ring's memory is shared with the parent's kernel state, and a
-// second user of it would steal the parent's results.
+// A child process must not use its parent's rings: their memory is shared with the parent's kernel state, so it would
+// take results that belong to the parent.
 Idle& idle() {
-  Idle* found = g_idle.load(std::memory_order_acquire);
-  if (found == nullptr) {
-#ifndef _WIN32
-    static std::once_flag once;
-    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { g_idle.store(nullptr); }); });
-#endif
-    auto* fresh = new Idle;
-    if (g_idle.compare_exchange_strong(found, fresh)) return *fresh;
-    delete fresh;
-  }
-  return *found;
+  return per_process([] { return new Idle; });
 }
 
 // Makes a pread reader of `kind` kUring where there is no room for a ring, and says so in `kind`.

@@ -59,11 +59,11 @@ void Warmth::remember(uint64_t array_offset, std::chrono::steady_clock::duration
   until_[array_offset] = std::chrono::steady_clock::now() + life;
 }
 
-bool residency_is_told(const File& file) {
+bool residency_is_reported(const File& file) {
 #ifdef __linux__
   struct stat info;
   if (fstat(static_cast<int>(file.handle()), &info) != 0) return false;
-  constexpr uid_t kUnmapped = 65534;  // an owner whom this user namespace does not know: its root is a stranger to him
+  constexpr uid_t kUnmapped = 65534;  // an owner outside this user namespace, over whose files its root has no rights
   const uid_t user = geteuid();
   return user == info.st_uid || (user == 0 && info.st_uid != kUnmapped) ||
          faccessat(AT_FDCWD, file.path().c_str(), W_OK, AT_EACCESS) == 0;

@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kArena = size_t{8} << 20;
 
 #ifdef IORING_SETUP_COOP_TASKRUN
-constexpr unsigned kQuiet = IORING_SETUP_COOP_TASKRUN;  // completions wait for our next call instead of interrupting
+constexpr unsigned kQuiet = IORING_SETUP_COOP_TASKRUN;  // completions wait for the next call instead of interrupting
 #else
 constexpr unsigned kQuiet = 0;
 #endif
@@ -87,7 +87,7 @@ class Ring : public Reader {
   }
 
   size_t poll(std::span<ReadResult> results) override {
-    // Asks for events even where nothing is queued: completions may wait for a call of ours (kQuiet).
+    // Asks for events even where nothing is queued: completions may wait for a call (kQuiet).
     const int done = ring_enter(fd_, queued_, 0, IORING_ENTER_GETEVENTS);
     if (done >= 0) queued_ -= static_cast<unsigned>(done);  // what failed is tried again by the next call
     return collect(results);

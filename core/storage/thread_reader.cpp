@@ -25,7 +25,7 @@ class ThreadReader : public Reader {
       try {
         threads_.emplace_back([this] { work(); });
       } catch (const std::exception&) {  // also where there is no memory: threads that run must be joined
-        if (threads_.empty()) throw;     // fewer are slower, none is no reader
+        if (threads_.empty()) throw;     // fewer are slower, but one is needed
         break;
       }
     }

@@ -1,9 +1,8 @@
-// verify: checks run in slices over all threads; the fault at the lowest position of the first faulty field is told.
+// verify: checks run in slices over all threads; the fault at the lowest position of the first bad field is reported.
 #include "storage/verify.h"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "storage/topology.h"
@@ -58,7 +58,7 @@ class Verifier {
         loopless_((file->container().properties & kNoSelfLoops) != 0) {}
 
   VerifyReport run() {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const Container& c = file_.container();
     VerifyReport report;
     report.checksummed = !file_.legacy();
@@ -71,29 +71,22 @@ class Verifier {
     }
     if (c.kind == Kind::kTopology) check_topology(c);
     file_.check();
-    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.seconds = seconds_since(start);
     return report;
   }
 
  private:
-  void tell(const char* phase, uint64_t done) {
+  void report_progress(const char* phase, uint64_t done) {
     if (progress_ != nullptr) progress_->report(phase, done, total_);
   }
 
   void check_digest(const ArrayInfo& array) {
     const auto bytes = file_.bytes_of(array);
     Digest sum;
-    std::vector<uint32_t> crcs(kStride / kBlockBytes);
     for (size_t at = 0; at < bytes.size(); at += kStride) {
       const auto part = bytes.subspan(at, std::min(kStride, bytes.size() - at));
-      const size_t blocks = (part.size() + kBlockBytes - 1) / kBlockBytes;
-      parallel_for(blocks, 1, threads_, [&](size_t begin, size_t end, int) {
-        for (size_t i = begin; i < end; ++i) {
-          crcs[i] = crc32c(part.subspan(i * kBlockBytes, std::min(kBlockBytes, part.size() - i * kBlockBytes)));
-        }
-      });
-      for (size_t i = 0; i < blocks; ++i) sum.add(crcs[i]);
-      tell("checksums", array.offset + at + part.size());
+      sum.add_blocks(part, threads_);
+      report_progress("checksums", array.offset + at + part.size());
     }
     file_.check();
     if (sum.value() != array.digest) {
@@ -187,12 +180,12 @@ class Verifier {
   // work(from, to) over [0, n) in pieces, with a report, and so a chance to stop, after each.
   template <class Work>
   void in_strides(size_t n, size_t stride, const Work& work) {
-    tell("structure", 0);
+    report_progress("structure", 0);
     for (size_t from = 0; from < n; from += stride) {
       const size_t to = std::min(n, from + stride);
       work(from, to);
-      tell("structure",
-           static_cast<uint64_t>(static_cast<double>(to) / static_cast<double>(n) * static_cast<double>(total_)));
+      report_progress("structure", static_cast<uint64_t>(static_cast<double>(to) / static_cast<double>(n) *
+                                                         static_cast<double>(total_)));
     }
   }
 
@@ -239,7 +232,7 @@ class Verifier {
         return false;
       }
       if (unique_ && i > row.begin && id == csr.indices[i - 1]) {
-        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " stands twice in row ", node));
+        faults.add(i, text(path, ": ", side, "indices[", i, "] = ", id, " occurs twice in row ", node));
         return false;
       }
       if (loopless_ && id == node) {
@@ -277,7 +270,7 @@ class Verifier {
     for (uint64_t i = row.begin; i < row.end; ++i) {
       const uint64_t at = csr.by_time(i);
       if (at >= row.degree() || seen[at]) {
-        faults.add(i, text(file_.path(), ": ", side, "by_time[", i, "] = ", at, " is no permutation of its row"));
+        faults.add(i, text(file_.path(), ": ", side, "by_time[", i, "] = ", at, " is not in a permutation of its row"));
         return false;
       }
       seen[at] = true;

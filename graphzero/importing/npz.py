@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -127,8 +126,3 @@ def _header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dty
     if dtype.hasobject or dtype.kind not in "iufb":
         raise InputError(f"{name}: holds {dtype}, expected numbers")
     return tuple(int(n) for n in shape), bool(fortran), dtype
-
-
-def is_npz(path: str) -> bool:
-    """Whether the file is a `.npz` by name."""
-    return os.fspath(path).endswith(".npz")

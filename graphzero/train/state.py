@@ -19,11 +19,11 @@ from .hetero import HeteroSAGE
 from .models import MODELS, make_model
 from .records import EpochRecord, TrainOptions
 
-__all__ = ["RunState", "Tally", "load_model", "pack", "restore"]
+__all__ = ["EpochSums", "RunState", "load_model", "pack", "restore"]
 
 
 @dataclasses.dataclass
-class Tally:
+class EpochSums:
     """Sums over the epoch in hand."""
 
     loss: float = 0.0
@@ -86,7 +86,7 @@ class RunState:
         self.step = model  # what makes a `Step` of a batch, with the model inside
         self.optimizer = optimizer
         self.epoch = 0
-        self.tally = Tally()
+        self.tally = EpochSums()
         self.records: list[EpochRecord] = []
         self.best_epoch = -1
         self.best_score = 0.0
@@ -116,7 +116,7 @@ class RunState:
             self.best_epoch, self.best_score = record.epoch, score
             self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         self.epoch += 1
-        self.tally = Tally()
+        self.tally = EpochSums()
 
 
 def pack(run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]]) -> Checkpoint:
@@ -163,7 +163,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
             torch.cuda.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cuda", rank)].copy()), device)
         note = saved.note
         run.epoch = int(note["epoch"])
-        run.tally = Tally(**note["tally"])
+        run.tally = EpochSums(**note["tally"])
         run.records = [EpochRecord(**r) for r in note["records"]]
         run.best_epoch, run.best_score = int(note["best_epoch"]), float(note["best_accuracy"])
         run._before = float(note["seconds"])

@@ -68,7 +68,7 @@ TEST(excluded_edges_are_found_by_their_row) {
   const std::vector<int64_t> wrong{20};
   CHECK(test::message_of<IndexError>([&] { excluded.add(*graph, Direction::kIn, wrong, seeds, false); }, __FILE__,
                                      __LINE__)
-            .find("node id 20") == 0);
+            .find("exclude_edges[0][0] = 20") == 0);
 }
 
 TEST(edges_are_found_by_position) {
@@ -88,7 +88,7 @@ TEST(edges_are_found_by_position) {
               edges_at(*graph, Direction::kIn, past, {std::span(source).first(1), std::span(target).first(1), {}, {}});
             },
             __FILE__, __LINE__)
-            .find("edge 120 is out of range") == 0);
+            .find("positions[0] = 120 is out of range") == 0);
 }
 
 TEST(links_are_sampled_without_themselves) {

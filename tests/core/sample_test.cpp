@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "base/ids.h"
+#include "base/open_table.h"
 #include "base/random.h"
 #include "check.h"
 #include "format/container.h"
@@ -316,7 +318,23 @@ TEST(a_hop_too_large_for_labels_is_refused_before_it_is_made) {
 
 TEST(check_ids_names_the_first_that_is_wrong) {
   const std::vector<int64_t> ids{0, 3, 9, -1};
-  CHECK_THROWS(IndexError, "node id 9 at position 2", check_ids(ids, 9, "g.gl"));
-  CHECK_THROWS(IndexError, "node id -1 at position 3", check_ids(ids, 10, "g.gl"));
-  check_ids(ids.empty() ? ids : std::vector<int64_t>{0, 8}, 9, "g.gl");
+  const auto check = [&](uint64_t nodes) { check_ids(ids, "seeds", {nodes, "nodes", "g.gl"}); };
+  CHECK_THROWS(IndexError, "seeds[2] = 9 is out of range for g.gl with 9 nodes", check(9));
+  CHECK_THROWS(IndexError, "seeds[3] = -1 is out of range for g.gl with 10 nodes", check(10));
+  CHECK_THROWS(IndexError, "node = 4 is out of range for 4 nodes", check_id(4, "node", {4, "nodes", ""}));
+  check_ids(std::span(ids).first(2), "seeds", {4, "nodes", ""});
+}
+
+TEST(index_table_finds_the_first_place_of_each_key) {
+  std::vector<int64_t> keys(5000);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(mix(i) % 3000) - 1500;
+  IndexTable table(keys.size());
+  std::map<int64_t, uint32_t> expected;
+  for (uint32_t i = 0; i < keys.size(); ++i) {
+    uint32_t& index = table.find(keys, keys[i]);
+    CHECK_EQ(index == IndexTable::kNone, expected.try_emplace(keys[i], i).second);
+    if (index == IndexTable::kNone) index = i;
+  }
+  for (const auto& [key, index] : expected) CHECK_EQ(table.find(keys, key), index);
+  CHECK_EQ(table.find(keys, 1501), IndexTable::kNone);
 }

@@ -153,15 +153,15 @@ def test_weights_decide(tmp_path):
 @pytest.mark.parametrize(
     ("error", "match", "call"),
     [
-        (IndexError, "node id 3000 at position 1", lambda g: g.batch_random_fanout([0, 3000], 3)),
-        (IndexError, "node id -5 at position 0", lambda g: g.batch_random_fanout([-5], 3)),
+        (IndexError, r"start_nodes\[1\] = 3000", lambda g: g.batch_random_fanout([0, 3000], 3)),
+        (IndexError, r"start_nodes\[0\] = -5", lambda g: g.batch_random_fanout([-5], 3)),
         (ValueError, "K is 0", lambda g: g.batch_random_fanout([0], 0)),
         (ValueError, "K is -3", lambda g: g.batch_random_fanout([0], -3)),
         (TypeError, "K must be an integer", lambda g: g.batch_random_fanout([0], 1.5)),
         (TypeError, "pad must be an integer", lambda g: g.batch_random_fanout([0], 3, pad=0.5)),
         (ValueError, "out has shape", lambda g: g.batch_random_fanout([0], 3, out=np.empty((3, 1), np.int64))),
         (MemoryError, None, lambda g: g.batch_random_fanout([0], 2**61)),
-        (IndexError, "node id 3000", lambda g: g.sample_neighbours(3000, 2)),
+        (IndexError, "start_node = 3000", lambda g: g.sample_neighbours(3000, 2)),
         (ValueError, "K is 0", lambda g: g.sample_neighbours(0, 0)),
     ],
 )

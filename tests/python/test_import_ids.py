@@ -90,7 +90,7 @@ def test_unknown_ids_are_named_or_marked(tmp_path):
         map_.to_dense(["apt", "zsh"])
     assert map_.to_dense(["apt", "zsh"], missing="mark").tolist() == [1, -1]
     assert map_.to_dense([]).tolist() == []
-    with pytest.raises(IndexError, match="node id 2 is out of range for 2 nodes"):
+    with pytest.raises(IndexError, match=r"ids\[0\] = 2 is out of range for 2 nodes"):
         map_.to_original([2])
     with pytest.raises(ValueError, match="the ids of this map are strings"):
         map_.to_dense([7])

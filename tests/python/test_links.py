@@ -217,9 +217,9 @@ def test_mistakes_are_named(world, typed):
     }.items():
         with pytest.raises(ValueError, match=match):
             world.graph.sample_links(edges, [2], **options)
-    with pytest.raises(IndexError, match=r"node id 40 at position 1 is out of range for .*g\.gl with 40 nodes"):
+    with pytest.raises(IndexError, match=r"edges\[0\]\[1\] = 40 is out of range for .*g\.gl with 40 nodes"):
         world.graph.sample_links([[0, 40], [1, 1]], [2])
-    with pytest.raises(IndexError, match="node id 60 at position 0 is out of range for node type 'paper' with 60"):
+    with pytest.raises(IndexError, match=r"edges\[1\]\[0\] = 60 is out of range for node type 'paper' with 60"):
         typed.graph.sample_links(WRITES, [[0], [60]], [2])
     with pytest.raises(ValueError, match=r"no edge type \('author', 'wrote', 'paper'\), the graph has"):
         typed.graph.sample_links(("author", "wrote", "paper"), edges, [2])

@@ -39,7 +39,7 @@ def test_rows_are_those_of_the_edges(tmp_path, edges, direction, counts):
         found = [g.get_neighbours(i, direction=side).tolist() for i in range(rows)]
         assert found == [neighbours_of(edges, i, side) for i in range(rows)]
         assert g.degrees(direction=side).tolist() == [len(row) for row in found]
-        with pytest.raises(IndexError, match=f"node id {rows} is out of range"):
+        with pytest.raises(IndexError, match=f"node = {rows} is out of range"):
             g.get_degree(rows, direction=side)
     gz.verify(tmp_path / "g.gl")
 

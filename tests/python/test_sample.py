@@ -256,8 +256,8 @@ def test_both_directions(tmp_path):
 
 
 @pytest.mark.parametrize(("error", "match", "seeds", "fanouts", "options"), [
-    (IndexError, "node id -1 at position 1", [0, -1], [2], {}),
-    (IndexError, "node id 300 at position 0", [300], [2], {}),
+    (IndexError, r"seeds\[1\] = -1", [0, -1], [2], {}),
+    (IndexError, r"seeds\[0\] = 300", [300], [2], {}),
     (ValueError, "fanouts is empty", [0], [], {}),
     (ValueError, r"fanouts\[1\] is -2", [0], [1, -2], {}),
     (TypeError, r"fanouts\[0\] must be an integer", [0], [1.5], {}),

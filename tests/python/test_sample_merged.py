@@ -24,7 +24,7 @@ NODES, HUB_DEGREE = 3000, 200_000  # a hub's row is longer than any read
 def alone(g: gz.Graph, seeds: Any, keys: Any, fanouts: list[int], **options: Any) -> list[Any]:
     """Sample each batch by itself, through the plain mapping."""
     return [
-        _core.sample_neighbours(g._topology, s, fanouts, options.get("replace", False), options.get("weighted", False),
+        _core.sample_hood(g._topology, s, fanouts, options.get("replace", False), options.get("weighted", False),
                                 options.get("disjoint", False), None, "uniform", options.get("method", "uniform"),
                                 options.get("direction"), k, 1, "mmap")
         for s, k in zip(seeds, keys, strict=True)

@@ -226,5 +226,5 @@ def test_hgt_mistakes_are_named(typed):
         g.sample_hgt({"paper": [0]}, [])
     with pytest.raises(ValueError, match="different numbers of hops"):
         g.sample_hgt({"paper": [0]}, {t: [1] * (1 + i) for i, t in enumerate(COUNTS)})
-    with pytest.raises(IndexError, match="node id 60 at position 0 is out of range for node type 'paper'"):
+    with pytest.raises(IndexError, match=r"seeds\[0\] = 60 is out of range for node type 'paper'"):
         g.sample_hgt({"paper": [60]}, [1])

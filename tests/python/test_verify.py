@@ -87,7 +87,7 @@ def test_bad_rows_are_found_by_field_and_position(tmp_path, indptr, indices, mes
 
 def test_promises_are_checked(tmp_path):
     twice = raw_topology([0, 2, 2], [1, 1], properties=1 | 4)
-    assert fault(twice, tmp_path) == "out.indices[1] = 1 stands twice in row 0"
+    assert fault(twice, tmp_path) == "out.indices[1] = 1 occurs twice in row 0"
     loop = raw_topology([0, 1, 2], [1, 1], properties=1 | 8)
     assert fault(loop, tmp_path) == "out.indices[1] is a self-loop of node 1"
     verify(raw_topology([0, 2, 2], [1, 0], properties=0), tmp_path / "unsorted_is_fine.gl")
@@ -101,8 +101,8 @@ def test_promises_are_checked(tmp_path):
         ({"weights": (3, np.nan)}, "out.weights[3] = nan, expected finite and >= 0"),
         ({"weights": (3, np.inf)}, "out.weights[3] = inf, expected finite and >= 0"),
         ({"cumulative": (4, 8.5)}, "out.cumulative[4] = 8.5, expected 9"),
-        ({"by_time": (3, 1)}, "out.by_time[3] = 1 is no permutation of its row"),
-        ({"by_time": (2, 3)}, "out.by_time[2] = 3 is no permutation of its row"),
+        ({"by_time": (3, 1)}, "out.by_time[3] = 1 is not in a permutation of its row"),
+        ({"by_time": (2, 3)}, "out.by_time[2] = 3 is not in a permutation of its row"),
         ({"times": (4, 6)}, "out.by_time[4]: time 6 comes after 7"),
     ],
 )

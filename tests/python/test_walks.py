@@ -231,8 +231,8 @@ def test_p_and_q_must_be_positive_numbers(medium, name, bad):
 @pytest.mark.parametrize(
     ("error", "match", "call"),
     [
-        (IndexError, "node id 3000 at position 1", lambda g: g.batch_random_walk([0, 3000], 3)),
-        (IndexError, "node id -1 at position 0", lambda g: g.batch_random_walk_uniform([-1], 3)),
+        (IndexError, r"start_nodes\[1\] = 3000", lambda g: g.batch_random_walk([0, 3000], 3)),
+        (IndexError, r"start_nodes\[0\] = -1", lambda g: g.batch_random_walk_uniform([-1], 3)),
         (ValueError, "walk_length is -1", lambda g: g.batch_random_walk([0], -1)),
         (TypeError, "walk_length must be an integer", lambda g: g.batch_random_walk([0], 2.5)),
         (TypeError, "start_nodes must be integers", lambda g: g.batch_random_walk([0.5], 2)),

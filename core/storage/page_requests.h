@@ -1,5 +1,5 @@
-// prefetch: asks for the pages that a kernel is about to read, all at once, so that a cold file is read at the depth of
-// its disk and not one page fault after the other.
+// page_requests: asks for the pages that a kernel is about to read, all at once, so that a cold file is read at the
+// queue depth of its disk and not one page fault after the other.
 //
 // Pages come into the page cache, where the mapping finds them; nothing is copied. A file whose pages are in RAM pays
 // for a few probes a request and no more (benchmarks/sampling).
@@ -36,7 +36,7 @@ class PagePrefetcher {
     return true;
   }
 
-  // The same for reads that are told one by one: add() each of them, then request_added().
+  // The same for reads that are given one by one: add() each of them, then request_added().
   template <class T>
   void add(const T* begin, uint64_t count = 1) {
     const uint64_t at = offset_of(begin);
@@ -46,10 +46,10 @@ class PagePrefetcher {
 
   // What of these `bytes` is not in RAM, all of it, in order: for calls that read most of them anyway. Returns when the
   // last request is made, which is about when the last byte arrives. Pages stay small: preload() makes better ones for
-  // those who come again and again, but where memory is lent to a virtual machine the first answer takes twice as long.
+  // callers that read repeatedly, but where memory is lent to a virtual machine the first answer takes twice as long.
   void request_whole(const void* begin, uint64_t bytes) const;
 
-  // Whether any of these reads would go to disk, as far as a look at some of them tells, evenly spread: 24 probes see a
+  // Whether any of these reads would go to disk, judged by some of them, evenly spread: 24 probes see a
   // file that is one tenth cold with 92 %.
   template <class RangeOf>
   bool any_cold(size_t count, const RangeOf& range, size_t probes = kProbes) const {

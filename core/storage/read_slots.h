@@ -1,4 +1,4 @@
-// slots: a reader's arena cut into rooms of two sizes: most reads are a page or two, those of dense batches are long.
+// read_slots: a reader's arena cut into slots of two sizes: most reads are a page or two, those of dense batches long.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// prefetch: pages to ranges, ranges to requests.
-#include "storage/prefetch.h"
+// page_requests: pages to ranges, ranges to requests.
+#include "storage/page_requests.h"
 
 #include <algorithm>
 
@@ -60,8 +60,8 @@ void PagePrefetcher::request_all() {
   }
   ranges_.resize(last + 1);
   const Mapping& mapping = file_.mapping();
-  // A page that comes too late after all must not drag in the device's whole readahead, which may be megabytes. Said of
-  // the whole mapping: the kernel keeps a record for every range that was told something else than its neighbours.
+  // A page that comes too late after all must not drag in the device's whole readahead, which may be megabytes. Set for
+  // the whole mapping: the kernel keeps a record for every range whose advice differs from that of its neighbours.
   mapping.advise(0, mapping.bytes().size(), Mapping::Advice::kRandom);
   parallel_for(ranges_.size(), 64, threads_, [&](size_t begin, size_t end, int) {
     for (size_t i = begin; i < end; ++i) {

@@ -1,0 +1,32 @@
+// per_process: an object that a process makes on first use, and a forked child makes anew.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+namespace gz {
+
+// The object that `make` returns the address of; there is one for each type of `make`, so pass a lambda. It is never
+// destroyed: detached threads and Python may use it while statics are destroyed. A child process has none of the
+// threads that used the parent's object and may have inherited a locked mutex, so it abandons that object.
+template <class Make>
+auto& per_process(const Make& make) {
+  using Object = decltype(make());
+  static std::atomic<Object> object{nullptr};
+  Object found = object.load(std::memory_order_acquire);
+  if (found != nullptr) return *found;
+#ifndef _WIN32
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { object.store(nullptr); }); });
+#endif
+  Object fresh = make();
+  if (object.compare_exchange_strong(found, fresh)) return *fresh;
+  delete fresh;  // another thread was first
+  return *found;
+}
+
+}  // namespace gz
