@@ -131,7 +131,8 @@ class HeteroGraph(HgtMethods):
         - `node_time`: by node type, a number for each node: nodes later than the seed are not sampled. Where `time` is
           not given, it is the seeds' own. Rows are read whole.
         - `window`: with times, only edges newer than the seed's time minus `window` (nodes, where edges have no times).
-        - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'.
+        - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'. Where
+          `weighted`, those of positive weight.
         - `method="labor"`: nodes of a hop prefer the same neighbours, over all edge types with one source type.
         - `exclude_edges`: by edge type, (2, M): edges that are never taken, as in `Graph.sample`. `exclude_reverse`
           excludes the reverse of each too: in `(target, "rev_" + relation, source)`, the name that PyG's `ToUndirected`
