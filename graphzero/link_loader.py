@@ -101,7 +101,7 @@ class LinkNeighborLoader(EpochLoader):
           edge type; "none" lets the model see what it is to predict.
         - `labels`: one for each of `edges`; for each edge id where all edges are seeds. With binary negatives, labels
           that have a 0 are raised by 1, as in PyG: 0 is then the label of negatives.
-        - `time`: a number for each edge, or "edges" for the times that edges of the file have.
+        - `time`: a number for each edge, joined as `labels` are, or "edges" for the times that edges of the file have.
         """
         if neg_method not in ("uniform", "degree"):
             raise ValueError(f"neg_method is {neg_method!r}, expected 'uniform' or 'degree'")

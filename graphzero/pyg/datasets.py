@@ -17,7 +17,7 @@ from ..features import FeatureStore as Rows
 from ..graph import Graph
 from ._edges import HOMOGENEOUS, EdgeType, describe
 from ._temporary import make_folder, remove_with
-from .stores import rows_of
+from .stores import edges_by_id, rows_of
 
 __all__ = ["dataset_of", "to_data"]
 
@@ -201,17 +201,8 @@ def _fill_nodes(store: Any, node: Any, shapes: dict[str, list[int]]) -> None:
 
 def _fill_edges(store: Any, graph: Graph, features: Any, shapes: dict[str, list[int]], notes: dict[str, Any]) -> None:
     side = "in" if graph.direction in ("in", "both") else "out"
-    indptr, indices = graph.csr(direction=side)
-    expanded = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    pair = (indices, expanded) if side == "in" else (expanded, indices)
-    edge_index = np.stack([side_ids.astype(np.int64) for side_ids in pair])
-    arrays = {name: np.array(_array(graph, side, what)) for name, what in _carried(graph, features, notes)}
-    ids = np.array(_array(graph, side, "edge_ids"), dtype=np.int64) if graph.has_edge_ids else None
-    if ids is not None and np.array_equal(np.sort(ids), np.arange(len(ids))):  # the source's order: rows need no copy
-        order = np.argsort(ids)
-        edge_index, ids = np.ascontiguousarray(edge_index[:, order]), None
-        arrays = {name: values[order] for name, values in arrays.items()}
-    store.edge_index = torch.from_numpy(edge_index)
+    store.edge_index, order, ids = edges_by_id(graph)
+    arrays = {name: np.array(_array(graph, side, what)[order]) for name, what in _carried(graph, features, notes)}
     for name, values in arrays.items():
         store[name] = torch.from_numpy(values)
     for name in features:

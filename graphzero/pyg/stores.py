@@ -156,6 +156,24 @@ class GraphStore(PygGraphStore):  # type: ignore[misc]
         return f"GraphStore({list(self.__dict__['_graphs'])})"
 
 
+def edges_by_id(graph: Graph) -> tuple[torch.Tensor, Any, Any]:
+    """Return all edges in the order of their ids, as (2, E); where they stand in the file; and the ids.
+
+    Ids are None where they are 0 to E - 1. Edges may have been dropped, and an undirected edge is there both ways.
+    """
+    side = "in" if graph.direction in ("in", "both") else "out"
+    indptr, indices = graph.csr(direction=side)
+    expanded = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    ends = np.stack([indices, expanded] if side == "in" else [expanded, indices]).astype(np.int64, copy=False)
+    if not graph.has_edge_ids:
+        return torch.from_numpy(ends), slice(None), None
+    ids = np.array(graph._open().array(f"{side}.edge_ids"), dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    told = None if np.array_equal(ids, np.arange(len(ids))) else ids
+    return torch.from_numpy(np.ascontiguousarray(ends[:, order])), order, told
+
+
 def rows_of(store: Rows, index: Any) -> torch.Tensor:
     """Return rows of a store as a tensor: of ids, a mask, a slice, one number, or all (a view where it may be)."""
     matrix = store._matrix(None)
