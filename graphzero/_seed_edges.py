@@ -168,6 +168,8 @@ def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTyp
         if edge_type is not None and tuple(edge_type) != named:
             raise ValueError(f"edges are of type {named!r}, but edge_type is {edge_type!r}")
         edge_type = named
+    if edge_type is None and len(graph.edge_types) == 1:
+        edge_type = graph.edge_types[0]
     if edge_type is None:
         types = ", ".join(map(repr, graph.edge_types))
         raise ValueError(f"of which type are the edges? Give edge_type= or edges=(type, edges); the graph has {types}")

@@ -113,7 +113,7 @@ class _Parts:
                 labels = value.reshape(-1)
                 self._note(node_type, name, value)
             else:
-                features[name] = self._flat(node_type, name, value)
+                features[name] = value
         return features, labels, splits
 
     def _edge_arrays(self, store: Any, edge_type: EdgeType) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class _Parts:
                 if not isinstance(store, Data):
                     self._left_out(name, value)
             elif _is_numbers(value):
-                found[name] = self._flat("__".join(edge_type), name, value)
+                found[name] = value
             else:
                 self._left.append(name)
         return found
@@ -134,13 +134,9 @@ class _Parts:
         if name != "num_nodes":
             self._left.append(name)
 
-    def _flat(self, group: str, name: str, value: torch.Tensor) -> torch.Tensor:
-        self._note(group, name, value)
-        return value if value.dim() < 3 else value.reshape(len(value), -1)
-
     def _note(self, group: str, name: str, value: Any) -> None:
-        """Remember a shape that a file does not have."""
-        if value.dim() > 2 or (name == "y" and value.dim() == 2):
+        """Remember the shape of labels, which are a vector in files."""
+        if value.dim() > 1:
             self._shapes.setdefault(group, {})[name] = list(value.shape[1:])
 
 
@@ -174,7 +170,7 @@ def to_data(ds: Dataset) -> Data | HeteroData:
     notes = ds._manifest.about.get("pyg", {})
     notes = notes if isinstance(notes, dict) else {}
     shapes = notes.get("shapes", {})
-    if not ds.is_typed and not notes.get("hetero"):
+    if not ds.is_typed and not notes.get("hetero"):  # before manifests said so, a single type had this note
         data = Data()
         _fill_nodes(data, next(iter(ds.nodes.values())), shapes.get("node", {}))
         _fill_edges(data, ds.graph, ds.edge_features, shapes.get("__".join(HOMOGENEOUS), {}), notes)
