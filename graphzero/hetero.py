@@ -124,7 +124,7 @@ class HeteroGraph(HgtMethods):
 
         `seeds` are ids by node type. `fanouts` is a list with one number a hop, for all edge types, or a dict with such
         a list for each edge type; -1 takes all edges, 0 does not follow the type. A hop expands the nodes of every type
-        that the hop before met first, edge type after edge type.
+        that the hop before met first, edge type after edge type. Each copy of a repeated seed is expanded.
 
         - `time`: a number for each seed, by type, or one for all. Edges whose time is later than their seed's are not
           taken, on any hop; edge types without times are taken whatever the time. Implies `disjoint`.

@@ -50,7 +50,7 @@ class Source:
 
 @dataclass(frozen=True)
 class FragmentSplit:
-    """Row groups of Parquet files, by path and number: a fragment of pyarrow has them in another order once unpickled."""
+    """Row groups of Parquet files, by path and number: unpickled fragments of pyarrow have them in another order."""
 
     name: str
     first_edge: int

@@ -90,6 +90,23 @@ def test_edges_that_were_dropped_keep_their_place_in_arrays(tmp_path: Path) -> N
     np.testing.assert_array_equal(batch.edge_label, times[batch.input_id])
 
 
+def test_an_undirected_edge_by_id_may_come_reversed(tmp_path: Path) -> None:
+    gz.compile_graph(np.array([[3, 1], [0, 2]]), tmp_path / "g.gl", directed=False, edge_ids=True)
+    batch = next(iter(gz.LinkNeighborLoader(gz.Graph(tmp_path / "g.gl"), fanouts=[1], edges=[0, 1], exclude="none")))
+    assert batch.n_id[batch.edge_label_index].tolist() == [[0, 1], [3, 2]]
+
+
+def test_every_copy_of_a_seed_is_expanded(tmp_path: Path) -> None:
+    gz.compile_graph(EDGES, tmp_path / "g.gl", direction="in", num_nodes=N)
+    seeds = [20, 20, 25]
+    for batch in (
+        gz.Graph(tmp_path / "g.gl").sample(seeds, [2], seed=1),
+        next(iter(gz.NeighborLoader(gz.Graph(tmp_path / "g.gl"), fanouts=[2], seeds=seeds, seed=1))),
+    ):
+        assert np.asarray(batch.edge_index[1]).tolist() == [0, 0, 1, 1, 2, 2]
+        assert np.array_equal(batch.edge_index[0][:2], batch.edge_index[0][2:4])
+
+
 @pytest.mark.parametrize("kind", ["plain", "undirected", "typed", "reordered"])
 @pytest.mark.parametrize("timed", [False, True])
 def test_pyg_loader(tmp_path: Path, kind: str, timed: bool) -> None:
