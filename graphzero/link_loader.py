@@ -8,6 +8,7 @@ from typing import Any
 from ._epochs import EpochLoader
 from ._hetero_subgraph import EdgeTypeName
 from ._ids import IdArray, as_count
+from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import wanted_dtype
 from ._seed_edges import SeedEdges, edge_split_of, typed_edges
@@ -45,6 +46,7 @@ class LinkNeighborLoader(EpochLoader):
     ...     loss = binary_cross_entropy_with_logits(scores, batch.edge_label)
     """
 
+    @known_keywords()
     def __init__(
         self,
         graph: Dataset | Graph | HeteroGraph,
@@ -94,6 +96,9 @@ class LinkNeighborLoader(EpochLoader):
         `edges` are (2, N), sources above targets; or a vector of edge ids; or None for all edges of the graph, which
         are found in the file when a batch needs them: a billion of them take no memory. In typed graphs `edge_type`
         names their type, or `edges=(type, edges)` does. With a dataset, `split="train"` takes an edge split.
+
+        An undirected graph stores each edge both ways: None delivers both, with the same edge id, and an edge that is
+        given by its id comes in the direction that the file has first, which may be the reverse of the source's.
 
         - `neg_sampling`, `neg_ratio`, `neg_method`, `neg_exponent`, `strict`: as in `Graph.sample_links`.
         - `exclude`: "self" keeps the edges of a batch out of what is sampled for it, with all their copies and, in an

@@ -12,6 +12,7 @@ import torch
 from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.sampler import BaseSampler
 
+from .._keywords import known_keywords
 from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader as NativeLinkLoader
 from ..loader import NeighborLoader as NativeNodeLoader
@@ -43,6 +44,7 @@ class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has
     ...                         batch_size=1024, shuffle=True)  # doctest: +SKIP
     """
 
+    @known_keywords(NodeLoader.__init__, torch.utils.data.DataLoader.__init__)
     def __init__(
         self,
         data: Any,
@@ -122,6 +124,7 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
     `edge_label_time` then have an entry for each edge id.
     """
 
+    @known_keywords(LinkLoader.__init__, torch.utils.data.DataLoader.__init__)
     def __init__(
         self,
         data: Any,
