@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ import numpy as np
 
 from . import _core, _manifest
 from ._dataset_folder import Stage
+from ._dtypes import refuse_text
 from ._ids import IdArray, as_ids
 from .compile import compile_graph
 from .compile_rows import compile_features
@@ -101,6 +103,7 @@ class DatasetWriter:
         self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any], each: str = _NODE
     ) -> _manifest.ArrayRef:
         path = _compiled(source, FeatureStore, ".gd")
+        source, row_shape = _flat(source)
         if path is None:
             compile_features(source, self.target(file), name=array, num_nodes=rows, **_announced(options, file))
         else:
@@ -109,7 +112,7 @@ class DatasetWriter:
         with FeatureStore(self.path(file), array) as store:
             if rows is not None and store.num_nodes != rows:
                 raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per {each}")
-        return _manifest.ArrayRef(file, array)
+        return _manifest.ArrayRef(file, array, row_shape=row_shape)
 
     def labels(
         self,
@@ -244,6 +247,19 @@ def _loaded(values: Any) -> Any:
     return values
 
 
+def _flat(source: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """Return rows as vectors, which is what files hold, and their shape where they are more than that."""
+    if isinstance(source, FeatureStore):
+        return source, source._row_shape
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".npy"):
+        array = load_npy(os.fspath(source))
+        return (source, None) if array.ndim < 3 else _flat(array)
+    if not hasattr(source, "reshape") or len(source.shape) < 3:
+        return source, None
+    tail = tuple(int(size) for size in source.shape[1:])
+    return source.reshape(len(source), math.prod(tail)), tail
+
+
 def rows_known(source: Any) -> int | None:
     """Return how many rows a source has, where that is cheap to tell."""
     if isinstance(source, FeatureStore):
@@ -251,7 +267,9 @@ def rows_known(source: Any) -> int | None:
     if isinstance(source, Rows):
         return source.count
     if isinstance(source, (str, os.PathLike)):
-        if not os.fspath(source).endswith((".npy", ".gd")):
+        if os.fspath(source).endswith(".npy"):
+            return len(load_npy(os.fspath(source)))
+        if not os.fspath(source).endswith(".gd"):
             return None
         return all_rows(source, "x")[0].count
     return len(source) if hasattr(source, "__len__") else None
@@ -264,6 +282,7 @@ def as_labels(labels: Any, what: str = "labels") -> IdArray:
     [1, -1, 0]
     """
     array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    refuse_text(array, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array.reshape(-1)
     if array.dtype.kind == "f":

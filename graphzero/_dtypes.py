@@ -40,6 +40,15 @@ def dtype_name(dtype: Any) -> str:
     return name
 
 
+def refuse_text(array: npt.NDArray[Any], what: str) -> None:
+    """Raise TypeError where an array holds text."""
+    text = array.dtype.kind in "US" or (array.dtype == object and any(isinstance(v, str) for v in array.flat))
+    if text:
+        shown = next((v for v in array.flat if isinstance(v, (str, bytes))), "")
+        codes = f"np.unique({what}, return_inverse=True)[1] gives a number for each value"
+        raise TypeError(f"{what} must be numbers, found text such as {str(shown)!r}; {codes}")
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the NumPy dtype that holds `name`: uint16 for bfloat16, which NumPy lacks."""
     return np.dtype(np.uint16 if name == "bfloat16" else name)

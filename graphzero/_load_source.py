@@ -55,7 +55,7 @@ class PlainSource:
     def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> Batch:
         """Return a batch with what the core made and the attributes in `of_type`, whatever type they are of."""
         attributes = {
-            name: _as_tensor(*rows) for name, rows in zip(self._parts, raw["parts"], strict=True)
+            name: _as_tensor(rows, self._parts[name][0]) for name, rows in zip(self._parts, raw["parts"], strict=True)
         } | _subgraph_tensors(raw["nodes"][0] | raw["edges"][0])
         for more in of_type.values():
             attributes |= more
@@ -153,7 +153,7 @@ class TypedSource:
         """Return a batch with what the core made and the attributes of types in `of_type`."""
         attributes: dict[Any, dict[str, Any]] = {key: {} for key in (*self._graph.node_types, *self._graph.edge_types)}
         for part, rows in zip(self._parts, raw["parts"], strict=True):
-            attributes[part.key][part.name] = _as_tensor(*rows)
+            attributes[part.key][part.name] = _as_tensor(rows, part.store)
         for key, arrays in zip(attributes, (*raw["nodes"], *raw["edges"]), strict=True):
             attributes[key] |= _subgraph_tensors(arrays)
         for key, more in of_type.items():
@@ -187,10 +187,11 @@ def _subgraph_tensors(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v if k.startswith("num_") else torch.from_numpy(v) for k, v in arrays.items()}
 
 
-def _as_tensor(array: Any, dtype: str) -> torch.Tensor:
+def _as_tensor(rows: tuple[Any, str], store: FeatureStore) -> torch.Tensor:
     import torch
 
-    tensor = torch.from_numpy(array)
+    array, dtype = rows
+    tensor = torch.from_numpy(array if array.ndim == len(store.shape) else array.reshape(-1, *store.shape[1:]))
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
 

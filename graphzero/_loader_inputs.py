@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._dtypes import dtype_name
+from ._dtypes import dtype_name, refuse_text
 from ._ids import IdArray, as_ids
 from .batch import Batch
 from .features import FeatureStore
@@ -163,6 +163,7 @@ def _label_tensor(labels: Any) -> torch.Tensor:
     import torch
 
     array = np.asarray(labels)
+    refuse_text(array, "labels")
     if array.dtype.kind not in "iufb":
-        raise TypeError(f"labels must be numbers, one for each node, got dtype {array.dtype}")
+        raise TypeError(f"labels must be numbers, got dtype {array.dtype}")
     return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch has no read-only memory

@@ -14,7 +14,7 @@ from .errors import FormatError, StorageError
 
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
-VERSION = (1, 2)
+VERSION = (1, 3)
 MOST_BYTES = 1 << 20  # a manifest names files, it does not hold data
 
 _T = TypeVar("_T")
@@ -27,6 +27,7 @@ class ArrayRef:
 
     file: str
     array: str
+    row_shape: tuple[int, ...] | None = field(default=None, kw_only=True)  # of a row that is more than a vector
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Manifest:
     default_node: str
     default_edge: str
     about: dict[str, Any] = field(default_factory=dict)
+    typed: bool = False  # loaders treat even a single type as one of several
 
     def files(self) -> list[str]:
         """Return every file the manifest names, each once, in its order."""
@@ -207,10 +209,19 @@ class _Reader:
         return name
 
     def array(self, value: Any, where: str) -> ArrayRef:
-        entry = self.object(value, where, ("file", "array"), ())
+        entry = self.object(value, where, ("file", "array"), ("row_shape",))
         return ArrayRef(
-            self.file(entry["file"], _join(where, "file"), ".gd"), self.text(entry["array"], _join(where, "array"))
+            self.file(entry["file"], _join(where, "file"), ".gd"),
+            self.text(entry["array"], _join(where, "array")),
+            row_shape=self.row_shape(entry.get("row_shape"), _join(where, "row_shape")),
         )
+
+    def row_shape(self, value: Any, where: str) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list) or not 2 <= len(value) < 32:
+            self.fail(where, _shown(value), "a list of two or more numbers")
+        return tuple(self.whole(size, where, 0) for size in value)
 
     def labels(self, value: Any, where: str) -> Labels:
         entry = self.object(value, where, ("file", "array", "classes"), ())
@@ -264,7 +275,7 @@ class _Reader:
             found = _shown(value.get("format")) if isinstance(value, dict) else _shown(value)
             self.fail("format", found, repr(FORMAT))
         self.lenient = self.version(value.get("version")) > VERSION
-        self.object(value, "", ("format", "version", "name", "nodes", "edges"), ("default", "about"))
+        self.object(value, "", ("format", "version", "name", "nodes", "edges"), ("default", "about", "typed"))
         nodes = self.table(value["nodes"], "nodes", self.node)
         edges = self.table(value["edges"], "edges", self.edge)
         for key, edge in edges.items():
@@ -275,6 +286,9 @@ class _Reader:
         about = value.get("about", {})
         if not isinstance(about, dict):
             self.fail("about", _shown(about), "an object")
+        typed = value.get("typed", False)
+        if not isinstance(typed, bool):
+            self.fail("typed", _shown(typed), "true or false")
         return Manifest(
             self.text(value["name"], "name"),
             nodes,
@@ -282,6 +296,7 @@ class _Reader:
             self.default(default.get("node"), "node", nodes),
             self.default(default.get("edge"), "edge", edges),
             about,
+            typed or len(nodes) > 1 or len(edges) > 1,
         )
 
     def version(self, value: Any) -> tuple[int, int]:

@@ -67,7 +67,11 @@ def write_manifest(folder: str, manifest: Manifest, stage: str | None = None) ->
 
 def _as_json(manifest: Manifest) -> dict[str, Any]:
     def arrays(table: dict[str, ArrayRef]) -> dict[str, Any]:
-        return {name: {"file": ref.file, "array": ref.array} for name, ref in table.items()}
+        return {name: array(ref) for name, ref in table.items()}
+
+    def array(ref: ArrayRef) -> dict[str, Any]:
+        out: dict[str, Any] = {"file": ref.file, "array": ref.array}
+        return out if ref.row_shape is None else {**out, "row_shape": list(ref.row_shape)}
 
     def node(entry: NodeType) -> dict[str, Any]:
         out: dict[str, Any] = {"count": entry.count, "features": arrays(entry.features)}
@@ -103,4 +107,5 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         "edges": {name: edge(entry) for name, entry in manifest.edges.items()},
         "default": {"node": manifest.default_node, "edge": manifest.default_edge},
         "about": manifest.about,
+        **({"typed": True} if manifest.typed else {}),
     }

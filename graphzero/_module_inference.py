@@ -140,7 +140,7 @@ def rows_of(job: Job, loader: NeighborLoader, step: Step) -> Iterator[npt.NDArra
         raise ValueError(f"{job.graph.path}: the graph has no nodes, so the width of the output is not known")
     for batch in loader:
         x = batch.x if batch.x.is_floating_point() else batch.x.float()
-        x = x.reshape(len(batch.n_id), -1)
+        x = x.unsqueeze(1) if x.dim() == 1 else x
         out = step.run(x, batch.edge_index, batch.batch_size)
         if not isinstance(out, torch.Tensor) or out.dim() != 2 or len(out) != batch.batch_size:
             shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__

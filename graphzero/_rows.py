@@ -17,10 +17,6 @@ def is_torch(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "torch"
 
 
-def _shape(matrix: _core.Matrix, rows: int) -> tuple[int, ...]:
-    return (rows,) if matrix.is_vector else (rows, matrix.columns)
-
-
 @dataclass
 class Destination:
     """One gather's target: `room()` before it is filled, `result()` after."""
@@ -37,9 +33,9 @@ class Destination:
         torch = pinned or (is_torch(ids) if as_torch is None else as_torch)
         return cls(out, torch and out is None, pinned)
 
-    def room(self, matrix: _core.Matrix, rows: int, dtype: str | None) -> npt.NDArray[np.uint8] | None:
+    def room(self, matrix: _core.Matrix, shape: tuple[int, ...], dtype: str | None) -> npt.NDArray[np.uint8] | None:
         """Return the bytes to fill, None where the core should bring them."""
-        name, shape = dtype or matrix.dtype, _shape(matrix, rows)
+        name = dtype or matrix.dtype
         if self.pinned:
             import torch
 
@@ -55,10 +51,11 @@ class Destination:
             raise ValueError("out must be contiguous (C order) and writeable")
         return self.out.reshape(-1).view(np.uint8)
 
-    def result(self, found: npt.NDArray[Any] | None, dtype: str) -> Any:
-        """Return what gather() returns."""
+    def result(self, found: npt.NDArray[Any] | None, tail: tuple[int, ...], dtype: str) -> Any:
+        """Return what gather() returns: rows of shape `tail`."""
         if found is None:
             return self.out
+        found = found.reshape(len(found), *tail)
         if not self.torch:
             return found
         import torch

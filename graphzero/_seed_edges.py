@@ -42,12 +42,16 @@ class SeedEdges:
         if self.own_times and (time != "edges" or self.ends is not None):
             raise ValueError(f"time is {time!r}, expected a number for each edge, or 'edges' where seeds are edge ids")
         self.time = None if self.own_times else resolve_time(time)
-        self._by_id = edges is None and graph.has_edge_ids  # labels follow the edges of the source
+        self._by_id = edges is None and graph.has_edge_ids  # arrays have an entry for each edge of the source
         self._negatives = negatives
         self._labels = None
         self._shift = 0
+        if self._by_id and (labels is not None or self.time is not None):
+            count = _largest_id(graph, side) + 1
+        if self.time is not None:
+            _check_length("time", self.time.shape, count, self._by_id)
         if labels is not None:
-            self._labels = _checked_labels(labels, None if self._by_id else count, negatives)
+            self._labels = _checked_labels(labels, count, self._by_id, negatives)
             self._shift = _shift_of(labels) if negatives == "binary" else 0
 
     @property
@@ -162,6 +166,8 @@ def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTyp
         if edge_type is not None and tuple(edge_type) != named:
             raise ValueError(f"edges are of type {named!r}, but edge_type is {edge_type!r}")
         edge_type = named
+    if edge_type is None and len(graph.edge_types) == 1:
+        edge_type = graph.edge_types[0]
     if edge_type is None:
         types = ", ".join(map(repr, graph.edge_types))
         raise ValueError(f"of which type are the edges? Give edge_type= or edges=(type, edges); the graph has {types}")
@@ -185,12 +191,25 @@ def _dimensions(edges: Any) -> int:
     return int(edges.ndim) if hasattr(edges, "ndim") else np.ndim(edges)
 
 
-def _checked_labels(labels: Any, count: int | None, negatives: str | None) -> Labels:
+def _largest_id(graph: Graph, side: str) -> int:
+    """Return the largest edge id of a file, -1 where it has no edges. One pass over the ids."""
+    kept = graph._open().array(f"{side}.edge_ids")
+    return max((int(kept[at : at + _STEP].max()) for at in range(0, len(kept), _STEP)), default=-1)
+
+
+def _check_length(name: str, shape: Sequence[int], count: int, by_id: bool) -> None:
+    """Raise unless an array has `count` entries; of edge ids, more may be left of edges that were dropped."""
+    if by_id and shape[0] < count:
+        raise ValueError(f"{name} has shape {tuple(shape)}, expected an entry for each edge id, 0 to {count - 1}")
+    if not by_id and shape[0] != count:
+        raise ValueError(f"{name} has shape {tuple(shape)}, expected an entry for each of {count} edges")
+
+
+def _checked_labels(labels: Any, count: int, by_id: bool, negatives: str | None) -> Labels:
     if negatives == "triplet":
         raise ValueError("labels and neg_sampling='triplet' do not go together: triplets have no labels")
     shape: Sequence[int] = getattr(labels, "shape", None) or (len(labels),)
-    if count is not None and shape[0] != count:
-        raise ValueError(f"labels has shape {tuple(shape)}, expected an entry for each of {count} edges")
+    _check_length("labels", shape, count, by_id)
     return Labels(labels, shape[0])
 
 

@@ -75,6 +75,8 @@ def typed_seeds(graph: HeteroGraph, seeds: Any, input_type: str | None) -> tuple
         if input_type not in (None, named):
             raise ValueError(f"seeds are of type {named!r}, but input_type is {input_type!r}")
         input_type = named
+    if input_type is None and len(graph.node_types) == 1:
+        input_type = graph.node_types[0]
     if input_type is None:
         types = ", ".join(map(repr, graph.node_types))
         raise ValueError(

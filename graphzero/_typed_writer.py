@@ -40,6 +40,7 @@ class TypedParts:
     options: dict[EdgeTypeName, dict[str, Any]]  # of compile_graph
     reverse: bool = False
     node_types: list[str] = field(default_factory=list)
+    typed: bool = True
 
     @classmethod
     def of(cls, graphs: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> TypedParts:
@@ -70,6 +71,7 @@ class TypedParts:
             {t: _options_of(t, named, options) for t in named},
             bool(parts.get("reverse")),
             types,
+            parts.get("typed", True) is not False,
         )
         made._check_rows()
         return made
@@ -109,7 +111,7 @@ class TypedParts:
         if self.reverse:
             for edge_type in self.graphs:
                 self._write_reverse(writer, edge_type, edges, common)
-        return _manifest.Manifest(name, nodes, edges, self.default_node, next(iter(edges)), about)
+        return _manifest.Manifest(name, nodes, edges, self.default_node, next(iter(edges)), about, self.typed)
 
     def _write_nodes(
         self, writer: DatasetWriter, t: str, common: dict[str, Any], rows: dict[str, Any]

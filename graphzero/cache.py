@@ -81,9 +81,10 @@ class RowCache:
         rows = as_ids(ids)
         wanted = None if dtype is None else dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
-        room = target.room(self._matrix, len(rows), wanted)
+        tail = self._store._tail(self._matrix)
+        room = target.room(self._matrix, (len(rows), *tail), wanted)
         found = self._core.gather(rows, room, wanted, io, as_threads(num_threads), number, self._tally)
-        return target.result(found, wanted or self._matrix.dtype)
+        return target.result(found, tail, wanted or self._matrix.dtype)
 
     def announce(self, number: int, ids: Any) -> None:
         """Say that batch `number` will need `ids`: rows of coming batches are kept, the soonest first.

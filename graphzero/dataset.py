@@ -89,6 +89,7 @@ class Dataset:
         num_nodes: Any = None,
         ids: Any = None,
         reverse: bool = False,
+        typed: bool = True,
         name: str | None = None,
         num_classes: Any = None,
         dtype: Any = None,
@@ -113,7 +114,8 @@ class Dataset:
         `edge_splits`, `num_nodes`, `ids` and `num_classes` are dicts by type; options of `compile_graph` hold for all,
         or come in a dict by edge type. Rows are by target ("in") unless `direction` says otherwise. A type has as many
         nodes as `num_nodes` says, else as its rows, else as the largest id needs. `reverse=True` adds each edge type
-        the other way round, ("paper", "rev_writes", "author").
+        the other way round, ("paper", "rev_writes", "author"). A single type in `graphs` is loaded as typed graphs are,
+        with batches by type, unless `typed=False`.
 
         Compiled files are linked into the folder, or copied from another disk. Nothing that is in the folder is touched
         until all files are made; then one rename makes them the dataset. Whatever fails before leaves the folder as it
@@ -136,7 +138,7 @@ class Dataset:
             raise TypeError("give either graph, the edges of one type, or graphs, a dict by edge type")
         target = os.path.abspath(os.fspath(folder))
         by_type = {"features": features, "labels": labels, "splits": splits, "ids": ids, "num_classes": num_classes}
-        by_type |= {"edge_features": edge_features, "edge_splits": edge_splits, "reverse": reverse}
+        by_type |= {"edge_features": edge_features, "edge_splits": edge_splits, "reverse": reverse, "typed": typed}
         kind = PlainParts if graphs is None else TypedParts
         parts = kind.of(graph if graphs is None else graphs, num_nodes, by_type, graph_options)
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
@@ -202,8 +204,8 @@ class Dataset:
 
     @property
     def is_typed(self) -> bool:
-        """Whether there are several node types or several edge types."""
-        return len(self.nodes) > 1 or len(self.edges) > 1
+        """Whether there are several node types or several edge types, or one that was given as a type."""
+        return self._manifest.typed
 
     @property
     def num_classes(self) -> int:

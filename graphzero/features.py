@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -43,6 +44,7 @@ class FeatureStore:
             raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
         self._asked = name
         self._name = name if name is not None else "x" if "x" in self._matrices else next(iter(self._matrices))
+        self._row_shape: tuple[int, ...] | None = None  # of rows that a dataset says are more than vectors
         self._tally = _core.ReadCounts()
 
     # -- what it is ---------------------------------------------------------------------------------------------------
@@ -74,9 +76,9 @@ class FeatureStore:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The array's shape, as NumPy has it."""
+        """The array's shape, as NumPy has it. Rows of a dataset may have several dimensions: (100, 3, 4)."""
         m = self._matrices[self._name]
-        return (int(m.rows),) if m.is_vector else (int(m.rows), int(m.columns))
+        return (int(m.rows), *self._tail(m))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -99,6 +101,7 @@ class FeatureStore:
         self._matrix(name)
         store = FeatureStore.__new__(FeatureStore)
         store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.ReadCounts())
+        store._row_shape = self._row_shape if name == self._name else None
         return store
 
     def preload(self, *, num_threads: int | None = None, progress: bool | Callback | None = None) -> None:
@@ -118,11 +121,12 @@ class FeatureStore:
         changes neither the file nor what the engine reads: `gather` and loaders do not see it, other views of this
         store do. To change features, write a new file. The view keeps the mapping alive after the store is gone.
         """
-        return self._open().view(self._name)
+        return self._open().view(self._name).reshape(self.shape)
 
     def get_data(self, node: int) -> npt.NDArray[Any]:
         """One row, as a view of the file."""
-        return self._open().row(self._name, as_id(node))
+        row = self._open().row(self._name, as_id(node))
+        return row if self._row_shape is None else row.reshape(self._row_shape)
 
     def gather(
         self,
@@ -156,9 +160,10 @@ class FeatureStore:
         rows = as_ids(ids)
         wanted = None if dtype is None else dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
-        room = target.room(matrix, len(rows), wanted)
+        tail = self._tail(matrix)
+        room = target.room(matrix, (len(rows), *tail), wanted)
         found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)
-        return target.result(found, wanted or matrix.dtype)
+        return target.result(found, tail, wanted or matrix.dtype)
 
     def cached(
         self, memory: int | str | float, *, pin: Any = None, pin_share: float = 0.75, name: str | None = None
@@ -191,9 +196,9 @@ class FeatureStore:
         """Return the number of rows."""
         return self.num_nodes
 
-    def __reduce__(self) -> tuple[type[FeatureStore], tuple[str, str | None]]:
+    def __reduce__(self) -> tuple[type[FeatureStore], tuple[str, str | None], dict[str, Any]]:
         """Pickle as the path: a worker mounts the same file."""
-        return (FeatureStore, (self._path, self._asked))
+        return (FeatureStore, (self._path, self._asked), {"_row_shape": self._row_shape})
 
     def __repr__(self) -> str:
         """Say what it is: `FeatureStore('x.gd', 'x', shape=(4, 2), dtype=float32, 12.3 KB)`."""
@@ -204,6 +209,18 @@ class FeatureStore:
             f"FeatureStore({os.path.basename(self._path)!r}, {self._name!r}, shape={self.shape}, "
             f"dtype={self.dtype_name}{more}, {format_size(self._info['file_bytes'])}{state})"
         )
+
+    def _shaped(self, row_shape: tuple[int, ...]) -> FeatureStore:
+        """Return self, with rows of this shape; ValueError where a row has another number of columns."""
+        if math.prod(row_shape) != self.feature_dim:
+            raise ValueError(f"rows have {self.feature_dim} columns, expected {math.prod(row_shape)}")
+        self._row_shape = row_shape
+        return self
+
+    def _tail(self, matrix: _core.Matrix) -> tuple[int, ...]:
+        if self._row_shape is not None and matrix.name == self._name:
+            return self._row_shape
+        return () if matrix.is_vector else (int(matrix.columns),)
 
     def _matrix(self, name: str | None) -> _core.Matrix:
         if name is None:

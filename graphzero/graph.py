@@ -215,12 +215,14 @@ class Graph(WalkMethods, LinkMethods):
         """Sample the neighbourhood of `seeds`, one hop for each number in `fanouts`, as one relabelled subgraph.
 
         A hop takes up to `fanouts[hop]` edges of every node that the hop before met first; -1 takes all. Without
-        `replace` they are different edges, and a node with fewer gives all it has, in order.
+        `replace` they are different edges, and a node with fewer gives all it has, in order. A seed that is given twice
+        is there twice, and each copy is expanded: to the same edges, or where `disjoint` to draws of its own.
 
         - `weighted`: edges are drawn by the file's weights; an edge of weight zero is never taken, not even by -1.
         - `disjoint`: every seed gets a tree of its own, even where trees share nodes; `batch` tells them apart.
         - `time`: one number a seed (or one for all): only edges whose time is no later are taken, on every hop; implies
-          `disjoint`. Of those, `temporal="uniform"` draws any and `"last"` takes the latest.
+          `disjoint`. Of those, `temporal="uniform"` draws any and `"last"` takes the latest, of positive weight where
+          `weighted`.
         - `method="labor"`: layer-neighbour sampling. For each node by itself it is the same draw as "uniform", but
           nodes of a hop prefer the same neighbours, so a batch has fewer nodes to fetch features for. It reads whole
           rows, so its time grows with the degree.

@@ -124,14 +124,15 @@ class HeteroGraph(HgtMethods):
 
         `seeds` are ids by node type. `fanouts` is a list with one number a hop, for all edge types, or a dict with such
         a list for each edge type; -1 takes all edges, 0 does not follow the type. A hop expands the nodes of every type
-        that the hop before met first, edge type after edge type.
+        that the hop before met first, edge type after edge type. Each copy of a repeated seed is expanded.
 
         - `time`: a number for each seed, by type, or one for all. Edges whose time is later than their seed's are not
           taken, on any hop; edge types without times are taken whatever the time. Implies `disjoint`.
         - `node_time`: by node type, a number for each node: nodes later than the seed are not sampled. Where `time` is
           not given, it is the seeds' own. Rows are read whole.
         - `window`: with times, only edges newer than the seed's time minus `window` (nodes, where edges have no times).
-        - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'.
+        - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'. Where
+          `weighted`, those of positive weight.
         - `method="labor"`: nodes of a hop prefer the same neighbours, over all edge types with one source type.
         - `exclude_edges`: by edge type, (2, M): edges that are never taken, as in `Graph.sample`. `exclude_reverse`
           excludes the reverse of each too: in `(target, "rev_" + relation, source)`, the name that PyG's `ToUndirected`

@@ -350,7 +350,7 @@ class Layer:
         if self._room is None:
             self._room = torch.empty((max(self.shares.read_rows, self.shares.out_rows), self.width))
         out = self._room[: len(ids)]
-        target = out if len(self.store.shape) == 2 else out.reshape(-1)
+        target = out.view(len(ids), *self.store.shape[1:])
         self.store.gather(ids, out=target, dtype="float32", io=self.io, num_threads=self.num_threads)
         return out
 

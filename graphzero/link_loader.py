@@ -8,6 +8,7 @@ from typing import Any
 from ._epochs import EpochLoader
 from ._hetero_subgraph import EdgeTypeName
 from ._ids import IdArray, as_count
+from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import wanted_dtype
 from ._seed_edges import SeedEdges, edge_split_of, typed_edges
@@ -45,6 +46,7 @@ class LinkNeighborLoader(EpochLoader):
     ...     loss = binary_cross_entropy_with_logits(scores, batch.edge_label)
     """
 
+    @known_keywords()
     def __init__(
         self,
         graph: Dataset | Graph | HeteroGraph,
@@ -95,13 +97,16 @@ class LinkNeighborLoader(EpochLoader):
         are found in the file when a batch needs them: a billion of them take no memory. In typed graphs `edge_type`
         names their type, or `edges=(type, edges)` does. With a dataset, `split="train"` takes an edge split.
 
+        An undirected graph stores each edge both ways: None delivers both, with the same edge id, and an edge that is
+        given by its id comes in the direction that the file has first, which may be the reverse of the source's.
+
         - `neg_sampling`, `neg_ratio`, `neg_method`, `neg_exponent`, `strict`: as in `Graph.sample_links`.
         - `exclude`: "self" keeps the edges of a batch out of what is sampled for it, with all their copies and, in an
           undirected graph, both ways; "reverse" keeps out (v, u) with (u, v) too, in typed graphs also in the reverse
           edge type; "none" lets the model see what it is to predict.
         - `labels`: one for each of `edges`; for each edge id where all edges are seeds. With binary negatives, labels
           that have a 0 are raised by 1, as in PyG: 0 is then the label of negatives.
-        - `time`: a number for each edge, or "edges" for the times that edges of the file have.
+        - `time`: a number for each edge, joined as `labels` are, or "edges" for the times that edges of the file have.
         """
         if neg_method not in ("uniform", "degree"):
             raise ValueError(f"neg_method is {neg_method!r}, expected 'uniform' or 'degree'")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
+from ._dtypes import refuse_text
 from ._hetero_subgraph import HeteroSubgraph
 from ._ids import IdArray, as_edges, as_fanouts, as_ids, as_threads
 from .sampling import Subgraph, resolve_seed
@@ -119,8 +120,9 @@ def as_labels(labels: Any, count: int, negatives: str | None) -> npt.NDArray[Any
     if negatives == "triplet":
         raise ValueError("labels and neg_sampling='triplet' do not go together: triplets have no labels")
     array = labels.detach().cpu().numpy() if hasattr(labels, "detach") else np.asarray(labels)
+    refuse_text(array, "labels")
     if array.dtype.kind not in "iufb":
-        raise TypeError(f"labels must be numbers, one for each edge, got dtype {array.dtype}")
+        raise TypeError(f"labels must be numbers, got dtype {array.dtype}")
     if array.shape[:1] != (count,):
         raise ValueError(f"labels has shape {array.shape}, expected an entry for each of {count} edges")
     return array

@@ -7,6 +7,7 @@ from typing import Any
 
 from ._epochs import EpochLoader
 from ._ids import IdArray, as_count
+from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import resolve_time, wanted_dtype
 from ._seed_nodes import SeedNodes, split_of, typed_seeds
@@ -51,6 +52,7 @@ class NeighborLoader(EpochLoader):
     ...     out = model(batch.x, batch.edge_index)[: batch.batch_size]
     """
 
+    @known_keywords()
     def __init__(
         self,
         graph: Dataset | Graph | HeteroGraph,
@@ -92,9 +94,10 @@ class NeighborLoader(EpochLoader):
         """Check everything that can be checked; nothing is read until the first iteration.
 
         `seeds` may be node ids, a boolean mask over all nodes, or None for all nodes; an array is read where it is, so
-        leave it unchanged. In typed graphs `input_type` names their type, or `seeds=("paper", ids)` does. With a
-        dataset, `split="train"` takes its ids, and the type that has such a split. What is given as `features`,
-        `edge_features` or `labels` replaces the dataset's own; `features={}` leaves them out.
+        leave it unchanged. A repeated id is a seed as often as it is given, and each copy is expanded. In typed graphs
+        `input_type` names their type, or `seeds=("paper", ids)` does. With a dataset, `split="train"` takes its ids,
+        and the type that has such a split. What is given as `features`, `edge_features` or `labels` replaces the
+        dataset's own; `features={}` leaves them out.
 
         `time` holds one timestamp a seed, for graphs compiled with times; `window` keeps only edges that are newer than
         it minus `window`. In typed graphs, `node_time` has a timestamp for each node, by node type, as in

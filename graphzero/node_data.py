@@ -149,7 +149,12 @@ class Mounter:
             raise FormatError(
                 f"{self._where}.{field}: {ref.file} has {store.num_nodes} rows, expected {rows}, one per {self._each}"
             )
-        return store
+        if ref.row_shape is None:
+            return store
+        try:
+            return store._shaped(ref.row_shape)
+        except ValueError as error:
+            raise FormatError(f"{self._where}.{field}.row_shape: {ref.file}: {error}") from None
 
     def vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
         """Mount a vector of int64."""

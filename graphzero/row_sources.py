@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._dtypes import dtype_name
+from ._dtypes import dtype_name, refuse_text
 from .errors import InputError
 from .sources import load_npy
 
@@ -90,6 +90,7 @@ def _rows_of(source: Any, name: str) -> list[Rows]:
 def _rows_of_array(array: npt.NDArray[Any], name: str, dtype: str | None = None) -> Rows:
     if array.ndim not in (1, 2):
         raise ValueError(f"{name}: features have shape (N, F) or (N,), got {array.shape}")
+    refuse_text(array, name)
     kind = dtype if dtype is not None else dtype_name(array.dtype)
     native = array.dtype.newbyteorder("=")
 

@@ -49,7 +49,7 @@ class LinkSource final : public SeedSource {
     if (o_.ends && o_.ends->second.size() != count()) {
       fail<ArgumentError>("edges have ", count(), " sources and ", o_.ends->second.size(), " targets");
     }
-    if (!o_.times.empty() && o_.times.size() != count()) {
+    if (!o_.times.empty() && !all() && o_.times.size() != count()) {
       fail<ArgumentError>("time has ", o_.times.size(), " entries, there are ", count(), " edges");
     }
     for (uint64_t i = 0; i < count() && o_.positions; ++i) {
@@ -94,6 +94,7 @@ class LinkSource final : public SeedSource {
 
  private:
   const EdgeType& own() const { return edge_types_[o_.edge_type]; }
+  bool all() const { return !o_.ends && !o_.positions; }
 
   Ends ends_of(std::span<const int64_t> input) const {
     Ends ends;
@@ -114,7 +115,12 @@ class LinkSource final : public SeedSource {
       edges_at(*own().topology, own().direction, positions, {ends.source, ends.target, ends.edge, ends.times});
     }
     for (size_t i = 0; i < input.size() && !o_.times.empty(); ++i) {
-      ends.times.push_back(o_.times.at(static_cast<uint64_t>(input[i])));
+      const auto at = static_cast<uint64_t>(all() ? ends.edge[i] : input[i]);
+      if (at >= o_.times.size()) [[unlikely]] {
+        fail<IndexError>("edge id ", at, " of ", own().topology->file().path(), " is out of range for time, with ",
+                         o_.times.size(), " entries");
+      }
+      ends.times.push_back(o_.times.at(at));
     }
     return ends;
   }

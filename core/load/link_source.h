@@ -14,7 +14,7 @@ struct LinkSourceOptions {
   size_t edge_type = 0;
   std::optional<std::pair<Numbers, Numbers>> ends;  // sources and targets; none: edges of the file, by their
   std::optional<Numbers> positions;                 // positions in the rows that are sampled; none: all edges
-  Numbers times;                                    // one an edge, or empty
+  Numbers times;                                    // one an edge, of all edges one an edge id; or empty
   bool own_times = false;                           // those that the file has, where seeds are edges of it
   LinkOptions link;
   bool disjoint = false;                   // as the sample is; times imply it

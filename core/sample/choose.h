@@ -40,7 +40,7 @@ struct ChooseScratch {
   RowWeights weights;
   WeightedScratch weighted;
   std::vector<double> sums;
-  std::vector<uint64_t> listed, holes;
+  std::vector<uint64_t> listed, latest, holes;
   std::vector<std::pair<uint64_t, uint64_t>> heap;
 };
 
@@ -139,25 +139,31 @@ class RowChooser {
     const std::span<const uint64_t> holes = scratch.holes;
     if (timed_ || !options_.node_times.empty()) {
       list_by_time(row, time, holes, scratch.listed);
-      const Candidates from = latest({0, scratch.listed.size(), scratch.listed.data()});
+      const Candidates from = latest({0, scratch.listed.size(), scratch.listed.data()}, row, scratch);
       return choose_from(from, row, node, batch, out, scratch);
     }
     return choose_from(PastHoles{row.population - holes.size(), holes}, row, node, batch, out, scratch);
   }
 
   Candidates candidates(const HopRow& row, int64_t time, ChooseScratch& scratch) const {
-    if (options_.node_times.empty()) return latest({row.first, row.population, nullptr});
+    if (options_.node_times.empty()) return latest({row.first, row.population, nullptr}, row, scratch);
     list_by_time(row, time, {}, scratch.listed);
-    return latest({0, scratch.listed.size(), scratch.listed.data()});
+    return latest({0, scratch.listed.size(), scratch.listed.data()}, row, scratch);
   }
 
-  Candidates latest(Candidates from) const {
+  // The last `fanout` of the candidates where "last" is asked for; of those with weight, where weights count.
+  Candidates latest(Candidates from, const HopRow& row, ChooseScratch& scratch) const {
     const bool ordered = timed_ || from.listed != nullptr;
-    if (ordered && options_.temporal == Temporal::kLast && !all_ && from.count > fanout_) {
-      from.skip += from.count - fanout_;
-      from.count = fanout_;
+    if (!ordered || options_.temporal != Temporal::kLast || all_ || from.count <= fanout_) return from;
+    if (!options_.weighted) return {from.skip + from.count - fanout_, fanout_, from.listed};
+    auto& kept = scratch.latest;
+    kept.clear();
+    for (uint64_t i = from.count; i > 0 && kept.size() < fanout_; --i) {
+      const uint64_t position = position_of(row, from, i - 1);
+      if (weight_at(csr_, row.begin, position) > 0) kept.push_back(position);
     }
-    return from;
+    std::reverse(kept.begin(), kept.end());
+    return {0, kept.size(), kept.data()};
   }
 
   // The row's positions, holes apart, whose neighbours are early enough. In the order of the edges' times, of the

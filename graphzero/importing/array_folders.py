@@ -59,7 +59,8 @@ def plan_igb(folder: str) -> TypedPlan:
     name = f"igb-{os.path.basename(os.path.abspath(folder))}"
     plan = TypedPlan("IGB folder", name=name)
     _add_relations(plan, os.path.join(folder, "processed"), "__")
-    plan.kind = "IGBH folder" if len(plan.edges) > 1 else plan.kind
+    plan.typed = len(plan.edges) > 1
+    plan.kind = "IGBH folder" if plan.typed else plan.kind
     _add_nodes(plan, os.path.join(folder, "processed"), "node_label_19.npy", _IGB_COLUMNS)
     paper = plan.nodes["paper"]
     count = paper.num_nodes or 0

@@ -89,7 +89,7 @@ def _rows(pa: Any, store: FeatureStore, ids: npt.NDArray[Any]) -> Any:
     plain = store.dtype_name != "bfloat16" and not is_scaled(store)
     rows = store.gather(ids) if plain else store.gather(ids, dtype="float32")
     flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
-    return flat if rows.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+    return flat if rows.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, store.feature_dim)
 
 
 def is_scaled(store: FeatureStore) -> bool:

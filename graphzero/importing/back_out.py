@@ -38,7 +38,7 @@ def to_networkx(dataset: Dataset, most_nodes: int | None = None) -> Any:
     """Return a NetworkX graph; see `Dataset.to_networkx`."""
     import networkx
 
-    if dataset.is_typed:
+    if len(dataset.nodes) > 1 or len(dataset.edges) > 1:
         raise ValueError("to_networkx is for datasets of one node type and one edge type; to_pyg takes several")
     limit = _MOST_NODES if most_nodes is None else most_nodes
     if dataset.num_nodes > limit:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .. import _manifest
 from .._dataset_writer import as_labels
+from .._dtypes import refuse_text
 from .._ids import IdArray
 from .._textfile import sniff
 from ..errors import InputError
@@ -88,6 +89,8 @@ def label_rows(source: Any, id_base: int = 0, complete: bool = False) -> Rows:
             source, by_id = _label_text(path, id_base)
             complete = complete and not by_id
     name = os.fspath(source) if is_path(source) else "labels"
+    if isinstance(source, (list, tuple, np.ndarray)):
+        refuse_text(np.asarray(source), name)
     return dataclasses.replace(_column(all_rows(source, "y")[0], name), complete=complete)
 
 

@@ -52,7 +52,7 @@ class EdgePlan:
 
 @dataclass
 class TypedPlan:
-    """A dataset of several types to make."""
+    """A dataset of several types to make, or of one that has names; without `typed` it is loaded as a plain graph."""
 
     kind: str
     nodes: dict[str, NodePlan] = field(default_factory=dict)
@@ -62,6 +62,7 @@ class TypedPlan:
     found: list[str] = field(default_factory=list)
     prepare: Callable[[str, int, int], None] | None = None  # (folder, memory, threads): fills in what needs reading
     reads: list[Any] = field(default_factory=list)  # files that are read beside the source itself
+    typed: bool = True
 
     def node(self, name: str) -> NodePlan:
         """Return the plan of a node type, made when first asked for."""

@@ -211,21 +211,24 @@ def _files_in(folder: str) -> list[str]:
 
 def _file_table(path: str) -> ArrowTable:
     arrow = require_pyarrow(path)
-    import pyarrow.dataset as files
-
     kind = _kind_of(path)
     try:
         if kind == "ipc" and os.path.isfile(path) and _is_stream(path):
             return ArrowTable(path, _StreamFile(path))
-        if not os.path.isdir(path):
-            return ArrowTable(path, files.dataset(path, format=kind, exclude_invalid_files=False))
-        parts = [name for name in _files_in(path) if name.lower().endswith(_KINDS[str(kind)])]
-        schema = _common_schema(files.dataset(parts, format=kind))
-        return ArrowTable(path, files.dataset(parts, format=kind, schema=schema))
+        return ArrowTable(path, dataset_of([path], str(kind)))
     except (arrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(f"{path}: no such file") from None
         raise InputError(f"{path}: not a readable {kind} file or folder: {' '.join(str(error).split())}") from error
+
+
+def dataset_of(paths: Sequence[str], kind: str) -> Any:
+    """Return files, and the files in folders, as one pyarrow dataset; its rows are in the order of the files."""
+    import pyarrow.dataset as files
+
+    inside = {path: _files_in(path) if os.path.isdir(path) else [path] for path in paths}
+    parts = [name for path in paths for name in inside[path] if name == path or name.lower().endswith(_KINDS[kind])]
+    return files.dataset(parts, format=kind, schema=_common_schema(files.dataset(parts, format=kind)))
 
 
 def _common_schema(dataset: Any) -> Any:

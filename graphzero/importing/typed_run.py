@@ -177,6 +177,7 @@ class TypedWork:
             edge_splits={t: edge.splits for t, edge in plan.edges.items() if edge.splits},
             ids={name: node.id_map for name, node in plan.nodes.items() if node.id_map is not None},
             reverse=self.reverse,
+            typed=plan.typed,
             name=plan.name,
             about=fitted({"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about}),
             overwrite=overwrite,

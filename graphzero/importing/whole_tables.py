@@ -38,6 +38,7 @@ def plan_tables(spec: TableSpec) -> TypedPlan:
         if edge_type in plan.edges:
             raise InputError(f"{spec.where}: two tables of edges are of type {edge_type}, expected one")
         plan.add_edges(edge_type, None, dedup=one.dedup, self_loops=one.self_loops)
+    plan.typed = list(plan.edges) != [EdgeSpec.type]
     plan.prepare = lambda folder, memory, threads: _Tables(spec, plan, folder, memory, threads).prepare(edges)
     return plan
 

@@ -131,5 +131,5 @@ def without_workers(kwargs: dict[str, Any]) -> dict[str, Any]:
     for name in _WORKERS.keys() & kwargs.keys():
         if kwargs[name] and name not in _told:
             _told.add(name)
-            warnings.warn(f"{name}={kwargs[name]!r} is ignored: {_WORKERS[name]}", stacklevel=3)
+            warnings.warn(f"{name}={kwargs[name]!r} is ignored: {_WORKERS[name]}", stacklevel=4)
     return {name: value for name, value in kwargs.items() if name not in _WORKERS}

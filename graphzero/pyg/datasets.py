@@ -17,7 +17,7 @@ from ..features import FeatureStore as Rows
 from ..graph import Graph
 from ._edges import HOMOGENEOUS, EdgeType, describe
 from ._temporary import make_folder, remove_with
-from .stores import rows_of
+from .stores import edges_by_id, rows_of
 
 __all__ = ["dataset_of", "to_data"]
 
@@ -113,7 +113,7 @@ class _Parts:
                 labels = value.reshape(-1)
                 self._note(node_type, name, value)
             else:
-                features[name] = self._flat(node_type, name, value)
+                features[name] = value
         return features, labels, splits
 
     def _edge_arrays(self, store: Any, edge_type: EdgeType) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class _Parts:
                 if not isinstance(store, Data):
                     self._left_out(name, value)
             elif _is_numbers(value):
-                found[name] = self._flat("__".join(edge_type), name, value)
+                found[name] = value
             else:
                 self._left.append(name)
         return found
@@ -134,13 +134,9 @@ class _Parts:
         if name != "num_nodes":
             self._left.append(name)
 
-    def _flat(self, group: str, name: str, value: torch.Tensor) -> torch.Tensor:
-        self._note(group, name, value)
-        return value if value.dim() < 3 else value.reshape(len(value), -1)
-
     def _note(self, group: str, name: str, value: Any) -> None:
-        """Remember a shape that a file does not have."""
-        if value.dim() > 2 or (name == "y" and value.dim() == 2):
+        """Remember the shape of labels, which are a vector in files."""
+        if value.dim() > 1:
             self._shapes.setdefault(group, {})[name] = list(value.shape[1:])
 
 
@@ -174,7 +170,7 @@ def to_data(ds: Dataset) -> Data | HeteroData:
     notes = ds._manifest.about.get("pyg", {})
     notes = notes if isinstance(notes, dict) else {}
     shapes = notes.get("shapes", {})
-    if not ds.is_typed and not notes.get("hetero"):
+    if not ds.is_typed and not notes.get("hetero"):  # before manifests said so, a single type had this note
         data = Data()
         _fill_nodes(data, next(iter(ds.nodes.values())), shapes.get("node", {}))
         _fill_edges(data, ds.graph, ds.edge_features, shapes.get("__".join(HOMOGENEOUS), {}), notes)
@@ -201,17 +197,8 @@ def _fill_nodes(store: Any, node: Any, shapes: dict[str, list[int]]) -> None:
 
 def _fill_edges(store: Any, graph: Graph, features: Any, shapes: dict[str, list[int]], notes: dict[str, Any]) -> None:
     side = "in" if graph.direction in ("in", "both") else "out"
-    indptr, indices = graph.csr(direction=side)
-    expanded = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    pair = (indices, expanded) if side == "in" else (expanded, indices)
-    edge_index = np.stack([side_ids.astype(np.int64) for side_ids in pair])
-    arrays = {name: np.array(_array(graph, side, what)) for name, what in _carried(graph, features, notes)}
-    ids = np.array(_array(graph, side, "edge_ids"), dtype=np.int64) if graph.has_edge_ids else None
-    if ids is not None and np.array_equal(np.sort(ids), np.arange(len(ids))):  # the source's order: rows need no copy
-        order = np.argsort(ids)
-        edge_index, ids = np.ascontiguousarray(edge_index[:, order]), None
-        arrays = {name: values[order] for name, values in arrays.items()}
-    store.edge_index = torch.from_numpy(edge_index)
+    store.edge_index, order, ids = edges_by_id(graph)
+    arrays = {name: np.array(_array(graph, side, what)[order]) for name, what in _carried(graph, features, notes)}
     for name, values in arrays.items():
         store[name] = torch.from_numpy(values)
     for name in features:

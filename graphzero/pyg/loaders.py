@@ -12,12 +12,14 @@ import torch
 from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.sampler import BaseSampler
 
+from .._keywords import known_keywords
 from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader as NativeLinkLoader
 from ..loader import NeighborLoader as NativeNodeLoader
+from ._edges import is_remote
 from ._native import NativeEpochs, why_not_native, without_workers
 from .sampler import NeighborSampler
-from .stores import FeatureStore, GraphStore
+from .stores import FeatureStore, GraphStore, edges_by_id
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader"]
 
@@ -42,6 +44,7 @@ class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has
     ...                         batch_size=1024, shuffle=True)  # doctest: +SKIP
     """
 
+    @known_keywords(NodeLoader.__init__, torch.utils.data.DataLoader.__init__)
     def __init__(
         self,
         data: Any,
@@ -117,9 +120,11 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
     All is as in `NeighborLoader`; native batches are those of `gz.LinkNeighborLoader`, for edges without times. As with
     PyG, the edges of a batch are not kept out of what is sampled for it (`gz.LinkNeighborLoader` can do that), and a
     negative may be an edge. Of a `gz.Dataset`, `edge_label_index` is a tensor (2, E), or for typed ones (edge_type,
-    tensor); (edge_type, None) takes all edges of a type.
+    tensor); None, or (edge_type, None), takes all edges in the order of their ids, and `edge_label` and
+    `edge_label_time` then have an entry for each edge id.
     """
 
+    @known_keywords(LinkLoader.__init__, torch.utils.data.DataLoader.__init__)
     def __init__(
         self,
         data: Any,
@@ -169,8 +174,13 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
             self.why_not_native = "edges or nodes have times"
         self._user_transform = transform
         stores = _as_stores(data)
-        if stores is not None and isinstance(edge_label_index, torch.Tensor):
-            edge_label_index = (None, edge_label_index)  # as PyG wants it for stores
+        ours = stores if stores is not None or not is_remote(data) else data
+        if ours is not None and isinstance(ours[1], GraphStore):
+            edge_label_index, ids = _as_edges(ours[1], edge_label_index)
+            if ids is not None:  # arrays have an entry for each edge id, and some ids have no edge, or two
+                kwargs = {"input_id": ids, **kwargs}
+                edge_label = None if edge_label is None else edge_label[ids]
+                edge_label_time = None if edge_label_time is None else edge_label_time[ids]
         super().__init__(
             data=data if stores is None else stores,
             link_sampler=sampler,
@@ -236,6 +246,20 @@ def _as_input_nodes(data: Any, nodes: Any) -> Any:
         name, ids = nodes
         return name, torch.arange(data.nodes[name].num_nodes) if ids is None else _as_tensor(ids)
     return torch.arange(data.num_nodes) if nodes is None else _as_tensor(nodes)
+
+
+def _as_edges(store: GraphStore, edges: Any) -> tuple[Any, Any]:
+    """Return edges as PyG wants them of stores, and where all edges are meant their ids, None for 0 to E - 1."""
+    if isinstance(edges, torch.Tensor):
+        return (None, edges), None
+    if edges is None or isinstance(edges[0], str):
+        edges = (edges, None)
+    edge_type, ends = edges
+    edge_type = None if edge_type is None else tuple(edge_type)
+    if ends is not None or edge_type not in store.graphs:  # PyG has a word for an unknown type
+        return (edge_type, ends), None
+    ends, _, ids = edges_by_id(store.graphs[edge_type])
+    return (edge_type, ends), None if ids is None else torch.from_numpy(ids)
 
 
 def _as_tensor(ids: Any) -> torch.Tensor:

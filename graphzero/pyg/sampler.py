@@ -61,6 +61,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         if temporal_strategy not in ("uniform", "last"):
             raise ValueError(f"temporal_strategy is {temporal_strategy!r}, expected 'uniform' or 'last'")
         self.sample_direction = sample_direction
+        self.num_neighbors = num_neighbors
         if self._backward and time_attr is not None:
             raise NotImplementedError("Temporal Sampling not yet supported for backward sampling")
         mounted = mount(data, time_attr, weight_attr, backward=self._backward, cache_dir=cache_dir)
@@ -71,7 +72,6 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         self.num_nodes: int | dict[str, int] = mounted.num_nodes["node"] if self._homogeneous else mounted.num_nodes
         self.node_types: list[Any] = [None] if self._homogeneous else list(mounted.num_nodes)
         self.edge_types: list[Any] = [None] if self._homogeneous else list(mounted.relations)
-        self.num_neighbors = num_neighbors
         self.replace = replace
         self.subgraph_type = SubgraphType(subgraph_type)
         self.disjoint = disjoint
@@ -87,7 +87,16 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
 
     @num_neighbors.setter
     def num_neighbors(self, values: Any) -> None:
-        self._num_neighbors = values if isinstance(values, NumNeighbors) else NumNeighbors(values)
+        if not isinstance(values, NumNeighbors):
+            for given in values.values() if isinstance(values, dict) else [values]:
+                if isinstance(given, (int, str)) or not hasattr(given, "__len__"):
+                    one = f"; one hop is [{given}]" if isinstance(given, int) else ""
+                    raise TypeError(
+                        "num_neighbors must be one number per hop, as in [15, 10], or a dict of such lists by edge type"
+                        f", got {values!r}{one}"
+                    )
+            values = NumNeighbors(values)
+        self._num_neighbors = values
 
     @property
     def is_hetero(self) -> bool:

@@ -85,7 +85,7 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
         return [rows_of(self._store(attr), ids.get(id(attr.index), attr.index)) for attr in attrs]
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...] | None:
-        store = self._rows.get(attr.group_name, {}).get(attr.attr_name)
+        store = self._rows.get(self._group(attr), {}).get(attr.attr_name)
         if store is None:
             return None
         if attr.index is None:
@@ -99,11 +99,15 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
         raise TypeError("the store is read-only: its files are removed by hand")
 
     def _store(self, attr: TensorAttr) -> Rows:
-        groups = self._rows
-        if attr.group_name not in groups or attr.attr_name not in groups[attr.group_name]:
+        groups, group = self._rows, self._group(attr)
+        if group not in groups or attr.attr_name not in groups[group]:
             known = ", ".join(f"{group!r}: {list(stores)}" for group, stores in groups.items()) or "none"
             raise KeyError(f"no attribute {attr.attr_name!r} of {attr.group_name!r}, the store has {known}")
-        return groups[attr.group_name][attr.attr_name]
+        return groups[group][attr.attr_name]
+
+    def _group(self, attr: TensorAttr) -> Any:
+        """Return under which name the stores of an attribute are kept; "node" is the one type of a plain graph."""
+        return None if attr.group_name == "node" and None in self.__dict__["_nodes"] else attr.group_name
 
     def __repr__(self) -> str:
         """List the attributes: `FeatureStore({'paper': ['x', 'y']})`."""
@@ -154,6 +158,24 @@ class GraphStore(PygGraphStore):  # type: ignore[misc]
     def __repr__(self) -> str:
         """List the edge types."""
         return f"GraphStore({list(self.__dict__['_graphs'])})"
+
+
+def edges_by_id(graph: Graph) -> tuple[torch.Tensor, Any, Any]:
+    """Return all edges in the order of their ids, as (2, E); where they stand in the file; and the ids.
+
+    Ids are None where they are 0 to E - 1. Edges may have been dropped, and an undirected edge is there both ways.
+    """
+    side = "in" if graph.direction in ("in", "both") else "out"
+    indptr, indices = graph.csr(direction=side)
+    expanded = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    ends = np.stack([indices, expanded] if side == "in" else [expanded, indices]).astype(np.int64, copy=False)
+    if not graph.has_edge_ids:
+        return torch.from_numpy(ends), slice(None), None
+    ids = np.array(graph._open().array(f"{side}.edge_ids"), dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    told = None if np.array_equal(ids, np.arange(len(ids))) else ids
+    return torch.from_numpy(np.ascontiguousarray(ends[:, order])), order, told
 
 
 def rows_of(store: Rows, index: Any) -> torch.Tensor:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
 from ..errors import InputError
 from ..importing.columns import EdgeColumns, pick
 from ..importing.edge_tables import TableEdges
-from ..importing.tables import ArrowTable, is_table_file, require_pyarrow
+from ..importing.tables import ArrowTable, dataset_of, is_table_file, require_pyarrow
 from ..sources import ArraySource, Block, load_npy
 from ._cluster import Tasks, require_ray
 
@@ -49,20 +50,23 @@ class Source:
 
 @dataclass(frozen=True)
 class FragmentSplit:
-    """Row groups of Parquet files."""
+    """Row groups of Parquet files, by path and number: unpickled fragments of pyarrow have them in another order."""
 
     name: str
     first_edge: int
     num_edges: int
     columns: EdgeColumns
     schema: Any
-    fragments: list[Any] = field(repr=False)
+    row_groups: list[tuple[str, list[int]]] = field(repr=False)  # of each file, ascending
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield the edges."""
         import pyarrow.dataset as files
+        from pyarrow.fs import LocalFileSystem
 
-        rows = files.FileSystemDataset(self.fragments, self.schema, files.ParquetFileFormat())
+        form, disk = files.ParquetFileFormat(), LocalFileSystem()
+        parts = [form.make_fragment(path, disk).subset(row_group_ids=groups) for path, groups in self.row_groups]
+        rows = files.FileSystemDataset(parts, self.schema, form)
         return TableEdges(ArrowTable(self.name, rows), self.columns, self.first_edge).edge_blocks()
 
 
@@ -143,35 +147,30 @@ def _grouped(counts: Sequence[int], target: int) -> Iterator[tuple[int, int, int
 
 def _from_parquet(names: list[str], columns: Any, weights: Any, times: Any, split_edges: int, slots: int) -> Source:
     arrow = require_pyarrow(names[0])
-    import pyarrow.dataset as files
-
-    groups: list[Any] = []
-    counts: list[int] = []
-    schema: Any = None
     for name in names:
         if not is_table_file(name) or not (os.path.isdir(name) or name.lower().endswith(_PARQUET)):
             raise InputError(
                 f"{name}: not a Parquet file or a folder of them, a .npy file or a Ray Dataset, which a cluster can "
                 "read in parts; graphzero.compile_graph reads other sources on one machine"
             )
-        try:
-            dataset = files.dataset(name, format="parquet", exclude_invalid_files=False)
-            schema = schema or dataset.schema
-            for fragment in dataset.get_fragments():
-                for group in fragment.row_groups:  # from the file's footer
-                    groups.append((fragment, group.id))
-                    counts.append(int(group.num_rows))
-        except (arrow.ArrowInvalid, OSError) as error:
-            raise InputError(
-                f"{name}: not a readable Parquet file or folder: {' '.join(str(error).split())}"
-            ) from error
+    groups: list[tuple[str, int]] = []
+    counts: list[int] = []
+    path = names[0]
+    try:
+        dataset = dataset_of(names, "parquet")
+        for fragment in dataset.get_fragments():
+            path = fragment.path
+            for group in fragment.row_groups:  # from the file's footer
+                groups.append((path, group.id))
+                counts.append(int(group.num_rows))
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file or folder: {' '.join(str(error).split())}") from error
     name = names[0]
-    picked = _pick(name, schema, columns, weights, times)
+    picked = _pick(name, dataset.schema, columns, weights, times)
     splits = []
     for begin, end, first, edges in _grouped(counts, _target_edges(sum(counts), split_edges, slots)):
-        files_of = groupby(groups[begin:end], key=lambda group: id(group[0]))
-        parts = [part[0][0].subset(row_group_ids=[i for _, i in part]) for part in (list(of) for _, of in files_of)]
-        splits.append(FragmentSplit(name, first, edges, picked, schema, parts))
+        by_file = [(path, [i for _, i in of]) for path, of in groupby(groups[begin:end], key=itemgetter(0))]
+        splits.append(FragmentSplit(name, first, edges, picked, dataset.schema, by_file))
     return Source(name, splits, sum(counts), picked)
 
 

@@ -64,6 +64,7 @@ class SampledModel(nn.Module):
             parts = layers_of(whole, num_sampled_nodes, num_sampled_edges)
         if not x.is_floating_point():
             x = x.float()
+        x = x.flatten(1) if x.dim() > 2 else x
         scale = gcn_scale(parts[0], degree, x.dtype) if self.aggregation == "gcn" else None
         for layer, part in enumerate(parts):
             x = x[: part.num_sources]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sample_oracle import MASK, Rows, absorb, make_key
+from sample_oracle import MASK, Rows, absorb, last_of, make_key
 
 
 class TypedRows:
@@ -46,7 +46,7 @@ class TypedRows:
                     edges = [x for x in rows.rows[node[target][i]] if (node[target][i], x[0]) not in gone]
                     if time is not None:
                         times = node_time.get(source)
-                        edges = eligible(edges, rows.timed, times, when[b], window, temporal, fanouts[e][hop])
+                        edges = eligible(edges, rows.timed, times, when[b], window, fanouts[e][hop], o)
                     chosen = Rows.draw(edges, hop_key, node[target][i], b if disjoint else None, fanouts[e][hop], o)
                     for neighbour, _, _, edge, _ in chosen:
                         key = (b if disjoint else 0, neighbour)
@@ -70,7 +70,7 @@ class TypedRows:
         }
 
 
-def eligible(edges, timed, node_times, now, window, temporal, fanout):
+def eligible(edges, timed, node_times, now, window, fanout, o):
     """The edges that are early enough and not too old, in the order that "last" counts them in."""
     if timed:
         edges = sorted((e for e in edges if e[2] <= now), key=lambda e: e[2])
@@ -80,8 +80,7 @@ def eligible(edges, timed, node_times, now, window, temporal, fanout):
         edges = [e for e in edges if node_times[e[0]] <= now]
         if window is not None and not timed:
             edges = [e for e in edges if node_times[e[0]] > now - window]
-        if not timed and temporal == "last":
+        if not timed and o["temporal"] == "last":
             edges = sorted(edges, key=lambda e: node_times[e[0]])
-    if (timed or node_times is not None) and temporal == "last" and 0 <= fanout < len(edges):
-        edges = edges[len(edges) - fanout :]
-    return edges
+    ordered = (timed or node_times is not None) and o["temporal"] == "last"
+    return last_of(edges, fanout, o["weighted"]) if ordered else edges

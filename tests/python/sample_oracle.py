@@ -129,6 +129,14 @@ def by_tree(random, sums, count):
     return out
 
 
+def last_of(edges, fanout, weighted):
+    """The last `fanout` of edges in order; an edge of weight zero takes no place."""
+    if not 0 <= fanout < len(edges):
+        return edges
+    edges = [e for e in edges if e[1] > 0] if weighted else edges
+    return edges[max(len(edges) - fanout, 0) :]
+
+
 class Rows:
     """The graph as plain lists: row -> edges of (neighbour, weight, time, id, position)."""
 
@@ -146,8 +154,8 @@ class Rows:
         edges = [e for e in self.rows[node] if (node, e[0]) not in o["exclude"]]
         if time is not None:
             edges = sorted((e for e in edges if e[2] <= time), key=lambda e: e[2])
-            if o["temporal"] == "last" and 0 <= fanout < len(edges):
-                edges = edges[len(edges) - fanout :]
+            if o["temporal"] == "last":
+                edges = last_of(edges, fanout, o["weighted"])
         return self.draw(edges, make_key(o["seed"], hop), node, batch, fanout, o)
 
     @staticmethod

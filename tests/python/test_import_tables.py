@@ -202,3 +202,14 @@ def test_names_that_do_not_fit_the_manifest_are_left_out_of_it(tmp_path: Path) -
     names = ds.info["about"]["categories"]["node__to__node"]
     assert names == {"a": "4000 names, too many for the manifest", "b": ["u", "v"]}
     assert ds.edge_features["a"].get_tensor()[:3].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_single_type_is_typed_where_it_has_a_name(tmp_path: Path, named: bool) -> None:
+    edge = {"table": {"src": np.array([0, 1, 2]), "dst": np.array([1, 2, 0])}}
+    edge |= {"type": ("page", "links", "page")} if named else {}
+    ds = gz.import_dataset({"edges": [edge]}, tmp_path / "out").dataset
+    assert ds.is_typed == named
+    if named:
+        batch = next(iter(gz.NeighborLoader(ds, fanouts=[2], seeds=("page", [1]))))
+        assert batch["page"].n_id.tolist() == [1, 0]

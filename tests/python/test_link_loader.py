@@ -316,7 +316,7 @@ def test_mistakes_are_named(world, typed):
     for match, options in {
         r"edges must have the shape \(2, M\), .*got shape \(3, 2\)": {"edges": np.zeros((3, 2), int)},
         r"labels has shape \(3,\), expected an entry for each of 2 edges": {"labels": [1, 2, 3]},
-        "time has 3 entries, there are 2 edges": {"time": [1, 2, 3]},
+        r"time has shape \(3,\), expected an entry for each of 2 edges": {"time": [1, 2, 3]},
         "time is 'own', expected a number for each edge, or 'edges'": {"time": "own"},
         "neg_sampling is 'bin'": {"neg_sampling": "bin"},
         "exclude is 'both'": {"exclude": "both"},

@@ -71,6 +71,48 @@ def test_fanouts_that_are_no_list(graph, store, fanouts):
         gz.NeighborLoader(graph, store, fanouts=fanouts)
 
 
+def test_a_single_number_of_neighbours(graph):
+    with pytest.raises(TypeError, match=r"got 10; one hop is \[10\]"):
+        gz.NeighborLoader(graph, fanouts=10)
+    pyg = pytest.importorskip("graphzero.pyg")
+    for kind in (pyg.NeighborLoader, pyg.LinkNeighborLoader, pyg.NeighborSampler):
+        with pytest.raises(TypeError, match=r"num_neighbors must be one number per hop.*got 10; one hop is \[10\]"):
+            kind(graph, 10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "meant"),
+    [
+        (gz.NeighborLoader, {"fanouts": [2], "batch_sise": 2}, "batch_size"),
+        (gz.NeighborLoader, {"num_neighbors": [2]}, "fanouts"),
+        (gz.LinkNeighborLoader, {"fanouts": [2], "edge_label_index": [[0], [1]]}, "edges"),
+        ("NeighborLoader", {"num_neighbors": [2], "batch_sise": 2}, "batch_size"),
+        ("LinkNeighborLoader", {"num_neighbours": [2]}, "num_neighbors"),
+    ],
+)
+def test_misspelt_options_of_a_loader(graph, kind, options, meant):
+    kind = getattr(pytest.importorskip("graphzero.pyg"), kind) if isinstance(kind, str) else kind
+    with pytest.raises(TypeError, match=rf"got an unexpected keyword argument '\w+'; did you mean '{meant}'"):
+        kind(graph, **options)
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "a", "b"], np.array(["a", "b", "a", "b"], dtype=object)])
+def test_labels_that_are_text(graph, here, labels):
+    match = r"labels must be numbers, found text such as 'a'; np\.unique\(labels, return_inverse=True\)"
+    for call in (
+        lambda: gz.NeighborLoader(graph, fanouts=[2], labels=labels),
+        lambda: gz.LinkNeighborLoader(graph, fanouts=[2], labels=labels),
+        lambda: graph.sample_links(EDGES, [2], labels=labels),
+        lambda: gz.Dataset.create(here / "text", EDGES, labels=labels),
+        lambda: gz.import_dataset(EDGES, here / "text", labels=labels),
+    ):
+        with pytest.raises(TypeError, match=match):
+            call()
+    assert not (here / "text").exists()
+    with pytest.raises(TypeError, match="x must be numbers, found text such as 'a'"):
+        gz.compile_features(np.array([labels, labels]), here / "text.gd")
+
+
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [

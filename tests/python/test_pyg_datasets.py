@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("torch_geometric")
 from torch_geometric.data import Data, HeteroData  # noqa: E402
 
 import graphzero as gz  # noqa: E402
-from graphzero.pyg import NeighborLoader  # noqa: E402
+from graphzero.pyg import FeatureStore, LinkNeighborLoader, NeighborLoader  # noqa: E402
 
 CITES, WRITES = ("paper", "cites", "paper"), ("author", "writes", "paper")
 
@@ -137,3 +138,100 @@ def test_datasets_of_other_origin(tmp_path):
     assert data.edge_index.shape == (2, 7)  # each edge both ways, the loop once, with the row of its id
     for (source, target), row in zip(data.edge_index.T.tolist(), data.w.tolist(), strict=True):
         assert {source, target} == set(edges[:, int(row)].tolist())
+
+
+def shaped(typed):
+    """Attributes of three dimensions, of nodes and edges."""
+    x, attr = torch.arange(240.0).view(20, 3, 4), torch.arange(240).view(40, 2, 3)
+    edge_index = torch.randint(0, 20, (2, 40), generator=torch.Generator().manual_seed(1))
+    if not typed:
+        return Data(x=x, edge_index=edge_index, edge_attr=attr)
+    data = HeteroData({"paper": {"x": x}, "author": {"num_nodes": 20}})
+    data[CITES].edge_index, data[CITES].edge_attr = edge_index, attr
+    data[WRITES].edge_index, data[WRITES].edge_attr = torch.empty((2, 0), dtype=torch.int64), torch.empty((0, 2, 3))
+    return data
+
+
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("kind", [NeighborLoader, LinkNeighborLoader, gz.NeighborLoader, gz.LinkNeighborLoader])
+def test_rows_of_several_dimensions_are_loaded_as_they_are(tmp_path, typed, kind):
+    data = shaped(typed)
+    ds = gz.Dataset.from_pyg(data, tmp_path / "ds")
+    if kind.__module__.startswith("graphzero.pyg"):
+        inputs = {"input_nodes": ("paper", None)} if kind is NeighborLoader else {"edge_label_index": (CITES, None)}
+        loader = kind(ds, [2], batch_size=8, **(inputs if typed else {}))
+    else:
+        inputs = {"input_type": "paper"} if kind is gz.NeighborLoader else {"edge_type": CITES}
+        loader = kind(ds, fanouts=[2], batch_size=8, **(inputs if typed else {}))
+    for batch in loader:
+        node, edge = (batch["paper"], batch[CITES]) if typed else (batch, batch)
+        wanted = (data["paper"], data[CITES]) if typed else (data, data)
+        assert torch.equal(node.x, wanted[0].x[node.n_id])
+        assert torch.equal(edge.edge_attr, wanted[1].edge_attr[edge.e_id])
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_stores_have_rows_of_several_dimensions(tmp_path, typed):
+    data = shaped(typed)
+    ds, x = gz.Dataset.from_pyg(data, tmp_path / "ds"), torch.arange(240.0).view(20, 3, 4)
+    rows = pickle.loads(pickle.dumps(ds.nodes[ds.node_types[0]].features["x"]))
+    assert rows.shape == (20, 3, 4)
+    assert np.array_equal(rows.get_tensor(), x)
+    assert np.array_equal(rows.get_data(5), x[5])
+    assert torch.equal(rows.gather(torch.tensor([7, 1])), x[[7, 1]])
+    assert np.array_equal(rows.cached("1MB").gather([7, 1]), x[[7, 1]])
+    assert torch.equal(rows.gather([3], out=torch.empty(1, 3, 4)), x[3:4])
+    store = FeatureStore(ds)
+    assert torch.equal(store["paper" if typed else "node", "x", torch.tensor([3, 1])], x[[3, 1]])
+    assert tuple(store.get_tensor_size(group_name="paper" if typed else "node", attr_name="x")) == (20, 3, 4)
+    back = ds.to_pyg()
+    for one, other in zip(data.stores, back.stores, strict=True):
+        same(one, other)
+    again = gz.Dataset.create(tmp_path / "again", ds.graph, features=dict(ds.features))
+    assert again.features["x"].shape == (20, 3, 4)
+
+
+def test_inference_over_rows_of_several_dimensions(tmp_path):
+    ds = gz.Dataset.from_pyg(shaped(False), tmp_path / "ds")
+
+    class Model(torch.nn.Module):
+        num_layers = 1
+
+        def forward(self, x, edge_index):
+            assert x.shape[1:] == (3, 4)
+            return x.sum(1)
+
+    gz.inference(Model(), ds.graph, ds.features["x"], tmp_path / "out.gd")
+    wanted = torch.arange(240.0).view(20, 3, 4).sum(1)
+    assert np.array_equal(gz.FeatureStore(tmp_path / "out.gd").get_tensor(), wanted)
+
+
+def test_a_wrong_row_shape_is_named(tmp_path):
+    gz.Dataset.from_pyg(shaped(False), tmp_path / "ds")
+    manifest = tmp_path / "ds" / "dataset.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace("3,\n            4", "3,\n            5"))
+    assert manifest.read_text() != text
+    with pytest.raises(gz.FormatError, match=r"features\.x\.row_shape: .*x\.gd: rows have 12 columns, expected 15"):
+        gz.Dataset(tmp_path / "ds").features["x"]
+
+
+def test_a_single_type_stays_a_type(tmp_path):
+    data = HeteroData({"paper": {"x": torch.randn(20, 3), "train_mask": torch.arange(20) < 5}})
+    data[CITES].edge_index = torch.randint(0, 20, (2, 60))
+    ds = gz.Dataset.from_pyg(data, tmp_path / "ds")
+    ids = torch.tensor([3, 1])
+    for loader in (
+        NeighborLoader(ds, {CITES: [2]}, input_nodes=("paper", ids), batch_size=2),
+        gz.NeighborLoader(ds, fanouts={CITES: [2]}, seeds=("paper", ids)),
+        gz.NeighborLoader(ds, fanouts=[2], seeds=ids, input_type="paper"),
+        gz.NeighborLoader(ds, fanouts=[2], seeds=ids),
+    ):
+        batch = next(iter(loader))
+        assert torch.equal(batch["paper"].x, data["paper"].x[batch["paper"].n_id])
+    batch = next(iter(gz.LinkNeighborLoader(ds, fanouts=[2], batch_size=4)))
+    assert batch[CITES].edge_label_index.shape == (2, 4)
+    assert isinstance(ds.to_pyg(), HeteroData)
+    assert gz.reorder(ds, tmp_path / "other", by="degree").is_typed
+    plain = gz.Dataset.create(tmp_path / "plain", graphs={CITES: data[CITES].edge_index}, typed=False)
+    assert not plain.is_typed

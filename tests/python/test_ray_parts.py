@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 
 class Here:
-    """Runs tasks in this process, every one twice: as if the first answer had been lost."""
+    """Runs tasks in this process, pickled as for a worker, every one twice: as if the first answer had been lost."""
 
     num_cpus, num_threads = 1, 1
 
@@ -31,7 +32,7 @@ class Here:
         return self._slots
 
     def run(self, work: Any, calls: list[tuple[Any, ...]], phase: str = "", *_: Any) -> list[Any]:
-        return [work(*call) for call in calls for _ in range(2)][1::2]
+        return [work(*pickle.loads(pickle.dumps(call))) for call in calls for _ in range(2)][1::2]
 
 
 @pytest.fixture
@@ -97,6 +98,23 @@ def test_every_direction(tmp_path: Path, direction: str, directed: bool, dedup: 
 )
 def test_options(tmp_path: Path, options: dict[str, Any]) -> None:
     same(tmp_path, write_parquet(tmp_path / "edges", edges(30000, 300)), **options)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("options", [{}, {"dedup": True}, {"directed": False, "direction": "both"}])
+def test_many_row_groups_stay_in_order(tmp_path: Path, options: dict[str, Any]) -> None:
+    source = write_parquet(tmp_path / "edges", edges(30_000, 300), files=2, group=100)
+    same(tmp_path, source, edge_ids=True, times="time", **options)
+    same(tmp_path, source / "part-0.parquet", edge_ids=True, times="time", **options)
+
+
+@pytest.mark.usefixtures("here")
+def test_folders_are_read_as_on_one_machine(tmp_path: Path) -> None:
+    columns = edges(3000, 60)
+    folder = write_parquet(tmp_path / "edges", columns)  # files before folders, whatever their names
+    write_parquet(folder / "a", {**columns, "src": columns["src"].astype(np.int32)}, files=1, group=70)
+    (folder / "README.txt").write_text("what the files hold")
+    same(tmp_path, folder, edge_ids=True, times="time")
 
 
 @pytest.mark.usefixtures("here")

@@ -1,0 +1,49 @@
+"""Keyword arguments that a class does not have, told with the one that was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+# What PyG calls them, whose loaders people come from.
+_OF_PYG = {
+    "num_neighbors": "fanouts",
+    "input_nodes": "seeds",
+    "input_time": "time",
+    "edge_label_index": "edges",
+    "edge_label": "labels",
+    "edge_label_time": "time",
+    "temporal_strategy": "temporal",
+    "neg_sampling_ratio": "neg_ratio",
+    "num_workers": "num_threads",
+}
+
+
+def known_keywords(*others: Callable[..., Any]) -> Callable[[_Init], _Init]:
+    """Make an `__init__` refuse unknown keyword arguments; those of `others`, to which it passes them on, are known."""
+
+    def decorate(init: _Init) -> _Init:
+        callables: list[Callable[..., Any]] = [init, *others]
+        names = [name for of in callables for name, p in signature(of).parameters.items() if _is_named(p)]
+        known = list(dict.fromkeys(names))
+
+        @wraps(init)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+            for name in kwargs.keys() - set(known):
+                meant = [_OF_PYG[name]] if _OF_PYG.get(name) in known else get_close_matches(name, known, 1)
+                told = f"; did you mean {meant[0]!r}?" if meant else f", expected one of {', '.join(known)}"
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}{told}")
+            init(self, *args, **kwargs)
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def _is_named(parameter: Parameter) -> bool:
+    return parameter.name != "self" and parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
