@@ -23,9 +23,7 @@ def explain_missing() -> str | None:
     why = f": {built}" if found else " without the native module"
     installed = _installed(top)
     other = f"the installed package ({installed})" if installed else "an installed package"
-    return (
-        f"{top} is a source checkout{why}. Run `make build` in it, or start Python in another folder to use {other}."
-    )
+    return f"{top} is a source checkout{why}. Run `make build` in it, or start Python in another folder to use {other}."
 
 
 def _installed(top: str) -> str | None:

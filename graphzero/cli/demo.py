@@ -203,10 +203,10 @@ def _next_steps(folder: Path, report: Path | None, clean: bool) -> None:
     if report is not None and not clean:
         lines.append(f"  open {report}  plots of throughput, memory and where the time went")
     if not clean:
-        lines.append(f"  graphzero train {folder / 'data'} --fanouts 15,10,5 --checkpoint run.npz --report run.html")
+        lines.append(f"  graphzero train {folder / 'data'} --epochs 3 --checkpoint run.npz --report run.html")
     lines += [
         "  graphzero compile edges.csv graph.gl      your own graph",
-        "  graphzero synth big --preset papers100M --scale 0.1",
+        "  graphzero synth arxiv --preset arxiv      a graph of a published shape",
         "  graphzero doctor                          what this machine's disk and memory allow",
     ]
     if not clean:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from graphzero.doctor import examine
 
 from . import terminal
+from .keywords import as_options
 from .train import numbers
 
 _CHECK_SECONDS = 10.0
@@ -82,9 +83,9 @@ def _print(report: dict[str, Any]) -> None:
     terminal.console.print()
     for finding in report["findings"]:
         good = finding["level"] == "good"
-        terminal.print_note("ok" if good else "!", "green" if good else "bold yellow", finding["text"])
+        terminal.print_note("ok" if good else "!", "green" if good else "bold yellow", as_options(finding["text"]))
         if finding["fix"]:
-            terminal.print_note("", "", "-> " + finding["fix"])
+            terminal.print_note("", "", "-> " + as_options(finding["fix"]))
     if report["dataset"] is not None and "batches" in report["dataset"]:
         terminal.console.print()
         _print_estimate(report["dataset"])

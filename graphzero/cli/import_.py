@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from graphzero._trainable import fault_of
 from graphzero.importing import import_dataset
 
 from . import terminal
 from .compile import _column
+from .keywords import as_options
 
 _EDGES, _NODES, _TEXT = "Edges", "Nodes", "Text sources"
 
@@ -148,8 +151,11 @@ def command(
         terminal.print_json(dataclasses.asdict(report))
         return
     terminal.console.print(str(report), markup=False, soft_wrap=True)
-    if report.dataset.num_classes and "train" in report.dataset.splits and report.dataset.features:
-        terminal.console.print(f"next: graphzero train {out}", markup=False, soft_wrap=True)
+    fault = fault_of(report.dataset)
+    step = f"next: graphzero train {shlex.quote(str(out))}"
+    if fault is not None:
+        step = f"not ready for `graphzero train`: {as_options(fault)}"
+    terminal.console.print(step, markup=False, soft_wrap=True)
 
 
 def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | None:

@@ -210,8 +210,7 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
         ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
         ("took", terminal.duration(result.seconds)),
     ]
-    if result.checkpoint is not None:
-        facts.append(("checkpoint", result.checkpoint))
+    facts.append(("checkpoint", result.checkpoint or "none: the model was not saved; --checkpoint PATH saves it"))
     if report is not None and result.epochs:
         facts.append(("report", report))
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)

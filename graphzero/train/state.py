@@ -70,6 +70,7 @@ class Tally:
                 "wait": self.wait_seconds,
             },
             bytes_read=int(stats.bytes_read),
+            topology_bytes_read=int(stats.topology_bytes_read),
             bytes_useful=int(stats.bytes_useful),
             hit_rate=float(stats.hit_rate),
             bottleneck=str(stats.bottleneck),
