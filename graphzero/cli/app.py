@@ -44,7 +44,7 @@ def options(
     faults.debug.set(debug)
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     typer.echo(f"graphzero: warning: {keywords.as_options(' '.join(str(message).split()))}", err=True)
 
 

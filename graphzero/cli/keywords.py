@@ -1,4 +1,4 @@
-"""The library's messages as the command line says them: `overwrite=True` is `--overwrite`, `memory='2GB'` `--memory 2GB`."""
+"""The library's messages in the words of the command line: `overwrite=True` becomes `--overwrite`."""
 
 from __future__ import annotations
 

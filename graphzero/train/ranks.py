@@ -59,8 +59,8 @@ class Ranks:
             if local >= gpus:
                 ranks = current_local_rank(None, (0, 1)).world_size
                 raise ValueError(
-                    f"{ranks} ranks on a host with {gpus} GPUs: start at most {gpus} (nproc={gpus}), or train on the CPU "
-                    f"(device='cpu')"
+                    f"{ranks} ranks on a host with {gpus} GPUs: start at most {gpus} (nproc={gpus}), or train on the "
+                    f"CPU (device='cpu')"
                 )
             device = torch.device("cuda", local)
         torch.cuda.set_device(device)  # where NCCL puts what is gathered

@@ -22,8 +22,8 @@ from graphzero.cli.keywords import as_options
         ("choose one with feature=: 'x', 'y'", "choose one with --feature: 'x', 'y'"),
         ("hidden is 0, expected at least 1", "--hidden is 0, expected at least 1"),
         (
-            "raise memory to 1MB or lower batch_size or fanouts",
-            "raise --memory to 1MB or lower --batch-size or --fanouts",
+            "raise memory or lower batch_size or fanouts",
+            "raise --memory or lower --batch-size or --fanouts",
         ),
         ("a/memory=3/x.gd and num_nodes.csv: no such file", "a/memory=3/x.gd and num_nodes.csv: no such file"),
         ("'num_nodes' and colour=True are nothing", "'num_nodes' and colour=True are nothing"),

@@ -95,7 +95,7 @@ def test_names_of_splits_are_matched_or_listed(tmp_path: Path) -> None:
     assert Trainer(data, SMALL).fit().test_accuracy is not None
     data = plain(tmp_path / "b", splits={"first": ids[:40], "testing": ids[50:]})
     with pytest.raises(
-        ValueError, match=r"no 'train' split, .* found: 'first' \(40\), 'test' \(10\)\. Name the splits"
+        ValueError, match=r"no 'train' split, .* found: 'first' \(40\), 'test' \(10\)\. Name"
     ):
         Trainer(data, SMALL)
 
