@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from graphzero._outputs import check_extension
 from graphzero._room import check_room_for_torch
 
 from . import faults, launch, terminal
@@ -120,6 +121,7 @@ def command(
         require_plots()
         if report.is_dir():
             raise typer.BadParameter(f"{report} is a folder, expected the name of a file", param_hint="--report")
+        check_extension(str(report), "report")
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint PATH to go on from", param_hint="--resume")
     if resume and overwrite:

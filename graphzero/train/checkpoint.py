@@ -16,6 +16,7 @@ import numpy.typing as npt
 from numpy.lib.npyio import NpzFile
 
 from .._manifest import sync_folder
+from .._outputs import check_extension
 from ..errors import FormatError
 
 __all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]
@@ -61,6 +62,8 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 def check_target(path: str | os.PathLike[str]) -> None:
     """Raise before hours of work when no checkpoint could be saved there, or a file that is none would be lost."""
     target = Path(path)
+    if not target.exists():
+        check_extension(str(target), "checkpoint")
     if target.is_dir():
         raise IsADirectoryError(f"{target}: is a folder, expected the name of a file to save the run in")
     if target.exists() and target.stat().st_size > 0 and not has_checkpoint(target):

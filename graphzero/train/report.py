@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._outputs import check_extension
 from .._sizes import format_size, parse_size
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def require_plots() -> None:
 
 def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
     """Write `result` to `path`, whole or not at all."""
+    check_extension(os.fspath(path), "report")
     require_plots()
     plots = [
         _figure(

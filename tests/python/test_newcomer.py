@@ -94,9 +94,7 @@ def test_names_of_splits_are_matched_or_listed(tmp_path: Path) -> None:
     data = plain(tmp_path / "a", splits={"training": ids[:40], "val": ids[40:50], "Testing": ids[50:]})
     assert Trainer(data, SMALL).fit().test_accuracy is not None
     data = plain(tmp_path / "b", splits={"first": ids[:40], "testing": ids[50:]})
-    with pytest.raises(
-        ValueError, match=r"no 'train' split, .* found: 'first' \(40\), 'test' \(10\)\. Name"
-    ):
+    with pytest.raises(ValueError, match=r"no 'train' split, .* found: 'first' \(40\), 'test' \(10\)\. Name"):
         Trainer(data, SMALL)
 
 
@@ -126,3 +124,39 @@ def test_the_report_says_out_of_core_only_where_it_was(tmp_path: Path) -> None:
     result.epochs[0] = dataclasses.replace(result.epochs[0], topology_bytes_read=5_000_000)
     result.write_report(tmp_path / "read.html")
     assert "out of core: 5 MB read from disk" in (tmp_path / "read.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("predict data --checkpoint run.npz --out pred.csv", "pred.csv: the output is a .gd file; name it pred.gd"),
+        ("train data --checkpoint run.pt", "run.pt: the output is a .npz file; name it run.npz"),
+        ("train data --report run.pdf", "run.pdf: the output is a .html file; name it run.html"),
+        ("export data out.parquet", "out.parquet: the output is a folder, this is the name of a .parquet file"),
+        ("synth made.gl --nodes 100 --edges 200", "made.gl: the output is a folder, this is the name of a .gl file"),
+        ("import edges.csv made.gd", "made.gd: the output is a folder, this is the name of a .gd file"),
+        ("reorder data made.gl", "made.gl: the output is a folder"),
+        ("compile edges.csv graph.csv", "ends in neither .gl (edges) nor .gd (rows)"),
+    ],
+)
+def test_a_name_that_promises_another_format_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = plain(tmp_path / "data")
+    Path("edges.csv").write_text("0,1\n1,2\n")
+    if command.startswith("predict"):
+        Trainer(data, SMALL, checkpoint="run.npz").fit()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = run(f"graphzero {command}")
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.replace("│", " ").split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_python_refuses_such_names_too(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"g\.npy: the output is a \.gl file; name it .*g\.gl"):
+        gz.compile_graph([(0, 1)], tmp_path / "g.npy")
+    with pytest.raises(ValueError, match=r"x\.npy: the output is a \.gd file; name it .*x\.gd"):
+        gz.compile_features(np.ones((2, 2)), tmp_path / "x.npy")
+    assert list(tmp_path.iterdir()) == []

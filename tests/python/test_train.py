@@ -154,9 +154,7 @@ def test_data_that_cannot_be_trained_on_is_refused(data: gz.Dataset) -> None:
 
 
 def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
-    with pytest.raises(
-        gz.GraphZeroError, match=r"the loss is nan .* are finite, so the run diverged; .* smaller lr"
-    ):
+    with pytest.raises(gz.GraphZeroError, match=r"the loss is nan .* are finite, so the run diverged; .* smaller lr"):
         Trainer(data, dataclasses.replace(OPTIONS, lr=1e30, dropout=0.0)).fit()
 
 
