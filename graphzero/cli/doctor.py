@@ -19,13 +19,13 @@ _CHECK_SECONDS = 10.0
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="The folder or dataset whose disk is meant.")] = Path("."),
-    size: Annotated[str, typer.Option(metavar="SIZE", help="The most that the scratch file may take.")] = "256MB",
-    fanouts: Annotated[str, typer.Option(metavar="N,N", help="Of training, for a dataset.")] = "15,10,5",
-    batch_size: Annotated[int, typer.Option(min=1, help="Of training, for a dataset.")] = 1024,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="That loaders may take, or auto.")] = "auto",
+    folder: Annotated[Path, typer.Argument(help="Folder or dataset to measure.")] = Path("."),
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of the scratch file.")] = "256MB",
+    fanouts: Annotated[str, typer.Option(metavar="N,N", help="Fanouts to estimate for.")] = "15,10,5",
+    batch_size: Annotated[int, typer.Option(min=1, help="Batch size to estimate for.")] = 1024,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget for the loader, or auto.")] = "auto",
     check: Annotated[
-        bool, typer.Option("--check", help="Run parts of two epochs, some 20 s, and compare the estimate with them.")
+        bool, typer.Option("--check", help="Run parts of two epochs (about 20 s) and compare them with the estimate.")
     ] = False,
     json: terminal.Json = False,
 ) -> None:
