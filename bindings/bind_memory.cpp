@@ -1,17 +1,18 @@
-// bind_memory: what memory_report() looks at: the system and the mounted files.
+// bind_memory: what the system allows this process (base/system), and the mounted files. `root` is for tests.
+#include "base/system.h"
 #include "bindings.h"
 #include "storage/mounted.h"
 #include "storage/reader.h"
-#include "storage/system_memory.h"
 
 namespace gz::bindings {
 namespace {
 
-nb::dict system_memory_dict() {
-  const SystemMemory memory = system_memory();
+nb::dict system_memory_dict(const std::string& root) {
+  const SystemMemory memory = system_memory(root);
   nb::dict d;
   d["total_bytes"] = memory.total_bytes;
   d["available_bytes"] = memory.available_bytes;
+  d["swap_bytes"] = memory.swap_bytes;
   d["anonymous_rss"] = memory.anonymous_rss;
   d["file_rss"] = memory.file_rss;
   d["cgroup_version"] = memory.cgroup.version;
@@ -19,6 +20,25 @@ nb::dict system_memory_dict() {
   d["cgroup_used"] = memory.cgroup.used_bytes;
   d["cgroup_cached"] = memory.cgroup.cached_bytes;
   d["cgroup_limit"] = memory.cgroup.limit_bytes;
+  return d;
+}
+
+// (version, folder of the mount, paths below it from the process's own group up); None where there is no such group.
+std::optional<std::tuple<int, std::string, std::vector<std::string>>> control_group_tuple(const std::string& controller,
+                                                                                          const std::string& root) {
+  const ControlGroup group = control_group(controller, root);
+  if (group.version == 0) return std::nullopt;
+  return std::tuple(group.version, group.mount, group.paths);
+}
+
+nb::dict disk_info_dict(unsigned major, unsigned minor, const std::string& root) {
+  const DiskInfo disk = disk_info(major, minor, root);
+  const auto known = [](const std::string& name) { return name.empty() ? std::nullopt : std::optional(name); };
+  nb::dict d;
+  d["file_system"] = known(disk.file_system);
+  d["device"] = known(disk.device);
+  d["rotational"] = disk.rotational;
+  d["readahead_bytes"] = disk.readahead_bytes;
   return d;
 }
 
@@ -41,8 +61,11 @@ nb::list mounted_files_list() {
 }  // namespace
 
 void bind_memory(nb::module_& m) {
-  m.def("system_memory", &system_memory_dict);
-  m.def("available_memory", &available_memory);
+  m.def("system_memory", &system_memory_dict, nb::arg("root") = "");
+  m.def("available_memory", &available_memory, nb::arg("root") = "");
+  m.def("cpu_quota", &cpu_quota, nb::arg("root") = "");
+  m.def("control_group", &control_group_tuple, nb::arg("controller"), nb::arg("root") = "");
+  m.def("disk_info", &disk_info_dict, nb::arg("major"), nb::arg("minor"), nb::arg("root") = "");
   m.def("mounted_files", &mounted_files_list);
   m.def("drop_idle_readers", &drop_idle_readers);
 }

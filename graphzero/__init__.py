@@ -6,6 +6,15 @@ SSD within a RAM budget that you set.
 
 from __future__ import annotations
 
+try:
+    from . import _core as _core
+except ImportError as _error:
+    from ._native_module import explain_missing as _explain_missing
+
+    if (_text := _explain_missing()) is None:
+        raise
+    raise ImportError(_text, name="graphzero._core") from _error
+
 from ._dtypes import DataType
 from .batch import Batch
 from .cache import RowCache

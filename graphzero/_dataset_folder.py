@@ -20,6 +20,7 @@ from typing import TypeVar
 from . import _manifest
 from ._manifest import sync_folder
 from ._manifest_writer import manifest_bytes, write_manifest
+from ._outputs import check_folder_name
 from .errors import FormatError, StorageError
 
 try:
@@ -59,6 +60,7 @@ class Stage:
     def open(self) -> None:
         """Make the stage. FileExistsError when there is a dataset that may not be replaced."""
         self._refuse()
+        check_folder_name(self.folder)
         self._made_folder = not os.path.exists(self.folder)
         while not self.path:
             os.makedirs(self.folder, exist_ok=True)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._machine import read_number, read_text
 from ._sizes import format_size
 
 PAGE = 4096
@@ -30,33 +29,14 @@ _REMOTE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "lus
 def kind(folder: str) -> dict[str, Any]:
     """Return what is known about the disk under `folder` without touching it."""
     device = os.stat(folder).st_dev
-    number = f"{os.major(device)}:{os.minor(device)}" if hasattr(os, "major") else ""
-    block = os.path.realpath(f"/sys/dev/block/{number}")
-    if os.path.exists(os.path.join(block, "partition")):
-        block = os.path.dirname(block)
-    system = _file_system(number)
-    rotational = read_number(os.path.join(block, "queue/rotational"))
+    known = _core.disk_info(os.major(device), os.minor(device)) if hasattr(os, "major") else _core.disk_info(0, 0)
+    system = known["file_system"]
     return {
-        "file_system": system,
-        "device": os.path.basename(block) if os.path.isdir(block) else None,
-        "rotational": None if rotational is None else bool(rotational),
+        **known,
         "in_ram": system in _RAM_SYSTEMS,
         "remote": system in _REMOTE_SYSTEMS or (system or "").startswith("fuse"),
-        "readahead_bytes": _kilobytes(read_number(f"/sys/class/bdi/{number}/read_ahead_kb")),
         "free_bytes": shutil.disk_usage(folder).free,
     }
-
-
-def _file_system(number: str) -> str | None:
-    for line in (read_text("/proc/self/mountinfo") or "").splitlines():
-        words = line.split()
-        if words[2] == number:
-            return words[words.index("-") + 1]
-    return None
-
-
-def _kilobytes(value: int | None) -> int | None:
-    return None if value is None else value * 1024
 
 
 @contextlib.contextmanager

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["MemoryLimit", "in_group", "memory_limit"]
+from . import _core
 
-_ROOT = Path("/sys/fs/cgroup")
+__all__ = ["MemoryLimit", "in_group", "memory_limit"]
 
 
 def in_group(folder: Path, command: Sequence[str]) -> list[str]:
@@ -92,13 +92,13 @@ def _make(limit: int) -> MemoryLimit | None:
 
 def _places() -> Iterator[tuple[Path, str]]:
     """Yield folders in which a group might be made, with the name of the file that sets its limit."""
-    yield _ROOT / "memory", "memory.limit_in_bytes"
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            own = Path(path.lstrip("/"))
-            if "memory" in controllers.split(","):
-                yield _ROOT / "memory" / own, "memory.limit_in_bytes"
-            elif controllers == "":
-                yield _ROOT / own.parent, "memory.max"
-                yield _ROOT / own, "memory.max"
+    group = _core.control_group("memory")
+    if group is None:
+        return
+    version, mount, (own, *above) = group
+    if version == 1:
+        yield Path(mount), "memory.limit_in_bytes"
+        yield Path(mount + own), "memory.limit_in_bytes"
+        return
+    for path in (*above[:1], own):
+        yield Path(mount + path), "memory.max"

@@ -1,4 +1,4 @@
-"""Facts about this machine that decide how fast training from disk can go. Linux tells most; elsewhere None is told."""
+"""Facts about this machine that decide how fast training from disk can go; None where the system does not say."""
 
 from __future__ import annotations
 
@@ -9,85 +9,33 @@ from typing import Any
 
 from . import _core
 
-_NO_LIMIT = 1 << 60  # cgroup v1 writes "no limit" as a huge number
 
-
-def read_text(path: str) -> str | None:
-    """Return a small file's text without its final newline, or None where it cannot be read."""
+def _read_text(path: str) -> str:
     with contextlib.suppress(OSError, UnicodeDecodeError), open(path) as f:
         return f.read().strip()
-    return None
-
-
-def read_number(path: str) -> int | None:
-    """Return the number in a file such as those of /proc/sys, or None."""
-    text = read_text(path)
-    return int(text) if text is not None and text.lstrip("-").isdecimal() else None
+    return ""
 
 
 def memory() -> dict[str, int | None]:
     """Return RAM in bytes: in all, available now, and the cgroup's limit and use where there is a limit."""
-    fields: dict[str, int] = {}
-    for line in (read_text("/proc/meminfo") or "").splitlines():
-        name, _, rest = line.partition(":")
-        fields[name] = int(rest.split()[0]) * 1024
-    limit, used = cgroup_memory()
+    found = _core.system_memory()
     return {
-        "total": fields.get("MemTotal"),
-        "available": fields.get("MemAvailable"),
-        "swap": fields.get("SwapTotal"),
-        "cgroup_limit": limit,
-        "cgroup_used": used,
+        "total": found["total_bytes"] or None,
+        "available": found["available_bytes"] or None,
+        "swap": found["swap_bytes"],
+        "cgroup_limit": found["cgroup_limit"],
+        "cgroup_used": None if found["cgroup_limit"] is None else found["cgroup_used"],
     }
-
-
-def cgroup_memory() -> tuple[int | None, int | None]:
-    """Return the tightest memory limit on the way from this process's cgroup to the root, and the use there."""
-    found: tuple[int | None, int | None] = (None, None)
-    for folder, limit_name, used_name in (
-        *((f, "memory.max", "memory.current") for f in _cgroup_folders("")),
-        *((f, "memory.limit_in_bytes", "memory.usage_in_bytes") for f in _cgroup_folders("memory")),
-    ):
-        limit = read_number(os.path.join(folder, limit_name))
-        if limit is not None and limit < _NO_LIMIT and (found[0] is None or limit < found[0]):
-            found = (limit, read_number(os.path.join(folder, used_name)))
-    return found
-
-
-def _cgroup_folders(controller: str) -> list[str]:
-    # "0::/path" is version 2, "5:memory:/path" version 1. Inside a container the path may not be visible: the root of
-    # the mount is then the container's own group, and it is on the list too.
-    for line in (read_text("/proc/self/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controller in controllers.split(","):
-            root = f"/sys/fs/cgroup/{controller}".rstrip("/")
-            parts = [p for p in path.split("/") if p and p != ".."]
-            return ["/".join([root, *parts[:n]]) for n in range(len(parts), -1, -1)]
-    return []
 
 
 def processors() -> dict[str, Any]:
     """Return how many processors there are, how many this process may use, and the cgroup's quota of them."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"count": os.cpu_count(), "usable": usable, "quota": _cpu_quota(), "model": _cpu_model()}
-
-
-def _cpu_quota() -> float | None:
-    quotas = []
-    for folder in _cgroup_folders(""):
-        words = (read_text(os.path.join(folder, "cpu.max")) or "").split()
-        if len(words) == 2 and words[0] != "max":
-            quotas.append(int(words[0]) / int(words[1]))
-    for folder in _cgroup_folders("cpu"):
-        quota = read_number(os.path.join(folder, "cpu.cfs_quota_us"))
-        period = read_number(os.path.join(folder, "cpu.cfs_period_us"))
-        if quota is not None and quota > 0 and period:
-            quotas.append(quota / period)
-    return min(quotas, default=None)
+    return {"count": os.cpu_count(), "usable": usable, "quota": _core.cpu_quota(), "model": _cpu_model()}
 
 
 def _cpu_model() -> str | None:
-    for line in (read_text("/proc/cpuinfo") or "").splitlines():
+    for line in _read_text("/proc/cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or None
@@ -104,7 +52,8 @@ def limits() -> dict[str, int | None]:
             found[name] = None if soft == resource.RLIM_INFINITY else soft
     # What root may lock is not limited.
     found["memlock"] = None if hasattr(os, "geteuid") and os.geteuid() == 0 else found["memlock"]
-    found["max_map_count"] = read_number("/proc/sys/vm/max_map_count")
+    maps = _read_text("/proc/sys/vm/max_map_count")
+    found["max_map_count"] = int(maps) if maps.isdecimal() else None
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
+
+from . import _core
 
 __all__ = ["MemoryMonitor", "MemorySample"]
 
@@ -39,7 +40,6 @@ class MemoryMonitor:
         self._start = time.perf_counter()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="graphzero-memory", daemon=True)
-        self._group = _group_file()
 
     @property
     def peak_anonymous(self) -> int:
@@ -48,9 +48,10 @@ class MemoryMonitor:
 
     def look(self) -> MemorySample:
         """Take one sample now."""
-        anonymous, file = _resident()
-        group = _number(self._group) if self._group is not None else None
-        return MemorySample(time.perf_counter() - self._start, anonymous, file, group)
+        now = _core.system_memory()
+        anonymous = now["anonymous_rss"] or _peak_resident()  # not Linux: the peak is all there is
+        group = now["cgroup_used"] if now["cgroup_version"] else None
+        return MemorySample(time.perf_counter() - self._start, anonymous, now["file_rss"], group)
 
     def __enter__(self) -> MemoryMonitor:
         """Start."""
@@ -75,47 +76,11 @@ class MemoryMonitor:
                 self._interval *= 2
 
 
-def _resident() -> tuple[int, int]:
-    anonymous = file = 0
+def _peak_resident() -> int:
     try:
-        with open("/proc/self/status") as status:
-            for line in status:
-                if line.startswith("RssAnon:"):
-                    anonymous = int(line.split()[1]) * 1024
-                elif line.startswith(("RssFile:", "RssShmem:")):
-                    file += int(line.split()[1]) * 1024
-    except OSError:  # not Linux: the peak is all there is
-        try:
-            import resource
-            import sys
-        except ImportError:
-            return 0, 0
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        anonymous = peak if sys.platform == "darwin" else peak * 1024
-    return anonymous, file
-
-
-def _group_file() -> Path | None:
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            file = Path("/sys/fs/cgroup" + path, "memory.current")
-        elif "memory" in controllers.split(","):
-            file = Path("/sys/fs/cgroup/memory" + path, "memory.usage_in_bytes")
-        else:
-            continue
-        # the root group counts the whole machine, which would only mislead
-        if path != "/" and file.exists():
-            return file
-    return None
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):
-        return None
+        import resource
+        import sys
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

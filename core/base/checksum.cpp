@@ -12,9 +12,12 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define GZ_CRC_X86 1
 #include <nmmintrin.h>
-#elif defined(__ARM_FEATURE_CRC32)
+#elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
 #define GZ_CRC_ARM 1
-#include <arm_acle.h>
+#ifdef __linux__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #endif
 
 namespace gz {
@@ -72,10 +75,23 @@ constexpr size_t kLane =
 #define GZ_CRC_TARGET __attribute__((target("sse4.2")))
 #define GZ_CRC64(crc, word) static_cast<uint32_t>(_mm_crc32_u64(crc, word))
 #define GZ_CRC8(crc, byte) _mm_crc32_u8(crc, byte)
+bool has_crc_instruction() { return __builtin_cpu_supports("sse4.2") != 0; }
 #else
-#define GZ_CRC_TARGET
-#define GZ_CRC64(crc, word) __crc32cd(crc, word)
-#define GZ_CRC8(crc, byte) __crc32cb(crc, byte)
+// Builtins: <arm_acle.h> declares the intrinsics only where the whole file is compiled for them.
+#ifdef __clang__
+#define GZ_CRC_TARGET __attribute__((target("crc")))
+#define GZ_CRC64(crc, word) __builtin_arm_crc32cd(crc, word)
+#define GZ_CRC8(crc, byte) __builtin_arm_crc32cb(crc, byte)
+#else
+#define GZ_CRC_TARGET __attribute__((target("+crc")))
+#define GZ_CRC64(crc, word) __builtin_aarch64_crc32cx(crc, word)
+#define GZ_CRC8(crc, byte) __builtin_aarch64_crc32cb(crc, byte)
+#endif
+#ifdef __linux__
+bool has_crc_instruction() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+#else
+bool has_crc_instruction() { return true; }  // every Mac with an ARM processor
+#endif
 #endif
 
 GZ_CRC_TARGET uint32_t crc32c_instruction(const std::byte* at, size_t size, uint32_t crc) {
@@ -114,11 +130,9 @@ uint32_t crc32c_plain(std::span<const std::byte> bytes, uint32_t crc) {
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc) {
-#if GZ_CRC_X86
-  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+#if GZ_CRC_X86 || GZ_CRC_ARM
+  static const bool has_instruction = has_crc_instruction();
   if (has_instruction) return ~crc32c_instruction(bytes.data(), bytes.size(), ~crc);
-#elif GZ_CRC_ARM
-  return ~crc32c_instruction(bytes.data(), bytes.size(), ~crc);
 #endif
   return crc32c_plain(bytes, crc);
 }

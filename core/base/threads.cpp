@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/per_process.h"
-#include "base/text.h"
+#include "base/system.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -160,29 +160,13 @@ Pool& pool() {
   return per_process([] { return new Pool; });
 }
 
-#ifdef __linux__
-// The CPU quota of a container, in whole processors; 0 when there is none.
-int quota() {
-  std::string limit, period;
-  if (const auto v2 = split(read_text("/sys/fs/cgroup/cpu.max"), ' '); v2.size() == 2) {
-    limit = v2[0];
-    period = v2[1];
-  } else {
-    limit = read_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-    period = read_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  }
-  const double most = std::atof(limit.c_str()), unit = std::atof(period.c_str());  // "max" and -1 mean no limit
-  return most > 0 && unit > 0 ? std::max(1, static_cast<int>(most / unit + 0.5)) : 0;
-}
-#endif
-
 int machine_threads() {
   int count = static_cast<int>(std::thread::hardware_concurrency());
 #ifdef __linux__
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
-  if (const int most = quota(); most > 0) count = std::min(count, most);
 #endif
+  if (const auto quota = cpu_quota()) count = std::min(count, static_cast<int>(*quota + 0.5));
   return std::clamp(count, 1, kMostThreads);
 }
 

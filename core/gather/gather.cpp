@@ -14,7 +14,7 @@
 #include "gather/copy.h"
 #include "gather/read_rows.h"
 #include "storage/residency.h"
-#include "storage/system_memory.h"
+#include "base/system.h"
 
 namespace gz {
 namespace {

@@ -11,7 +11,7 @@
 #include "sample/merged.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
-#include "storage/system_memory.h"
+#include "base/system.h"
 
 namespace gz {
 namespace {

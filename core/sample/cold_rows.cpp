@@ -1,7 +1,7 @@
 // cold_rows: a few probes; sparse or whole.
 #include "sample/cold_rows.h"
 
-#include "storage/system_memory.h"
+#include "base/system.h"
 
 namespace gz {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "storage/residency.h"
-#include "storage/system_memory.h"
+#include "base/system.h"
 
 namespace gz {
 namespace {

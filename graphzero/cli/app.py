@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 
 import graphzero
 
-from . import compile, demo, doctor, export, faults, import_, info, predict, reorder, synth, train, verify
+from . import compile, demo, doctor, export, faults, import_, info, keywords, predict, reorder, synth, train, verify
 
 app = typer.Typer(
     name="graphzero",
@@ -43,13 +44,19 @@ def options(
     faults.debug.set(debug)
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"graphzero: warning: {keywords.as_options(' '.join(str(message).split()))}", err=True)
+
+
 def register(command: Callable[..., None], name: str | None = None) -> None:
     """Add a command: its function's signature is its usage, its docstring the help."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output is gone: `graphzero info x | head -1`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(faults.EXIT_FAULT) from None

@@ -19,60 +19,75 @@ _COLUMN = "COLUMN"
 
 def command(
     source: Annotated[
-        Path, typer.Argument(help="Text (CSV, .mtx, ...; gzip too), .npy, .gl, .gd.", show_default=False)
+        Path, typer.Argument(help="Input: text (CSV, .mtx, gzip), .npy, .gl or .gd.", show_default=False)
     ],
-    out: Annotated[Path, typer.Argument(help="graph.gl or x.gd: the suffix says what to make.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Output: a .gl file for edges, a .gd file for rows.", show_default=False)],
     undirected: Annotated[
         bool | None, typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_EDGES)
     ] = None,
     direction: Annotated[
         Literal["out", "in", "both"] | None,
-        typer.Option(help="Rows of targets (out, the default), of sources, or both.", rich_help_panel=_EDGES),
+        typer.Option(help="Store edges by source (out, the default), by target (in), or both.", rich_help_panel=_EDGES),
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="SRC,DST", help="Names or numbers of the columns (0,1).", rich_help_panel=_EDGES),
+        typer.Option(
+            metavar="SRC,DST",
+            help="Source and target columns, by name or number (default: 0,1).",
+            rich_help_panel=_EDGES,
+        ),
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(metavar=_COLUMN, help="Name or number (the third of three); 'no': none.", rich_help_panel=_EDGES),
+        typer.Option(
+            metavar=_COLUMN, help="Weight column; 'no' for none (default: the third of three).", rich_help_panel=_EDGES
+        ),
     ] = None,
     times: Annotated[
-        str | None, typer.Option(metavar=_COLUMN, help="Name or number (none).", rich_help_panel=_EDGES)
+        str | None, typer.Option(metavar=_COLUMN, help="Timestamp column (default: none).", rich_help_panel=_EDGES)
     ] = None,
     edge_ids: Annotated[
-        bool | None, typer.Option("--edge-ids", help="Keep each edge's number in the source.", rich_help_panel=_EDGES)
+        bool | None,
+        typer.Option("--edge-ids", help="Store the position of each edge in the input.", rich_help_panel=_EDGES),
     ] = None,
     dedup: Annotated[
-        bool | None, typer.Option("--dedup", help="Keep the first of equal edges.", rich_help_panel=_EDGES)
+        bool | None, typer.Option("--dedup", help="Drop duplicate edges; keep the first.", rich_help_panel=_EDGES)
     ] = None,
     self_loops: Annotated[
         bool | None, typer.Option("--self-loops/--no-self-loops", help="Keep self-loops.", rich_help_panel=_EDGES)
     ] = None,
     spill_dir: Annotated[
-        Path | None, typer.Option(help="Where to put what exceeds the memory.", rich_help_panel=_EDGES)
+        Path | None,
+        typer.Option(help="Folder for temporary files (default: beside the output).", rich_help_panel=_EDGES),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The array's name (x).", rich_help_panel=_ROWS)] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the array (default: x).", rich_help_panel=_ROWS)] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="float32, float16, int8, ... (the source's own).", rich_help_panel=_ROWS)
+        str | None,
+        typer.Option(
+            help="Data type to store: float32, float16, int8, ... (default: as the input).", rich_help_panel=_ROWS
+        ),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="Found out by itself where not given.", rich_help_panel=_TEXT)
+        str | None, typer.Option(help="Column separator (default: detected).", rich_help_panel=_TEXT)
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Found out by itself where not given.", rich_help_panel=_TEXT),
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line is a header (default: detected).",
+            rich_help_panel=_TEXT,
+        ),
     ] = None,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Count bad lines, do not stop.", rich_help_panel=_TEXT)
+        bool, typer.Option("--skip-bad-lines", help="Skip malformed lines and count them.", rich_help_panel=_TEXT)
     ] = False,
-    id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
+    id_base: Annotated[int | None, typer.Option(help="Smallest node id (default: 0).", rich_help_panel=_TEXT)] = None,
     allow_empty: Annotated[
-        bool | None, typer.Option("--allow-empty", help="A source without edges is no error.", rich_help_panel=_EDGES)
+        bool | None, typer.Option("--allow-empty", help="Accept an input without edges.", rich_help_panel=_EDGES)
     ] = None,
-    num_nodes: Annotated[int | None, typer.Option(help="How many nodes there are; ids are checked.")] = None,
-    num_sources: Annotated[int | None, typer.Option(help="Sources, where targets are other nodes.")] = None,
-    num_targets: Annotated[int | None, typer.Option(help="Targets, where sources are other nodes.")] = None,
+    num_nodes: Annotated[int | None, typer.Option(help="Number of nodes; ids are checked against it.")] = None,
+    num_sources: Annotated[int | None, typer.Option(help="Number of source nodes, for bipartite edges.")] = None,
+    num_targets: Annotated[int | None, typer.Option(help="Number of target nodes, for bipartite edges.")] = None,
     memory: terminal.Memory = "1GB",
     threads: terminal.Threads = None,
     json: terminal.Json = False,

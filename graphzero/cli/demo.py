@@ -32,14 +32,15 @@ _SPLITS = {"train": 0.02, "valid": 0.005, "test": 0.005}
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="Where the data goes.")] = Path("demo-data"),
-    nodes: Annotated[int, typer.Option(min=1000, help="Nodes; ten edges each.")] = 3_000_000,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 3,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="The engine's budget.")] = "300MB",
+    folder: Annotated[Path, typer.Argument(help="Folder for the data.")] = Path("demo-data"),
+    nodes: Annotated[int, typer.Option(min=1000, help="Number of nodes, with ten edges each.")] = 3_000_000,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs.")] = 3,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget for the loader.")] = "300MB",
     limit: Annotated[
-        str, typer.Option(metavar="SIZE", help="What the kernel allows the whole process, where it lets us ask.")
+        str,
+        typer.Option(metavar="SIZE", help="Memory limit of the process, enforced by a control group where permitted."),
     ] = "1GB",
-    clean: Annotated[bool, typer.Option("--clean", help="Remove the data afterwards.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Delete the data afterwards.")] = False,
     json: terminal.Json = False,
 ) -> None:
     """Make a graph, train on it out of core under a memory limit, and compare with loading everything."""
@@ -203,10 +204,10 @@ def _next_steps(folder: Path, report: Path | None, clean: bool) -> None:
     if report is not None and not clean:
         lines.append(f"  open {report}  plots of throughput, memory and where the time went")
     if not clean:
-        lines.append(f"  graphzero train {folder / 'data'} --fanouts 15,10,5 --checkpoint run.npz --report run.html")
+        lines.append(f"  graphzero train {folder / 'data'} --epochs 3 --checkpoint run.npz --report run.html")
     lines += [
         "  graphzero compile edges.csv graph.gl      your own graph",
-        "  graphzero synth big --preset papers100M --scale 0.1",
+        "  graphzero synth arxiv --preset arxiv      a graph of a published shape",
         "  graphzero doctor                          what this machine's disk and memory allow",
     ]
     if not clean:

@@ -12,19 +12,20 @@ from rich.markup import escape
 from graphzero.doctor import examine
 
 from . import terminal
+from .keywords import as_options
 from .train import numbers
 
 _CHECK_SECONDS = 10.0
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="The folder or dataset whose disk is meant.")] = Path("."),
-    size: Annotated[str, typer.Option(metavar="SIZE", help="The most that the scratch file may take.")] = "256MB",
-    fanouts: Annotated[str, typer.Option(metavar="N,N", help="Of training, for a dataset.")] = "15,10,5",
-    batch_size: Annotated[int, typer.Option(min=1, help="Of training, for a dataset.")] = 1024,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="That loaders may take, or auto.")] = "auto",
+    folder: Annotated[Path, typer.Argument(help="Folder or dataset to measure.")] = Path("."),
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of the scratch file.")] = "256MB",
+    fanouts: Annotated[str, typer.Option(metavar="N,N", help="Fanouts to estimate for.")] = "15,10,5",
+    batch_size: Annotated[int, typer.Option(min=1, help="Batch size to estimate for.")] = 1024,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget for the loader, or auto.")] = "auto",
     check: Annotated[
-        bool, typer.Option("--check", help="Run parts of two epochs, some 20 s, and compare the estimate with them.")
+        bool, typer.Option("--check", help="Run parts of two epochs (about 20 s) and compare them with the estimate.")
     ] = False,
     json: terminal.Json = False,
 ) -> None:
@@ -82,9 +83,9 @@ def _print(report: dict[str, Any]) -> None:
     terminal.console.print()
     for finding in report["findings"]:
         good = finding["level"] == "good"
-        terminal.print_note("ok" if good else "!", "green" if good else "bold yellow", finding["text"])
+        terminal.print_note("ok" if good else "!", "green" if good else "bold yellow", as_options(finding["text"]))
         if finding["fix"]:
-            terminal.print_note("", "", "-> " + finding["fix"])
+            terminal.print_note("", "", "-> " + as_options(finding["fix"]))
     if report["dataset"] is not None and "batches" in report["dataset"]:
         terminal.console.print()
         _print_estimate(report["dataset"])

@@ -13,9 +13,9 @@ from . import terminal
 
 
 def command(
-    dataset: Annotated[Path, typer.Argument(help="A dataset folder.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
-    format: Annotated[Literal["parquet", "npy"], typer.Option(help="What to write.")] = "parquet",
+    dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Folder to create.", show_default=False)],
+    format: Annotated[Literal["parquet", "npy"], typer.Option(help="Output format.")] = "parquet",
     json: terminal.Json = False,
 ) -> None:
     """Write a dataset as Parquet or .npy files: edges, features, labels and splits."""

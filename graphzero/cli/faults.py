@@ -6,6 +6,8 @@ from contextvars import ContextVar
 
 from graphzero.errors import GraphZeroError
 
+from .keywords import as_options
+
 EXIT_FAULT = 1  # something was found wrong, or failed
 EXIT_USAGE = 2  # the command was not understood
 EXIT_INTERRUPTED = 130
@@ -35,10 +37,10 @@ def message(error: BaseException) -> str:
     """Return the text of an error in one line."""
     if isinstance(error, OSError) and not isinstance(error, GraphZeroError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
-        return f"{where}{error.strerror}"
+        return as_options(f"{where}{error.strerror}")
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     text = " ".join(text.split()) or type(error).__name__
     if isinstance(error, (*FAULTS, *REFUSALS)):
-        return text
+        return as_options(text)
     # nobody foresaw it: torch without memory, or a fault of ours
     return f"{text} ({type(error).__name__}; graphzero --debug shows where, and is worth a report)"

@@ -3,104 +3,139 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from graphzero._trainable import fault_of
 from graphzero.importing import import_dataset
 
 from . import terminal
 from .compile import _column
+from .keywords import as_options
 
 _EDGES, _NODES, _TEXT = "Edges", "Nodes", "Text sources"
 
 
 def command(
     source: Annotated[
-        Path, typer.Argument(help="Edges (text, .npy, .npz, .gl, Parquet), or a dataset folder.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Edges (text, .npy, .npz, .gl, Parquet), a description of tables (.yaml, .json), or a dataset folder.",
+            show_default=False,
+        ),
     ],
-    out: Annotated[Path, typer.Argument(help="The dataset folder to make.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Dataset folder to create.", show_default=False)],
     nodes: Annotated[
         Path | None,
-        typer.Option(help="A table with a row a node: id, features, label, split.", rich_help_panel=_NODES),
+        typer.Option(help="Table with one row per node: id, features, label, split.", rich_help_panel=_NODES),
     ] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]FILE", help=".npy, .npz, .pt, .gd, or id,f1,... text.", rich_help_panel=_NODES),
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Node features: .npy, .npz, .pt, .gd, or text of id,f1,f2,...",
+            rich_help_panel=_NODES,
+        ),
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="One number a node: .npy, .npz, .pt, text.", rich_help_panel=_NODES)
+        Path | None, typer.Option(help="Node labels, one per node: .npy, .npz, .pt or text.", rich_help_panel=_NODES)
     ] = None,
     splits: Annotated[
         str | None,
-        typer.Option(help=".npz, .pt, .json or folder with train, valid, test; or 60/20/20.", rich_help_panel=_NODES),
+        typer.Option(
+            help="File or folder with train, valid and test ids or masks; or shares such as 60/20/20.",
+            rich_help_panel=_NODES,
+        ),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Of features: float32, float16, int8, ...", rich_help_panel=_NODES)
+        str | None, typer.Option(help="Data type of features: float32, float16, int8, ...", rich_help_panel=_NODES)
     ] = None,
-    classes: Annotated[int | None, typer.Option(help="How many; found out otherwise.", rich_help_panel=_NODES)] = None,
+    classes: Annotated[
+        int | None, typer.Option(help="Number of classes (default: detected).", rich_help_panel=_NODES)
+    ] = None,
     num_nodes: Annotated[
-        int | None, typer.Option(help="How many there are; ids are checked.", rich_help_panel=_NODES)
+        int | None, typer.Option(help="Number of nodes; ids are checked against it.", rich_help_panel=_NODES)
     ] = None,
     undirected: Annotated[
         bool | None, typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_EDGES)
     ] = None,
     direction: Annotated[
         Literal["in", "out", "both"],
-        typer.Option(help="Rows of sources (for training), of targets, or both.", rich_help_panel=_EDGES),
+        typer.Option(
+            help="Store edges by target (in, for training), by source (out), or both.", rich_help_panel=_EDGES
+        ),
     ] = "in",
     columns: Annotated[
-        str | None, typer.Option(metavar="SRC,DST", help="Names or numbers of the columns.", rich_help_panel=_EDGES)
+        str | None,
+        typer.Option(metavar="SRC,DST", help="Source and target columns, by name or number.", rich_help_panel=_EDGES),
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Name or number; 'no': none.", rich_help_panel=_EDGES)
+        str | None, typer.Option(metavar="COLUMN", help="Weight column; 'no' for none.", rich_help_panel=_EDGES)
     ] = None,
     times: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Name or number (none).", rich_help_panel=_EDGES)
+        str | None, typer.Option(metavar="COLUMN", help="Timestamp column (default: none).", rich_help_panel=_EDGES)
     ] = None,
     edge_ids: Annotated[
-        bool, typer.Option("--edge-ids", help="Keep each edge's number in the source.", rich_help_panel=_EDGES)
+        bool, typer.Option("--edge-ids", help="Store the position of each edge in the input.", rich_help_panel=_EDGES)
     ] = False,
-    dedup: Annotated[bool, typer.Option("--dedup", help="Keep one of equal edges.", rich_help_panel=_EDGES)] = False,
+    dedup: Annotated[
+        bool, typer.Option("--dedup", help="Drop duplicate edges; keep the first.", rich_help_panel=_EDGES)
+    ] = False,
     merge: Annotated[
         Literal["first", "sum", "max"] | None,
-        typer.Option(help="The same, with this of their weights.", rich_help_panel=_EDGES),
+        typer.Option(help="Drop duplicate edges; combine their weights this way.", rich_help_panel=_EDGES),
     ] = None,
     self_loops: Annotated[
         bool, typer.Option("--self-loops/--no-self-loops", help="Keep self-loops.", rich_help_panel=_EDGES)
     ] = True,
     edge_features: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]FILE", help="A row for each edge: .npy, .npz, .pt, .gd.", rich_help_panel=_EDGES),
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="Edge features, one row per edge: .npy, .npz, .pt or .gd.",
+            rich_help_panel=_EDGES,
+        ),
     ] = None,
     tag_reverse: Annotated[
-        bool, typer.Option("--tag-reverse", help="Add reverses, marked by a feature.", rich_help_panel=_EDGES)
+        bool,
+        typer.Option(
+            "--tag-reverse", help="Add the reverse of each edge, marked by an edge feature.", rich_help_panel=_EDGES
+        ),
     ] = False,
     edge_types: Annotated[
         str | None,
-        typer.Option(metavar="A__R__B,...", help="Of several types, those to take.", rich_help_panel=_EDGES),
+        typer.Option(metavar="A__R__B,...", help="Edge types to import (default: all).", rich_help_panel=_EDGES),
     ] = None,
     reverse: Annotated[
-        bool, typer.Option("--reverse", help="Of several types, add each the other way round.", rich_help_panel=_EDGES)
+        bool, typer.Option("--reverse", help="Add the reverse of every edge type.", rich_help_panel=_EDGES)
     ] = False,
-    id_base: Annotated[int | None, typer.Option(help="The first node's id (0).", rich_help_panel=_TEXT)] = None,
+    id_base: Annotated[int | None, typer.Option(help="Smallest node id (default: 0).", rich_help_panel=_TEXT)] = None,
     ids: Annotated[
         Literal["auto", "map", "text", "integers"],
-        typer.Option(help="Map ids to 0, 1, 2, ...: strings (auto), or any.", rich_help_panel=_NODES),
+        typer.Option(help="Which ids to map to 0, 1, 2, ...: strings (auto), or all (map).", rich_help_panel=_NODES),
     ] = "auto",
     node_ids: Annotated[
-        Path | None, typer.Option(help="Original ids of the rows, one a line.", rich_help_panel=_NODES)
+        Path | None, typer.Option(help="File with the original id of each row, one per line.", rich_help_panel=_NODES)
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Found out otherwise.", rich_help_panel=_TEXT)] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Column separator (default: detected).", rich_help_panel=_TEXT)
+    ] = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Found out otherwise.", rich_help_panel=_TEXT)
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line is a header (default: detected).",
+            rich_help_panel=_TEXT,
+        ),
     ] = None,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Count bad lines, do not stop.", rich_help_panel=_TEXT)
+        bool, typer.Option("--skip-bad-lines", help="Skip malformed lines and count them.", rich_help_panel=_TEXT)
     ] = False,
-    name: Annotated[str | None, typer.Option(help="The dataset's name.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a dataset that is there.")] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the dataset.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset.")] = False,
     memory: terminal.Memory = "1GB",
     threads: terminal.Threads = None,
     json: terminal.Json = False,
@@ -148,8 +183,11 @@ def command(
         terminal.print_json(dataclasses.asdict(report))
         return
     terminal.console.print(str(report), markup=False, soft_wrap=True)
-    if report.dataset.num_classes and "train" in report.dataset.splits and report.dataset.features:
-        terminal.console.print(f"next: graphzero train {out}", markup=False, soft_wrap=True)
+    fault = fault_of(report.dataset)
+    step = f"next: graphzero train {shlex.quote(str(out))}"
+    if fault is not None:
+        step = f"not ready for `graphzero train`: {as_options(fault)}"
+    terminal.console.print(step, markup=False, soft_wrap=True)
 
 
 def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | None:

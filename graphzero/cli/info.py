@@ -16,10 +16,10 @@ from . import terminal
 
 
 def command(
-    path: Annotated[Path, typer.Argument(help="A .gl or .gd file, or a dataset folder.", show_default=False)],
+    path: Annotated[Path, typer.Argument(help="A .gl file, a .gd file, or a dataset folder.", show_default=False)],
     json: terminal.Json = False,
 ) -> None:
-    """Say what a file or a dataset holds. Instant: only headers are read."""
+    """Describe a file or dataset. Only headers are read."""
     if is_dataset(path):
         dataset = Dataset(path)
         report = {**dataset.info, "files": [_core.file_info(file) for file in dataset.files]}

@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 
 def command(
-    dataset: Annotated[Path, typer.Argument(help="The dataset folder.", show_default=False)],
-    checkpoint: Annotated[Path, typer.Option(metavar="PATH", help="What `graphzero train --checkpoint` saved.")],
-    out: Annotated[Path, typer.Option(metavar="PATH", help="The .gd file to write, a row for each node.")],
+    dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="PATH", help="Checkpoint saved by `graphzero train --checkpoint`.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="PATH", help="Output .gd file, one row per node.")],
     layers: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many layers: hidden rows.", show_default=False)
+        int | None, typer.Option(min=1, help="Number of layers to compute (default: all).", show_default=False)
     ] = None,
-    node_type: Annotated[str | None, typer.Option(help="Whose rows to write, of several types.")] = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="RAM that it may take.")] = "2GB",
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads that read.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    node_type: Annotated[str | None, typer.Option(help="Node type to predict, for typed datasets.")] = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.")] = "2GB",
+    threads: Annotated[int | None, typer.Option(min=1, help="Number of reading threads.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device: cpu, cuda, ... (default: a GPU if available).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Compute a trained model's output for all nodes, over all neighbours, and write it to a .gd file.
 

@@ -17,25 +17,25 @@ _BATCHES, _FILES = "Batches that presample draws", "Files"
 
 
 def command(
-    dataset: Annotated[Path, typer.Argument(help="The dataset to read.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
+    dataset: Annotated[Path, typer.Argument(help="Dataset to read.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Folder to create.", show_default=False)],
     by: Annotated[
         str | None,
-        typer.Option(help=f"The order: {', '.join(ORDERS)}; presample where there is the split, else degree."),
+        typer.Option(help=f"Node order: {', '.join(ORDERS)} (default: presample if the split exists, else degree)."),
     ] = None,
-    direction: Annotated[str | None, typer.Option(help="Which rows your loader samples: out or in.")] = None,
-    fanouts: Annotated[str, typer.Option(help="Edges a hop.", rich_help_panel=_BATCHES)] = "15,10,5",
-    split: Annotated[str, typer.Option(help="The split.", rich_help_panel=_BATCHES)] = "train",
-    batch_size: Annotated[int, typer.Option(help="Seeds a batch.", rich_help_panel=_BATCHES)] = 1024,
-    epochs: Annotated[int, typer.Option(help="Epochs.", rich_help_panel=_BATCHES)] = 1,
-    seed: Annotated[int, typer.Option(help="The seed.", rich_help_panel=_BATCHES)] = 0,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="RAM it may take.", rich_help_panel=_FILES)] = "2GB",
+    direction: Annotated[str | None, typer.Option(help="Direction that your loader samples: out or in.")] = None,
+    fanouts: Annotated[str, typer.Option(help="Neighbours to sample per hop.", rich_help_panel=_BATCHES)] = "15,10,5",
+    split: Annotated[str, typer.Option(help="Split to sample from.", rich_help_panel=_BATCHES)] = "train",
+    batch_size: Annotated[int, typer.Option(help="Seeds per batch.", rich_help_panel=_BATCHES)] = 1024,
+    epochs: Annotated[int, typer.Option(help="Number of epochs to sample.", rich_help_panel=_BATCHES)] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_BATCHES)] = 0,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "2GB",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a dataset that is there.", rich_help_panel=_FILES)
+        bool, typer.Option("--overwrite", help="Replace an existing dataset.", rich_help_panel=_FILES)
     ] = False,
     json: terminal.Json = False,
 ) -> None:
-    """Relabel a dataset's nodes so that rows which are used together lie together; original ids are kept."""
+    """Relabel nodes so that rows used together are stored together. Original ids are kept."""
     begin = time.perf_counter()
     with terminal.progress_bars() as progress:
         made = reorder(

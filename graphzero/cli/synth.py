@@ -18,56 +18,64 @@ _NAMES = ", ".join([*PRESETS, *TYPED_PRESETS])
 
 
 def command(
-    out: Annotated[Path, typer.Argument(help="The folder to make.", show_default=False)],
-    nodes: Annotated[int | None, typer.Option(help="Nodes.", rich_help_panel=_SHAPE)] = None,
-    edges: Annotated[int | None, typer.Option(help="Edges.", rich_help_panel=_SHAPE)] = None,
-    dim: Annotated[int | None, typer.Option(help="Columns of the features (128).", rich_help_panel=_SHAPE)] = None,
+    out: Annotated[Path, typer.Argument(help="Folder to create.", show_default=False)],
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes.", rich_help_panel=_SHAPE)] = None,
+    edges: Annotated[int | None, typer.Option(help="Number of edges.", rich_help_panel=_SHAPE)] = None,
+    dim: Annotated[int | None, typer.Option(help="Feature columns (default: 128).", rich_help_panel=_SHAPE)] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help=f"Take the shape of {_NAMES}; options beside it win.", rich_help_panel=_SHAPE),
+        typer.Option(
+            help=f"Shape of a published dataset: {_NAMES}. Other options override it.", rich_help_panel=_SHAPE
+        ),
     ] = None,
     scale: Annotated[
-        float, typer.Option(help="Multiply the preset's nodes, edges and splits.", rich_help_panel=_SHAPE)
+        float, typer.Option(help="Factor for the preset's nodes, edges and splits.", rich_help_panel=_SHAPE)
     ] = 1.0,
     power: Annotated[
-        float | None, typer.Option(help="Exponent of the degrees' power law (2.7).", rich_help_panel=_SHAPE)
+        float | None, typer.Option(help="Power-law exponent of the degrees (default: 2.7).", rich_help_panel=_SHAPE)
     ] = None,
     undirected: Annotated[
         bool | None,
         typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_SHAPE),
     ] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="Give edges weights.", rich_help_panel=_SHAPE)] = False,
-    dedup: Annotated[bool, typer.Option("--dedup", help="Drop repeated edges.", rich_help_panel=_SHAPE)] = False,
-    classes: Annotated[int | None, typer.Option(help="Classes (16).", rich_help_panel=_LEARNING)] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="Add edge weights.", rich_help_panel=_SHAPE)] = False,
+    dedup: Annotated[bool, typer.Option("--dedup", help="Drop duplicate edges.", rich_help_panel=_SHAPE)] = False,
+    classes: Annotated[
+        int | None, typer.Option(help="Number of classes (default: 16).", rich_help_panel=_LEARNING)
+    ] = None,
     communities: Annotated[
-        int | None, typer.Option(help="Communities (as many as classes).", rich_help_panel=_LEARNING)
+        int | None, typer.Option(help="Number of communities (default: one per class).", rich_help_panel=_LEARNING)
     ] = None,
     homophily: Annotated[
         float | None,
-        typer.Option(help="Share of edges that stay in their community (0.7).", rich_help_panel=_LEARNING),
+        typer.Option(help="Fraction of edges within a community (default: 0.7).", rich_help_panel=_LEARNING),
     ] = None,
     signal: Annotated[
         float | None,
-        typer.Option(help="How far features tell the class, in units of the noise (1).", rich_help_panel=_LEARNING),
+        typer.Option(help="Signal-to-noise ratio of the features (default: 1).", rich_help_panel=_LEARNING),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.", rich_help_panel=_LEARNING)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_LEARNING)] = 0,
     feature_types: Annotated[
         str | None,
         typer.Option(
-            metavar="TYPE,...", help="Of mag: node types that have features (paper).", rich_help_panel=_LEARNING
+            metavar="TYPE,...",
+            help="Node types with features, for the preset mag (default: paper).",
+            rich_help_panel=_LEARNING,
         ),
     ] = None,
     times: Annotated[
-        bool, typer.Option("--times", help="Of mag: edges carry the year of their paper.", rich_help_panel=_SHAPE)
+        bool, typer.Option("--times", help="Add years as edge times, for the preset mag.", rich_help_panel=_SHAPE)
     ] = False,
-    dtype: Annotated[str, typer.Option(help="float32, float16, ...", rich_help_panel=_FILES)] = "float32",
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="RAM it may take.", rich_help_panel=_FILES)] = "1GB",
+    dtype: Annotated[
+        str, typer.Option(help="Data type of features: float32, float16, ...", rich_help_panel=_FILES)
+    ] = "float32",
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "1GB",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a dataset that is there.", rich_help_panel=_FILES)
+        bool, typer.Option("--overwrite", help="Replace an existing dataset.", rich_help_panel=_FILES)
     ] = False,
     json: terminal.Json = False,
 ) -> None:
-    """Make a dataset: a power-law graph with communities, features that tell the class, labels and splits."""
+    """Generate a dataset: a power-law graph with communities, features, labels and splits."""
     options: dict[str, Any] = {"classes": classes, "homophily": homophily, "power": power, "signal": signal}
     if preset not in TYPED_PRESETS:
         options |= {"communities": communities, "weights": weights}

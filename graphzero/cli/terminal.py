@@ -28,8 +28,8 @@ from rich.text import Text
 from graphzero._sizes import format_size
 
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="RAM that the work may take, such as 1GB.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to use; all processors by default.")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory budget, such as 1GB.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Number of threads (default: all processors).")]
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from graphzero._outputs import check_extension
 from graphzero._room import check_room_for_torch
 
 from . import faults, launch, terminal
@@ -32,84 +33,97 @@ def numbers(text: str, option: str) -> list[int]:
 
 
 def command(
-    dataset: Annotated[Path, typer.Argument(help="A dataset folder, as `graphzero synth` makes.", show_default=False)],
+    dataset: Annotated[
+        Path, typer.Argument(help="Dataset folder, as made by `graphzero import` or `synth`.", show_default=False)
+    ],
     task: Annotated[
-        str, typer.Option(metavar="nodes|links", help="Learn classes of nodes, or edges.", rich_help_panel=_MODEL)
+        str, typer.Option(metavar="nodes|links", help="What to learn: node classes or links.", rich_help_panel=_MODEL)
     ] = "nodes",
-    model: Annotated[str, typer.Option(help="sage or gcn; sage for several types.", rich_help_panel=_MODEL)] = "sage",
+    model: Annotated[
+        str, typer.Option(help="Model: sage or gcn (typed datasets: sage).", rich_help_panel=_MODEL)
+    ] = "sage",
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", rich_help_panel=_MODEL)] = 128,
     layers: Annotated[
-        int | None, typer.Option(help="Layers; as many as fanouts name.", rich_help_panel=_MODEL, show_default=False)
+        int | None,
+        typer.Option(
+            help="Number of layers; must match the number of fanouts.", rich_help_panel=_MODEL, show_default=False
+        ),
     ] = None,
-    dropout: Annotated[float, typer.Option(help="Share of hidden values dropped.", rich_help_panel=_MODEL)] = 0.5,
-    feature: Annotated[str, typer.Option(help="Which features to use.", rich_help_panel=_MODEL)] = "x",
+    dropout: Annotated[float, typer.Option(help="Dropout probability.", rich_help_panel=_MODEL)] = 0.5,
+    feature: Annotated[str, typer.Option(help="Name of the feature array.", rich_help_panel=_MODEL)] = "x",
     node_type: Annotated[
-        str | None, typer.Option(help="Whose classes to learn, of several types.", rich_help_panel=_MODEL)
+        str | None, typer.Option(help="Node type to learn, for typed datasets.", rich_help_panel=_MODEL)
     ] = None,
     edge_type: Annotated[
         str | None,
-        typer.Option(metavar="SRC,REL,DST", help="Which edges to learn, of several types.", rich_help_panel=_MODEL),
+        typer.Option(metavar="SRC,REL,DST", help="Edge type to learn, for typed datasets.", rich_help_panel=_MODEL),
     ] = None,
     fanouts: Annotated[
-        str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
+        str, typer.Option(metavar="N,N", help="Neighbours to sample per hop; -1 for all.", rich_help_panel=_TRAINING)
     ] = "15,10",
     eval_fanouts: Annotated[
-        str | None, typer.Option(metavar="N,N", help="The same for evaluation.", rich_help_panel=_TRAINING)
+        str | None,
+        typer.Option(
+            metavar="N,N", help="Fanouts for evaluation (default: as for training).", rich_help_panel=_TRAINING
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Seeds a batch.", rich_help_panel=_TRAINING)] = 1024,
+    batch_size: Annotated[int, typer.Option(help="Seeds per batch.", rich_help_panel=_TRAINING)] = 1024,
     direction: Annotated[
         str | None,
         typer.Option(
             metavar="in|out",
-            help="Edges to follow from a node to those it hears from: in, those that point to it; out, those that "
-            "start at it. Without it: in where the file has those, else out, with a warning.",
+            help="Edges that carry messages: in, those that end at a node; out, those that start at it (default: in "
+            "where the file has them).",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Epochs at most.", rich_help_panel=_TRAINING)] = 10,
-    lr: Annotated[float, typer.Option(help="Learning rate of Adam.", rich_help_panel=_TRAINING)] = 0.003,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay of Adam.", rich_help_panel=_TRAINING)] = 0.0,
+    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.", rich_help_panel=_TRAINING)] = 10,
+    lr: Annotated[float, typer.Option(help="Learning rate (Adam).", rich_help_panel=_TRAINING)] = 0.003,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay (Adam).", rich_help_panel=_TRAINING)] = 0.0,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without a better one.", rich_help_panel=_TRAINING)
+        int | None, typer.Option(help="Stop after this many epochs without improvement.", rich_help_panel=_TRAINING)
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same run.", rich_help_panel=_TRAINING)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_TRAINING)] = 0,
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="RAM that the loaders may take, or auto.", rich_help_panel=_RUNNING)
+        str, typer.Option(metavar="SIZE", help="Memory budget for the loaders, or auto.", rich_help_panel=_RUNNING)
     ] = "auto",
     prefetch: Annotated[
-        int | None, typer.Option(help="Batches made ahead; the threads and two.", rich_help_panel=_RUNNING)
+        int | None, typer.Option(help="Batches to prefetch (default: threads + 2).", rich_help_panel=_RUNNING)
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the loader.", rich_help_panel=_RUNNING)] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Number of loader threads.", rich_help_panel=_RUNNING)
+    ] = None,
     nproc: Annotated[
         int,
         typer.Option(
-            min=1, help="Processes that train together, each on its part of every epoch.", rich_help_panel=_RUNNING
+            min=1, help="Number of processes, each training on its share of every epoch.", rich_help_panel=_RUNNING
         ),
     ] = 1,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.", rich_help_panel=_RUNNING)
+        str | None, typer.Option(help="Device: cpu, cuda, ... (default: a GPU if available).", rich_help_panel=_RUNNING)
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Save the run here.", rich_help_panel=_RUNNING)
+        Path | None,
+        typer.Option(metavar="PATH", help="Checkpoint file (.npz); saved after every epoch.", rich_help_panel=_RUNNING),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoint.", rich_help_panel=_RUNNING)
+        bool, typer.Option("--resume", help="Resume from the checkpoint.", rich_help_panel=_RUNNING)
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is saved there.", rich_help_panel=_RUNNING)
+        bool, typer.Option("--overwrite", help="Replace an existing checkpoint.", rich_help_panel=_RUNNING)
     ] = False,
     report: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write an HTML report with plots.", rich_help_panel=_OUTPUT)
+        Path | None, typer.Option(metavar="PATH", help="Write a report with plots (.html).", rich_help_panel=_OUTPUT)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=_OUTPUT)] = False,
 ) -> None:
     """Train a graph neural network on a dataset that need not fit in RAM.
 
-    Ctrl-C stops after the batch in hand and saves the run where --checkpoint says; --resume goes on from there as if
-    nothing had happened.
+    Ctrl-C stops after the current batch and saves the run to --checkpoint; --resume continues it exactly.
 
-    --nproc 2 trains in two processes through torchrun, on two GPUs where there are GPUs. A batch is then --batch-size
-    seeds of each, and a saved run may go on with another number. On several hosts: torchrun ... -m graphzero train ...
+    --nproc 2 trains in two processes (torchrun), on one GPU each where there are GPUs. Each process takes --batch-size
+    seeds per step. A run may be resumed with another number of processes. On several hosts: torchrun ... -m graphzero
+    train ...
     """
     require_torch()
     from graphzero.dataset import Dataset
@@ -120,6 +134,7 @@ def command(
         require_plots()
         if report.is_dir():
             raise typer.BadParameter(f"{report} is a folder, expected the name of a file", param_hint="--report")
+        check_extension(str(report), "report")
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint PATH to go on from", param_hint="--resume")
     if resume and overwrite:
@@ -210,8 +225,7 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
         ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
         ("took", terminal.duration(result.seconds)),
     ]
-    if result.checkpoint is not None:
-        facts.append(("checkpoint", result.checkpoint))
+    facts.append(("checkpoint", result.checkpoint or "none: the model was not saved; --checkpoint PATH saves it"))
     if report is not None and result.epochs:
         facts.append(("report", report))
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)

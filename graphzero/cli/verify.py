@@ -18,11 +18,11 @@ from .info import is_dataset
 
 
 def command(
-    path: Annotated[Path, typer.Argument(help="A .gl or .gd file, or a dataset folder.", show_default=False)],
+    path: Annotated[Path, typer.Argument(help="A .gl file, a .gd file, or a dataset folder.", show_default=False)],
     threads: terminal.Threads = None,
     json: terminal.Json = False,
 ) -> None:
-    """Check a file or a dataset deeply: checksums, offsets, ids, order. Exits with 1 at the first fault."""
+    """Check every byte of a file or dataset: checksums, offsets, ids, order. Exits with 1 at the first fault."""
     with terminal.progress_bars() as progress:
         try:
             report: dict[str, Any] = (

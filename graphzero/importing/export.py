@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _manifest
+from .._outputs import check_folder_name
 from .._progress import Callback, Reporting
 from ..errors import InputError
 from ..sources import GraphFileSource
@@ -60,6 +61,7 @@ def export_dataset(
     else:
         _check_npy(dataset)
     folder = os.path.abspath(os.fspath(out))
+    check_folder_name(folder)
     os.mkdir(folder)
     with Reporting(progress, "edges") as callback:
         writer = (_Parquet if format == "parquet" else _Npy)(folder, dataset, callback)

@@ -266,7 +266,7 @@ def _is_header(path: str, first: list[str], rest: list[list[str]]) -> bool:
         return True
     raise InputError(
         f"{path}: line 1 ({','.join(first)[:60]!r}) may be the names of columns or an edge; say header=True or "
-        "header=False (--header, --no-header)"
+        "header=False"
     )
 
 

@@ -17,6 +17,7 @@ from .._dataset_writer import as_labels
 from .._dtypes import refuse_text
 from .._ids import IdArray
 from .._textfile import sniff
+from .._trainable import standard_split
 from ..errors import InputError
 from ..row_sources import Rows, all_rows, is_text
 from . import npz
@@ -26,7 +27,6 @@ __all__ = ["as_rows", "label_rows", "label_stream", "named_splits", "safe_name"]
 
 _STEP = 1 << 20
 _MOST_NOTES = _manifest.MOST_BYTES // 2  # of the manifest; the rest is for types and files
-_SPLIT_NAMES = {"val": "valid", "validation": "valid", "validate": "valid", "dev": "valid", "training": "train"}
 _SPLIT_SUFFIX = re.compile(r"(_mask|_idx|_ids?|_index|_nodes)$")
 _SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
 
@@ -34,6 +34,11 @@ _SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
 def is_path(source: Any) -> bool:
     """Whether `source` names a file or folder."""
     return isinstance(source, (str, os.PathLike))
+
+
+def is_shares(source: Any) -> bool:
+    """Whether splits are given as shares, such as "60/20/20"."""
+    return isinstance(source, str) and _SHARES.match(source) is not None
 
 
 def as_rows(source: Any, name: str) -> Any:
@@ -175,7 +180,7 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
 
     The names "val" and "validation" become "valid"; "train_mask" and "train_idx" become "train".
     """
-    if isinstance(source, str) and _SHARES.match(source):
+    if is_shares(source):
         return {"": source}  # shares of the nodes: drawn when their number is known
     if isinstance(source, Mapping):
         return {split_name(key): _split_values(value, id_base) for key, value in source.items()}
@@ -234,8 +239,7 @@ def _name_lists(value: Any) -> Iterator[tuple[dict[str, Any], str, list[Any]]]:
 
 def split_name(key: object) -> str:
     """Return the name of a split in a dataset."""
-    name = _SPLIT_SUFFIX.sub("", str(key))
-    name = _SPLIT_NAMES.get(name, name)
+    name = standard_split(_SPLIT_SUFFIX.sub("", str(key)))
     _manifest.check_name(name)
     return name
 

@@ -57,6 +57,7 @@ class TypedPlan:
     kind: str
     nodes: dict[str, NodePlan] = field(default_factory=dict)
     edges: dict[tuple[str, str, str], EdgePlan] = field(default_factory=dict)
+    shares: str | None = None  # splits to draw of every type with labels, such as "60/20/20"
     name: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)

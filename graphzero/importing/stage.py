@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _manifest
+from .._outputs import check_folder_name
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -117,6 +118,7 @@ def _lock(folder: str) -> int | None:
 
 def check_target(target: str, overwrite: bool) -> None:
     """Raise before any work where the dataset could not be published."""
+    check_folder_name(target)
     if os.path.isfile(target):
         raise InputError(f"{target}: is a file, expected the name of a dataset folder to make")
     if os.path.exists(os.path.join(target, _manifest.MANIFEST)) and not overwrite:

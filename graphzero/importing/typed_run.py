@@ -21,7 +21,7 @@ from ..dataset import Dataset
 from ..errors import InputError
 from ..features import FeatureStore
 from ..row_sources import all_rows, is_text
-from .parts import as_rows, count_of, drawn_splits, fitted, is_path, label_rows, label_stream, named_splits
+from .parts import as_rows, count_of, drawn_splits, fitted, is_path, is_shares, label_rows, label_stream, named_splits
 from .plan import TypedPlan
 from .stage import Stage
 
@@ -49,9 +49,13 @@ def override_typed(plan: TypedPlan, given: Mapping[str, Any]) -> None:
     for what, value in given.items():
         if value is None:
             continue
+        if what == "splits" and is_shares(value):
+            plan.shares = value
+            plan.found.append(f"splits: {value}, drawn from the nodes that have a label")
+            continue
         if not isinstance(value, Mapping) or any(key not in plan.nodes for key in value):
             types = ", ".join(map(repr, plan.nodes))
-            raise InputError(f"{what} is for a source of several node types: give a dict by type, of {types}")
+            raise InputError(f"{what} must be a dict by node type ({types}): the source has several")
         for name, one in value.items():
             node = plan.nodes[name]
             if what == "features":
@@ -85,6 +89,8 @@ class TypedWork:
         self.losses: list[str] = []
         for edge_type in plan.edges:
             as_edge_type(edge_type)
+        if plan.shares is not None and all(node.labels is None for node in plan.nodes.values()):
+            raise InputError(f"splits is {plan.shares!r}, drawn from nodes that have labels; no node type has labels")
         for name, node in plan.nodes.items():
             rows = {**node.features, "labels": node.labels}
             known = (count_of(source) for source in rows.values() if source is not None)
@@ -151,6 +157,8 @@ class TypedWork:
             if node.labels is not None:
                 rows = node.labels if hasattr(node.labels, "blocks") else label_rows(node.labels)
                 labels[name], classes[name] = label_stream(rows, node.num_classes, counts[name])
+            if plan.shares is not None and node.labels is not None:
+                node.splits = {"": plan.shares}
             if "" in node.splits:
                 known = None
                 if node.labels is not None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.npyio import NpzFile
 
 from .._manifest import sync_folder
+from .._outputs import check_extension
 from ..errors import FormatError
 
 __all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]
@@ -59,6 +62,8 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 def check_target(path: str | os.PathLike[str]) -> None:
     """Raise before hours of work when no checkpoint could be saved there, or a file that is none would be lost."""
     target = Path(path)
+    if not target.exists():
+        check_extension(str(target), "checkpoint")
     if target.is_dir():
         raise IsADirectoryError(f"{target}: is a folder, expected the name of a file to save the run in")
     if target.exists() and target.stat().st_size > 0 and not has_checkpoint(target):
@@ -72,23 +77,32 @@ def has_checkpoint(path: str | os.PathLike[str]) -> bool:
     try:
         with zipfile.ZipFile(path) as file:
             return f"{_NOTE}.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except Exception:  # damaged bytes: zipfile has many kinds of error for them
         return False
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint. Raises FormatError when the file is not one; nothing in it is ever executed."""
     name = os.fspath(path)
-    try:
-        with np.load(name, allow_pickle=False) as file:
-            if _NOTE not in file.files:
-                raise FormatError(f"{name}: no {_NOTE} inside, expected a checkpoint that `graphzero train` wrote")
-            note = json.loads(bytes(file[_NOTE]))
-            arrays = {k: file[k] for k in file.files if k != _NOTE}
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError) as error:
-        if isinstance(error, FormatError):
+    with open(name, "rb") as file:
+        try:
+            return _parse(file, name)
+        except FormatError:
             raise
-        raise FormatError(f"{name}: not a readable checkpoint: damaged, or not written by `graphzero train`") from error
+        except Exception as error:  # zip, npy and JSON readers have many kinds of error for damaged bytes
+            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+                raise  # the disk failed; a bad offset is EINVAL
+            raise FormatError(f"{name}: damaged, or not a checkpoint of `graphzero train` ({error})") from error
+
+
+def _parse(file: BinaryIO, name: str) -> Checkpoint:
+    with np.load(file, allow_pickle=False) as members:
+        if not isinstance(members, NpzFile) or _NOTE not in members.files:
+            raise FormatError(f"{name}: no {_NOTE} inside, expected a checkpoint that `graphzero train` wrote")
+        note = json.loads(bytes(members[_NOTE]))
+        arrays = {k: members[k] for k in members.files if k != _NOTE}
+    if not isinstance(note, dict) or not isinstance(note.get("options", {}), dict):
+        raise FormatError(f"{name}: {_NOTE} is not an object with options")
     if note.get("version") != VERSION:
         raise FormatError(f"{name}: checkpoint version {note.get('version')!r}, expected {VERSION}")
     return Checkpoint(arrays, note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from .link_scores import LinkScores
 from .models import make_model
 from .records import TrainingData, TrainOptions
 from .tasks import WIDENED, Meter, Step, Task, feature_of, sampled_outputs
-from .typed_tasks import describe_types, features_by_type, make_hetero, typed_outputs
+from .typed_tasks import describe_types, features_by_type, make_hetero, typed_inputs, typed_outputs
 
 __all__ = ["LinkTask"]
 
@@ -130,13 +130,13 @@ class LinkTask(Task):
         by_type = typed_outputs(model, batch, self.options.feature)
         return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
 
-    def suspects(self, batch: Any) -> str:
-        """Name some nodes."""
-        return f"look at the features of the nodes {self._ends(batch)[1].n_id[:3].tolist()}..."
+    def inputs(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yield the features of the batch."""
+        return super().inputs(batch) if self.edge_type is None else typed_inputs(batch, self.options.feature)
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
-        seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size(self.valid)}
+        seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size("valid")}
         if self.typed is not None and self.edge_type is not None:
             return describe_types(self.typed, self.features) | {"edge_type": "__".join(self.edge_type)} | seeds
         return {
@@ -181,5 +181,5 @@ def _edge_type(data: Dataset, options: TrainOptions) -> EdgeTypeName:
     able = [name for name, edge in data.edges.items() if edge.splits]
     if len(able) != 1:
         known = ", ".join(map(repr, able or data.edges))
-        raise ValueError(f"which edges are to be learned? Choose with edge_type= (--edge-type): {known}")
+        raise ValueError(f"several edge types could be learned; choose one with edge_type=: {known}")
     return able[0]

@@ -59,8 +59,8 @@ class Ranks:
             if local >= gpus:
                 ranks = current_local_rank(None, (0, 1)).world_size
                 raise ValueError(
-                    f"{ranks} ranks on a host with {gpus} GPUs: start at most {gpus} (--nproc {gpus}), or "
-                    f"train on the CPU (--device cpu)"
+                    f"{ranks} ranks on a host with {gpus} GPUs: start at most {gpus} (nproc={gpus}), or train on the "
+                    f"CPU (device='cpu')"
                 )
             device = torch.device("cuda", local)
         torch.cuda.set_device(device)  # where NCCL puts what is gathered
@@ -135,6 +135,7 @@ def combine(records: Sequence[EpochRecord]) -> EpochRecord:
         eval_seconds=max(r.eval_seconds for r in records),
         stages={name: sum(r.stages[name] for r in records) / count for name in first.stages},
         bytes_read=sum(r.bytes_read for r in records),
+        topology_bytes_read=sum(r.topology_bytes_read for r in records),
         bytes_useful=sum(r.bytes_useful for r in records),
         hit_rate=sum(r.hit_rate for r in records) / count,
     )

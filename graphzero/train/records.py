@@ -40,7 +40,7 @@ class TrainingData(Protocol):
 
     @property
     def splits(self) -> Mapping[str, Any]:
-        """Node ids under "train", "valid" (or "val") and, if there is one, "test"."""
+        """Node ids under "train", "valid" and, if there is one, "test"; names such as "val" and "testing" will do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +145,7 @@ class EpochRecord:
     hit_rate: float
     bottleneck: str
     metrics: dict[str, float] = field(default_factory=dict)  # scores beside the accuracy, of the validation split
+    topology_bytes_read: int = 0
 
     def score(self, metric: str) -> float:
         """A score of the validation split by name."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._outputs import check_extension
 from .._sizes import format_size, parse_size
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def require_plots() -> None:
 
 def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
     """Write `result` to `path`, whole or not at all."""
+    check_extension(os.fspath(path), "report")
     require_plots()
     plots = [
         _figure(
@@ -58,6 +60,7 @@ def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
     ]
     page = _PAGE.format(
         title=html.escape(f"{type(result.model).__name__} on {result.data['nodes']:,} nodes"),
+        subtitle=_subtitle(result),
         tiles="".join(_tile(*t) for t in _tiles(result)),
         plots="".join(plots),
         table=_epoch_table(result),
@@ -82,6 +85,12 @@ def _tiles(result: TrainResult) -> list[tuple[str, str, str]]:
         (format_size(result.peak_anonymous), "peak memory", f"anonymous, all of the process; budget {data['budget']}"),
         (format_size(total), "on disk", f"{data['nodes']:,} nodes, {data['edges']:,} edges"),
     ]
+
+
+def _subtitle(result: TrainResult) -> str:
+    read = sum(e.bytes_read + e.topology_bytes_read for e in result.epochs)
+    how = f"out of core: {format_size(read)} read from disk" if read else "with all data in RAM"
+    return f"A training run of GraphZero, {how}."
 
 
 def _metric(result: TrainResult) -> str:
@@ -303,7 +312,7 @@ _PAGE = """<!doctype html>
 </head>
 <body>
 <main>
-<header><h1>{title}</h1><p>A training run of GraphZero, out of core.</p></header>
+<header><h1>{title}</h1><p>{subtitle}</p></header>
 <div class="tiles">{tiles}</div>
 <div class="plots">{plots}</div>
 <h2>Epochs</h2>

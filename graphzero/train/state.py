@@ -70,6 +70,7 @@ class EpochSums:
                 "wait": self.wait_seconds,
             },
             bytes_read=int(stats.bytes_read),
+            topology_bytes_read=int(stats.topology_bytes_read),
             bytes_useful=int(stats.bytes_useful),
             hit_rate=float(stats.hit_rate),
             bottleneck=str(stats.bottleneck),
@@ -167,7 +168,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
         run.records = [EpochRecord(**r) for r in note["records"]]
         run.best_epoch, run.best_score = int(note["best_epoch"]), float(note["best_accuracy"])
         run._before = float(note["seconds"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:  # whatever names, shapes and types in the file make torch raise
         raise FormatError(f"{path}: the checkpoint does not fit this model: {error}") from error
 
 
@@ -182,11 +183,13 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
     """
     saved, name = load_checkpoint(path), os.fspath(path)
     weights = saved.under("best") or saved.under("model")
-    if model is None:
-        model = _made_like(saved, weights, name)
     try:
+        if model is None:
+            model = _made_like(saved, weights, name)
         _load_weights(model, weights)
-    except RuntimeError as error:
+    except FormatError:
+        raise
+    except Exception as error:  # whatever names, shapes and types in the file make torch raise
         raise FormatError(f"{name}: the checkpoint does not fit this model: {error}") from error
     return model.eval()
 
@@ -194,7 +197,7 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
 def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.nn.Module:
     """Make one of our own models, of the shape that its weights have."""
     if saved.note.get("model_arguments") is not None:
-        return _made_hetero(saved.note["model_arguments"], path)
+        return HeteroSAGE(**saved.note["model_arguments"])
     ours = {f"{kind.__module__}.{kind.__qualname__}": name for name, kind in MODELS.items()}
     options = saved.note.get("options", {})
     of = saved.note.get("model_class")  # older checkpoints have none
@@ -203,16 +206,9 @@ def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.n
     shapes = [weights[f"{stack}.{i}.weight"].shape for i in range(len(weights)) if f"{stack}.{i}.weight" in weights]
     if not shapes:
         of = of or "a model that is none of graphzero.train's"
-        raise ValueError(f"{path}: holds the weights of {of}: make one and pass it, load_model(path, model)")
+        raise FormatError(f"{path}: holds the weights of {of}; make one and pass it: load_model(path, model)")
     dropout = float(options.get("dropout", 0.5))
     return make_model(str(name), shapes[0][1], shapes[0][0], shapes[-1][0], len(shapes), dropout)
-
-
-def _made_hetero(arguments: Any, path: str) -> HeteroSAGE:
-    try:
-        return HeteroSAGE(**arguments)
-    except (TypeError, ValueError, KeyError) as error:
-        raise FormatError(f"{path}: model_arguments do not make a HeteroSAGE: {error}") from error
 
 
 def _load_weights(model: torch.nn.Module, arrays: dict[str, Any]) -> None:

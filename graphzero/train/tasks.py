@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from .._epochs import EpochLoader
 from .._ids import as_ids
+from .._trainable import check_splits, standard_splits
 from ..loader import NeighborLoader
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions
@@ -65,11 +66,8 @@ class Task:
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
         """Check that the data can be trained on."""
         self.options, self.device = options, device
-        self.splits = self._find_splits(data)
-        self.valid = "val" if "val" in self.splits and "valid" not in self.splits else "valid"
-        for split in ("train", self.valid):
-            if split not in self.splits or self.size(split) == 0:
-                raise ValueError(f"the dataset has no {split!r} split, which training needs")
+        self.splits = standard_splits(self._find_splits(data))
+        check_splits({split: self.size(split) for split in self.splits})
 
     def _find_splits(self, data: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = data.splits
@@ -99,9 +97,18 @@ class Task:
         """Return what counts over an evaluation."""
         return Meter(self)
 
-    def suspects(self, batch: Any) -> str:
-        """Say where to look when the loss of a batch is not a number."""
-        return f"look at the features of the seeds {batch.n_id[:3].tolist()}..."
+    def inputs(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yield what the model got of a batch: the name of a feature array, the ids of its nodes, and their rows."""
+        yield f"feature {self.options.feature!r}", batch.n_id, batch.x
+
+    def explain_loss(self, batch: Any) -> str:
+        """Say why the loss of a batch is not finite: rows that are not, or else a run that diverged."""
+        for name, ids, rows in self.inputs(batch):
+            bad = ids[~torch.isfinite(rows.reshape(len(ids), -1)).all(1)] if len(ids) else ids
+            if len(bad):
+                shown = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
+                return f"{name} has NaN or infinite values in {len(bad)} of {len(ids)} rows of the batch, nodes {shown}"
+        return f"the features of the batch are finite, so the run diverged; try a smaller lr (now {self.options.lr})"
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data, for the report."""
@@ -137,7 +144,7 @@ class NodeTask(Task):
         self.labels = torch.from_numpy(np.asarray(data.labels, dtype=np.int64).reshape(-1))
         known = {
             split: self.labels[torch.from_numpy(as_ids(self.splits[split], split))].numpy()
-            for split in ("train", self.valid, "test")
+            for split in ("train", "valid", "test")
             if self.size(split)
         }
         self.num_classes = count_classes(known, int(getattr(data, "num_classes", 0)))
@@ -184,7 +191,8 @@ def feature_of(data: TrainingData, options: TrainOptions) -> Any:
     """Return the features that the options name."""
     if options.feature not in data.features:
         known = ", ".join(map(repr, data.features))
-        raise KeyError(f"no feature {options.feature!r} in the dataset, it has {known}")
+        has = f"it has {known}; choose one with feature=" if known else "it has no node features; import with features="
+        raise KeyError(f"no feature {options.feature!r} in the dataset: {has}")
     return data.features[options.feature]
 
 
@@ -217,5 +225,5 @@ def count_classes(known: Mapping[str, Any], at_least: int) -> int:
         raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
     classes = max(at_least, most + 1)
     if classes < 2:
-        raise ValueError(f"the labels tell {classes} classes apart, expected at least 2")
+        raise ValueError(f"found {classes} class{'es' * (classes != 1)}; need at least 2")
     return classes

@@ -92,7 +92,7 @@ class Trainer:
             run = self._start(resume)
             threads = self.options.num_threads or local_threads(feeds_gpu=self.device.type == "cuda")
             loaders = Loaders(self.loader, self._memory, threads)
-            loaders.check(self.task.valid, "train")
+            loaders.check("valid", "train")
             stopped = self._epochs(run, loaders, stop)
             test = self._finish(run, loaders, stopped, stop)
         best = run.records[run.best_epoch] if run.best_epoch >= 0 else None
@@ -120,8 +120,8 @@ class Trainer:
         """Raise what `fit` would raise before anything is read: a run that would be lost, a model that there is not."""
         if self.checkpoint is not None and not resume and not overwrite and has_checkpoint(self.checkpoint):
             raise FileExistsError(
-                f"{self.checkpoint}: a run is saved here already: resume it with resume=True (--resume), give another "
-                f"path, or replace it with overwrite=True (--overwrite)"
+                f"{self.checkpoint}: a run is saved here already: go on with resume=True, give another path, or "
+                f"replace it with overwrite=True"
             )
         if self._given_model is None:
             with torch.random.fork_rng(devices=[]):
@@ -135,7 +135,7 @@ class Trainer:
             if self._train_epoch(run, loaders, stop):
                 begin = time.perf_counter()
                 then = self._after_epoch(run)
-                scores = self._evaluate(run.model, loaders, self.task.valid, "validation", stop, then)
+                scores = self._evaluate(run.model, loaders, "valid", "validation", stop, then)
             if scores is None:
                 self._save(run)
                 return "interrupted"
@@ -154,7 +154,7 @@ class Trainer:
             return True
         run.model.train()
         begin = time.perf_counter()
-        then = [(self.task.valid, 0), *self._after_epoch(run)[:1]]
+        then = [("valid", 0), *self._after_epoch(run)[:1]]
         with closing(loaders.batches("train", run.epoch, tally.batches, then)) as batches:
             for batch in batches:
                 number = tally.batches + ranks.rank
@@ -166,8 +166,7 @@ class Trainer:
                 value = float(step.loss.detach())
                 if not np.isfinite(value):
                     raise GraphZeroError(
-                        f"the loss is {value} at epoch {run.epoch}, batch {number}: lower lr (now {self.options.lr}) "
-                        f"or {self.task.suspects(batch)}"
+                        f"the loss is {value} at epoch {run.epoch}, batch {number}: {self.task.explain_loss(batch)}"
                     )
                 now = time.perf_counter()
                 tally.add(round_.loss, round_.right, round_.seeds, round_.batches)
@@ -261,7 +260,7 @@ class Trainer:
     def _after_epoch(self, run: RunState) -> list[tuple[str, int]]:
         """The splits and epochs that follow the validation of this epoch, unless patience ends before."""
         if run.epoch + 1 < self.options.epochs:
-            return [("train", run.epoch + 1), (self.task.valid, 0)]
+            return [("train", run.epoch + 1), ("valid", 0)]
         return [("test", 0)] if self.task.size("test") else []
 
     def _patience_spent(self, run: RunState) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._epochs import EpochLoader
+from .._trainable import check_messages, labelled_type
 from ..dataset import Dataset
 from ..features import FeatureStore
 from ..loader import NeighborLoader
@@ -17,7 +18,7 @@ from .hetero import HeteroSAGE
 from .records import TrainOptions
 from .tasks import Step, Task, check_outputs, count_classes
 
-__all__ = ["TypedNodeTask", "describe_types", "features_by_type", "typed_outputs"]
+__all__ = ["TypedNodeTask", "describe_types", "features_by_type", "typed_inputs", "typed_outputs"]
 
 
 class TypedNodeTask(Task):
@@ -26,11 +27,12 @@ class TypedNodeTask(Task):
     def __init__(self, data: Dataset, options: TrainOptions, device: torch.device) -> None:
         """Find the node type that has labels and splits; check features, splits and labels."""
         self.features = features_by_type(data, options)
-        self.node_type = _labelled_type(data, options.node_type)
+        self.node_type = labelled_type(data, options.node_type)
+        check_messages(data, self.node_type)
         super().__init__(data, options, device)
         self.data, node = data, data.nodes[self.node_type]
         self.labels = node.label_store
-        known = {s: self.labels.gather(self.splits[s]) for s in ("train", self.valid, "test") if self.size(s)}
+        known = {s: self.labels.gather(self.splits[s]) for s in ("train", "valid", "test") if self.size(s)}
         self.num_classes = count_classes(known, node.num_classes)
 
     def _find_splits(self, data: Dataset) -> Mapping[str, Any]:
@@ -59,9 +61,9 @@ class TypedNodeTask(Task):
         loss = functional.cross_entropy(out, seeds.y)
         return Step(loss, (out.detach().argmax(1) == seeds.y).sum(), seeds.batch_size)
 
-    def suspects(self, batch: Any) -> str:
-        """Name some seeds."""
-        return f"look at the features of the {self.node_type!r} nodes {batch[self.node_type].n_id[:3].tolist()}..."
+    def inputs(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yield the features of all types."""
+        return typed_inputs(batch, self.options.feature)
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
@@ -105,6 +107,12 @@ def typed_outputs(model: torch.nn.Module, batch: Any, feature: str) -> Mapping[s
     return out
 
 
+def typed_inputs(batch: Any, feature: str) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Yield the features of a batch of several types, as `Task.inputs`."""
+    for name, rows in batch.collect(feature).items():
+        yield f"feature {feature!r} of {name!r}", batch[name].n_id, rows
+
+
 def describe_types(data: Dataset, features: Mapping[str, Mapping[str, FeatureStore]]) -> dict[str, Any]:
     """Return the size of the data, over all types and by type."""
     stores = {name: next(iter(of.values())) for name, of in features.items()}
@@ -118,16 +126,3 @@ def describe_types(data: Dataset, features: Mapping[str, Mapping[str, FeatureSto
         "topology_bytes": sum(int(edge.graph.info["file_bytes"]) for edge in data.edges.values()),
         "feature_bytes": sum(int(store.info["file_bytes"]) for store in stores.values()),
     }
-
-
-def _labelled_type(data: Dataset, asked: str | None) -> str:
-    """Return the node type to learn: that with labels and splits, or the one asked for."""
-    able = [name for name, node in data.nodes.items() if node.num_classes and node.splits]
-    listed = ", ".join(map(repr, able)) or "none"
-    if asked is not None and asked not in able:
-        raise ValueError(f"node_type is {asked!r}; node types with labels and splits: {listed}")
-    if asked is None and len(able) != 1:
-        raise ValueError(
-            f"node types with labels and splits: {listed}; expected one, or node_type= (--node-type) to choose"
-        )
-    return asked or able[0]

@@ -127,7 +127,7 @@ def test_it_trains_and_resumes(data: gz.Dataset, tmp_path: Path, name: str) -> N
     again = load_model(path, MODELS[name]())
     for key, value in resumed.model.state_dict().items():
         assert torch.equal(again.state_dict()[key], value)
-    with pytest.raises(ValueError, match=r"holds the weights of .*: make one and pass it"):
+    with pytest.raises(ValueError, match=r"holds the weights of .*; make one and pass it"):
         load_model(path)
     with pytest.raises(gz.FormatError, match="does not fit this model"):
         load_model(path, torch.nn.Linear(2, 2))

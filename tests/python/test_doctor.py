@@ -81,48 +81,6 @@ def test_a_low_lock_limit_does_not_matter_without_rings() -> None:
     assert not any("Locked" in finding.text for finding in advise(report))
 
 
-@pytest.mark.parametrize(
-    ("files", "limit"),
-    [
-        ({"/proc/self/cgroup": "0::/a/b", "/sys/fs/cgroup/a/b/memory.max": "max"}, None),
-        ({"/proc/self/cgroup": "0::/a/b", "/sys/fs/cgroup/a/memory.max": "5000"}, 5000),
-        (
-            {
-                "/proc/self/cgroup": "0::/a/b",
-                "/sys/fs/cgroup/a/b/memory.max": "7000",
-                "/sys/fs/cgroup/memory.max": "9000",
-            },
-            7000,
-        ),
-        (
-            {
-                "/proc/self/cgroup": "9:cpu,cpuacct:/x\n5:memory:/docker/1",
-                "/sys/fs/cgroup/memory/memory.limit_in_bytes": "6000",
-            },
-            6000,
-        ),
-        (
-            {
-                "/proc/self/cgroup": "5:memory:/",
-                "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
-            },
-            None,
-        ),
-        ({}, None),
-    ],
-    ids=["none", "parent", "tightest", "version 1 in a container", "version 1 unlimited", "no cgroups"],
-)
-def test_cgroup_limits(files: dict[str, str], limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_machine, "read_text", files.get)
-    assert _machine.cgroup_memory()[0] == limit
-
-
-def test_cgroup_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {"/proc/self/cgroup": "0::/", "/sys/fs/cgroup/cpu.max": "150000 100000"}
-    monkeypatch.setattr(_machine, "read_text", files.get)
-    assert _machine.processors()["quota"] == 1.5
-
-
 def test_the_scratch_file_is_bounded_and_gone(tmp_path: Path) -> None:
     with _disk.scratch_file(str(tmp_path), 8 << 20, 10) as (path, size, rate):
         assert size == 8 << 20 == os.stat(path).st_size

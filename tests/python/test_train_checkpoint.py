@@ -6,6 +6,7 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import graphzero as gz
-from graphzero.train import Checkpoint, Trainer, TrainOptions, load_checkpoint, save_checkpoint
+from graphzero.train import Checkpoint, GraphSAGE, Trainer, TrainOptions, load_checkpoint, load_model, save_checkpoint
 
 
 def sample(value: float = 1.0) -> Checkpoint:
@@ -48,8 +49,54 @@ def test_a_file_cut_short_is_refused(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "c.npz"
     save_checkpoint(path, sample())
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(gz.FormatError, match="not a readable checkpoint"):
+    with pytest.raises(gz.FormatError, match="damaged, or not a checkpoint"):
         load_checkpoint(path)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> bytes:
+    """A small checkpoint that `load_model` takes."""
+    model = GraphSAGE(3, 2, 2, num_layers=2)
+    arrays = {f"model.{name}": value.numpy() for name, value in model.state_dict().items()}
+    note = {"options": {"model": "sage"}, "model_class": "graphzero.train.models.GraphSAGE"}
+    save_checkpoint(tmp_path / "whole.npz", Checkpoint(arrays, note))
+    assert isinstance(load_model(tmp_path / "whole.npz"), GraphSAGE)
+    return (tmp_path / "whole.npz").read_bytes()
+
+
+def test_any_damage_is_our_error_and_names_the_file(tmp_path: Path, saved: bytes) -> None:
+    path, random = tmp_path / "damaged.npz", np.random.default_rng(0)
+    damaged = [saved[:size] for size in range(0, len(saved), 64)]
+    for flips in (1, 8) * 150:
+        data = np.frombuffer(saved, np.uint8).copy()
+        data[random.integers(len(data), size=flips)] ^= random.integers(1, 256, size=flips, dtype=np.uint8)
+        damaged.append(data.tobytes())
+    refused = []
+    for data in damaged:
+        path.write_bytes(data)
+        try:
+            load_model(path)  # a field that nobody reads may differ
+        except gz.FormatError as error:
+            refused.append(str(error))
+    assert len(refused) > 0.9 * len(damaged)
+    assert all(str(path) in message for message in refused)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "note"),
+    [
+        ({"model.neighbours.0.weight": np.array(["a"])}, {"options": {"model": "sage"}}),
+        ({"model.neighbours.0.weight": np.zeros(3)}, {"options": {"model": "sage"}}),
+        ({}, {"model_arguments": {"hidden": 10**18}}),
+        ({}, {"model_arguments": [1, 2]}),
+        ({}, {"options": [1, 2]}),
+        ({}, {"version": [2]}),
+    ],
+)
+def test_contents_that_make_no_model_are_our_error(tmp_path: Path, arrays: Any, note: Any) -> None:
+    save_checkpoint(tmp_path / "c.npz", Checkpoint(arrays, note))
+    with pytest.raises(gz.FormatError, match=r"c\.npz: "):
+        load_model(tmp_path / "c.npz")
 
 
 class Attack:
@@ -65,7 +112,7 @@ def test_pickles_are_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.M
     with inside.open("wb") as file:
         np.savez(file, **{"graphzero.json": np.array([Attack()], dtype=object)})
     for path in (plain, inside):
-        with pytest.raises(gz.FormatError, match="not a readable checkpoint"):
+        with pytest.raises(gz.FormatError, match="damaged, or not a checkpoint"):
             load_checkpoint(path)
     assert not (tmp_path / "hacked").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
         (["--fanouts", "3;2"], "such as 15,10"),
         (["--layers", "3"], "names 2 hops"),
         (["--model", "gat"], "expected one of 'sage', 'gcn'"),
-        (["--memory", "50KB"], "raise memory"),
+        (["--memory", "50KB"], "raise --memory"),
         (["--device", "gpu"], "device is 'gpu', expected one such as 'cpu' or 'cuda'"),
         (["--checkpoint", str(ROOT / "README.md")], "README.md: is no checkpoint and would be overwritten"),
         (["--checkpoint", str(ROOT / "docs")], "docs: is a folder"),
@@ -153,6 +154,12 @@ def test_the_demo_runs_small_and_says_what_it_found(tmp_path: Path, monkeypatch:
     for word in ("test accuracy", "peak memory", "everything in RAM", "What next", "rm -r here"):
         assert word in done.stdout
     assert (tmp_path / "here" / "report.html").exists()
+    Path("edges.csv").write_text("0,1\n1,2\n")
+    lines = [line.split("  ")[1] for line in done.stdout.splitlines() if line.startswith("  graphzero ")]
+    assert len(lines) == 4
+    for line in lines:  # what it says to do next works, in the same folder
+        after = run(*shlex.split(line)[1:])
+        assert after.exit_code == 0, (line, after.output)
 
 
 def test_a_demo_that_cleans_up_takes_only_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

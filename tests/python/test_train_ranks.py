@@ -105,7 +105,7 @@ def test_validation_in_parts_gives_the_scores_of_one_process(folder: Path, name:
     model.load_state_dict({k[6:]: torch.from_numpy(two[k]) for k in two if k.startswith("model.")})
     model.eval()
     scores = []
-    for split in (run.task.valid, "test"):
+    for split in ("valid", "test"):
         meter = run.task.meter()
         for batch in run.task.loader(split, 1, 128_000_000):
             with torch.no_grad():

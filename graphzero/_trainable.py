@@ -1,0 +1,84 @@
+"""What a dataset needs before training can start: asked when it is imported, and again before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from .dataset import Dataset
+
+__all__ = ["check_splits", "fault_of", "labelled_type", "standard_split", "standard_splits"]
+
+T = TypeVar("T")
+_SPLITS = {
+    "train": ("train", "training"),
+    "valid": ("valid", "val", "validation", "validate", "dev"),
+    "test": ("test", "testing"),
+}
+_STANDARD = {alias: name for name, aliases in _SPLITS.items() for alias in aliases}
+
+
+def standard_split(name: str) -> str:
+    """Return the name under which training looks for a split: 'Validation' is 'valid'; others stay as they are."""
+    return _STANDARD.get(name.lower(), name)
+
+
+def standard_splits(splits: Mapping[str, T]) -> dict[str, T]:
+    """Return splits by their standard names. A split that has its standard name already comes before another one."""
+    found: dict[str, T] = {}
+    for name, ids in splits.items():
+        standard = standard_split(name)
+        if standard == name or standard not in splits:
+            found[standard] = ids
+    return found
+
+
+def check_splits(sizes: Mapping[str, int], of: str = "") -> None:
+    """Raise ValueError unless there is something to train on and to validate with."""
+    for name in ("train", "valid"):
+        if not sizes.get(name):
+            found = ", ".join(f"{split!r} ({size:,})" for split, size in sizes.items()) or "none"
+            raise ValueError(
+                f"no {name!r} split{of}, which training needs; found: {found}. Name the splits train, valid and test, "
+                f"or import with splits='60/20/20'"
+            )
+
+
+def labelled_type(data: Dataset, asked: str | None = None) -> str:
+    """Return the node type to learn: that with labels and splits, or the one asked for."""
+    able = [name for name, node in data.nodes.items() if node.num_classes and node.splits]
+    listed = ", ".join(map(repr, able)) or "none"
+    if asked is not None and asked not in able:
+        raise ValueError(f"node_type is {asked!r}; node types with labels and splits: {listed}")
+    if asked is None and len(able) != 1:
+        raise ValueError(f"node types with labels and splits: {listed}; expected one, or node_type= to choose")
+    return asked or able[0]
+
+
+def check_messages(data: Dataset, node_type: str) -> None:
+    """Raise ValueError where no edges end at the node type to learn: its nodes would get no messages."""
+    if any(key[2] == node_type and edge.num_edges for key, edge in data.edges.items()):
+        return
+    known = ", ".join(" ".join(key) for key in data.edges)
+    raise ValueError(
+        f"no edges end at {node_type!r}, the node type to learn, so its nodes would get no messages (edge types: "
+        f"{known}); import with reverse=True, which adds each edge type the other way round"
+    )
+
+
+def fault_of(data: Dataset) -> str | None:
+    """Return why classes of nodes cannot be learned from a dataset with the default options; None where they can."""
+    try:
+        name = labelled_type(data) if data.is_typed else next(iter(data.nodes))
+        node = data.nodes[name]
+        if not node.num_classes:
+            return "no labels"
+        if not any("x" in of.features for of in (data.nodes.values() if data.is_typed else [node])):
+            known = ", ".join(repr(key) for of in data.nodes.values() for key in of.features)
+            return f"no feature 'x'; choose one with feature=: {known}" if known else "no node features"
+        check_splits({split: len(ids) for split, ids in standard_splits(node.splits).items()})
+        if data.is_typed:
+            check_messages(data, name)
+    except ValueError as error:
+        return str(error)
+    return None
