@@ -155,13 +155,13 @@ def edge_split_of(data: Dataset, split: str, edge_type: EdgeTypeName | None) -> 
 
 def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTypeName, Any]:
     """Return the edge type of the seeds, and the edges, None for all edges of it."""
-    if _is_type(edges):
+    if is_edge_type(edges):
         edges = (edges, None)
     if isinstance(edges, Mapping):
         if len(edges) != 1:
             raise ValueError(f"edges are of types {list(edges)}, expected one edge type: make a loader for each")
         edges = next(iter(edges.items()))
-    if isinstance(edges, (tuple, list)) and len(edges) == 2 and _is_type(edges[0]):
+    if isinstance(edges, (tuple, list)) and len(edges) == 2 and is_edge_type(edges[0]):
         named, edges = tuple(edges[0]), edges[1]
         if edge_type is not None and tuple(edge_type) != named:
             raise ValueError(f"edges are of type {named!r}, but edge_type is {edge_type!r}")
@@ -174,7 +174,8 @@ def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTyp
     return graph._known_edge_type(edge_type), edges
 
 
-def _is_type(value: Any) -> bool:
+def is_edge_type(value: Any) -> bool:
+    """Whether a value is (source, relation, target)."""
     return isinstance(value, (tuple, list)) and len(value) == 3 and all(isinstance(part, str) for part in value)
 
 

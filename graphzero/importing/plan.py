@@ -77,7 +77,8 @@ class TypedPlan:
         return self.edges[edge_type]
 
     def keep(self, edge_types: set[tuple[str, str, str]]) -> None:
-        """Leave out all other edge types, and node types that only those had."""
+        """Leave out all other edge types, and node types that only those had; what is left may be a plain graph."""
+        self.typed = self.typed and (len(edge_types) > 1 or len(self.edges) == 1)
         self.edges = {key: edge for key, edge in self.edges.items() if key in edge_types}
         used = {name for source, _, target in self.edges for name in (source, target)}
         self.nodes = {name: node for name, node in self.nodes.items() if name in used}

@@ -13,6 +13,7 @@ from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.sampler import BaseSampler
 
 from .._keywords import known_keywords
+from .._seed_edges import is_edge_type
 from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader as NativeLinkLoader
 from ..loader import NeighborLoader as NativeNodeLoader
@@ -243,6 +244,10 @@ def _as_input_nodes(data: Any, nodes: Any) -> Any:
     if data.is_typed:
         if isinstance(nodes, str) or nodes is None:
             nodes = (nodes or data._manifest.default_node, None)
+        if not (isinstance(nodes, (tuple, list)) and len(nodes) == 2 and nodes[0] in data.nodes):
+            known = ", ".join(map(repr, data.nodes))
+            found = f"of node type {nodes[0]!r}" if isinstance(nodes, (tuple, list)) else f"a {type(nodes).__name__}"
+            raise ValueError(f"input_nodes is {found}, expected (node_type, ids) with one of {known}")
         name, ids = nodes
         return name, torch.arange(data.nodes[name].num_nodes) if ids is None else _as_tensor(ids)
     return torch.arange(data.num_nodes) if nodes is None else _as_tensor(nodes)
@@ -250,14 +255,18 @@ def _as_input_nodes(data: Any, nodes: Any) -> Any:
 
 def _as_edges(store: GraphStore, edges: Any) -> tuple[Any, Any]:
     """Return edges as PyG wants them of stores, and where all edges are meant their ids, None for 0 to E - 1."""
-    if isinstance(edges, torch.Tensor):
-        return (None, edges), None
-    if edges is None or isinstance(edges[0], str):
+    if edges is None or is_edge_type(edges):
         edges = (edges, None)
+    elif not (isinstance(edges, (tuple, list)) and (edges[0] is None or is_edge_type(edges[0]))):  # pairs alone
+        edges = (None, edges)
     edge_type, ends = edges
     edge_type = None if edge_type is None else tuple(edge_type)
-    if ends is not None or edge_type not in store.graphs:  # PyG has a word for an unknown type
-        return (edge_type, ends), None
+    if edge_type not in store.graphs:
+        known = ", ".join(map(repr, store.graphs))
+        wanted = "edges without a type" if None in store.graphs else f"(edge_type, edges) with one of {known}"
+        raise ValueError(f"edge_label_index has edge type {edge_type!r}, expected {wanted}")
+    if ends is not None:
+        return (edge_type, _as_tensor(ends)), None
     ends, _, ids = edges_by_id(store.graphs[edge_type])
     return (edge_type, ends), None if ids is None else torch.from_numpy(ids)
 

@@ -54,7 +54,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"features": {"a/b": np.eye(3)}}, ValueError, "cannot be a name"),
     ({"labels": [0, 1]}, ValueError, "2 rows, expected 3"),
     ({"labels": [0, 1, -2]}, ValueError, r"labels\[2\] is -2"),
-    ({"labels": ["a", "b", "c"]}, TypeError, "labels must be integers"),
+    ({"labels": ["a", "b", "c"]}, TypeError, "labels must be numbers, found text"),
     ({"splits": {"train": [3]}}, IndexError, r"\[0\] = 3 is out of range"),
     ({"splits": {"": [0]}}, ValueError, "cannot be a name"),
     ({"splits": {"train": None}}, TypeError, "must be integers"),

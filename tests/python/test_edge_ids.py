@@ -120,3 +120,17 @@ def test_pyg_loader(tmp_path: Path, kind: str, timed: bool) -> None:
     loader = pyg.LinkNeighborLoader(ds, [5], edge_label_index=edges, edge_label=labels, batch_size=32, **times)
     assert loader.native == (not timed)
     check(ds, loader, both_ways=kind == "undirected")
+
+
+def test_edges_of_a_pyg_loader_are_told_by_type(tmp_path: Path) -> None:
+    pyg = pytest.importorskip("graphzero.pyg")
+    plain, typed = make(tmp_path / "plain", direction="in"), make(tmp_path / "typed", True)
+    for edges in (EDGES[:, :3], EDGES[:, :3].tolist(), torch.from_numpy(EDGES[:, :3])):
+        batch = next(iter(pyg.LinkNeighborLoader(plain, [2], edge_label_index=edges, batch_size=3)))
+        np.testing.assert_array_equal(batch.n_id[batch.edge_label_index], EDGES[:, :3])
+        with pytest.raises(ValueError, match=r"edge type None, expected \(edge_type, edges\) with one"):
+            pyg.LinkNeighborLoader(typed, [2], edge_label_index=edges)
+    with pytest.raises(ValueError, match="expected edges without a type"):
+        pyg.LinkNeighborLoader(plain, [2], edge_label_index=(BUYS, None))
+    with pytest.raises(ValueError, match=r"input_nodes is a Tensor, expected \(node_type, ids\) with one"):
+        pyg.NeighborLoader(typed, [2], input_nodes=torch.tensor([1]))

@@ -99,6 +99,12 @@ def test_ogb_mag(tmp_path):
     assert ds.num_classes == 4
 
 
+def test_one_relation_of_several_is_a_plain_graph(tmp_path):
+    ds = gz.import_dataset(ogb_mag(tmp_path / "ogbn_mag"), tmp_path / "out", edge_types=[CITES]).dataset
+    assert not ds.is_typed
+    check_edges(ds, {CITES: EDGES[CITES]})
+
+
 def test_some_edge_types_with_their_reverses_and_features_of_ones_own(tmp_path):
     rows = RNG.standard_normal((9, 2))
     report = gz.import_dataset(
