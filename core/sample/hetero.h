@@ -37,12 +37,6 @@ struct TypedSeeds {
   std::span<const int64_t> nodes, times;
 };
 
-struct HeteroSubgraph {
-  std::vector<SampledNodes> nodes;  // one a node type
-  std::vector<SampledEdges> edges;  // one an edge type
-  uint64_t scratch_bytes = 0;       // what the sampler held beside all this
-};
-
 // Throws ArgumentError and IndexError as sample_neighbours() does; `options` says all the rest; of its
 // fanouts, their number: the hops. `timed`:
 // seeds have times, and edges are taken only where their time, or that of the node they lead to, is no later. Trees are

@@ -97,7 +97,7 @@ class MergedHops {
   }
 
   void finish(size_t b, const MergedSink& done) {
-    SampledSubgraph made = batches_[b]->graph.finish();
+    HeteroSubgraph made = batches_[b]->graph.finish();
     made.scratch_bytes = most_scratch_ / batches_.size();
     batches_[b].reset();
     done(b, std::move(made));
