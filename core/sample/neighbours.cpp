@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostFanout = int64_t{1} << 31;
 
 void check_combination(const SampleOptions& options, bool with_times) {
-  if (options.fanouts.empty()) fail<ArgumentError>("fanouts is empty, expected one number a hop, as in [15, 10, 5]");
+  if (options.fanouts.empty()) fail<ArgumentError>("fanouts is empty, expected one number per hop, as in [15, 10, 5]");
   for (size_t hop = 0; hop < options.fanouts.size(); ++hop) {
     if (options.fanouts[hop] < -1 || options.fanouts[hop] >= kMostFanout) {
       fail<ArgumentError>("fanouts[", hop, "] is ", options.fanouts[hop], ", expected 0 to ", kMostFanout - 1,
