@@ -24,7 +24,7 @@ enum class Choice {
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
 
 struct SampleOptions {
-  std::vector<int64_t> fanouts;  // one a hop; -1 takes all neighbours
+  std::vector<int64_t> fanouts;  // one per hop; -1 takes all neighbours
   bool replace = false;
   bool weighted = false;  // by the file's edge weights
   bool disjoint = false;  // one tree per seed: nodes are identified by (seed index, node). Times imply it
@@ -60,7 +60,7 @@ struct SampledNodes {
 struct SampledEdges {
   Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
   Int64Array edge;        // the user's edge ids where the file keeps them, else positions in its rows
-  std::vector<int64_t> num_sampled_edges;  // one a hop
+  std::vector<int64_t> num_sampled_edges;  // one per hop
 };
 
 // A sampled graph. A homogeneous graph is one of one node type and one edge type.
@@ -82,7 +82,7 @@ void check_options(const Topology& topology, const SampleOptions& options, bool 
 // The same for one edge type of several: `by_edge_time` says whether its own times count.
 void check_row_options(const Topology& topology, const SampleOptions& options, bool by_edge_time, bool with_times);
 
-// The subgraph around `seeds`. `times` is empty, or holds one number a seed: only edges of that time or earlier are
+// The subgraph around `seeds`. `times` is empty, or holds one number per seed: only edges of that time or earlier are
 // taken. Throws IndexError for a seed that is not a node, FormatError for a damaged file.
 HeteroSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
                                  std::span<const int64_t> times, const SampleOptions& options);
