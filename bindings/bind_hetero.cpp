@@ -12,11 +12,6 @@
 namespace gz::bindings {
 namespace {
 
-Array vector_of(const Int64Array& array) {
-  if (!array.buffer) return Result<int64_t>(0).array({size_t{0}});
-  return array_over(array.data(), {array.size}, nb::dtype<int64_t>(), array.buffer);
-}
-
 nb::list nodes_of(const HeteroSubgraph& s) {
   nb::list list;
   for (const SampledNodes& part : s.nodes) {
@@ -30,9 +25,7 @@ nb::list nodes_of(const HeteroSubgraph& s) {
 nb::list edges_of(const std::vector<SampledEdges>& edges) {
   nb::list list;
   for (const SampledEdges& part : edges) {
-    const auto buffer = part.edge_index.buffer ? part.edge_index.buffer : take_buffer(1);
-    list.append(nb::make_tuple(array_over(buffer->data(), {size_t{2}, part.edge.size}, nb::dtype<int64_t>(), buffer),
-                               vector_of(part.edge), part.num_sampled_edges));
+    list.append(nb::make_tuple(edge_index_of(part), vector_of(part.edge), part.num_sampled_edges));
   }
   return list;
 }

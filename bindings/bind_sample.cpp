@@ -20,18 +20,14 @@ Enum parse_choice(const char* what, const std::string& name,
   fail<ArgumentError>(what, " is '", name, "', expected ", known);
 }
 
-Array vector_of(const Int64Array& array) {
-  if (!array.buffer) return Result<int64_t>(0).array({size_t{0}});
-  return array_over(array.data(), {array.size}, nb::dtype<int64_t>(), array.buffer);
-}
-
-nb::tuple as_tuple(const SampledSubgraph& s) {
-  const size_t edges = s.edge.size;
-  const auto buffer = s.edge_index.buffer ? s.edge_index.buffer : take_buffer(1);
+// The one node type and the one edge type of a homogeneous sample.
+nb::tuple as_tuple(const HeteroSubgraph& graph) {
+  const SampledNodes& nodes = graph.nodes[0];
+  const SampledEdges& edges = graph.edges[0];
   nb::object batch = nb::none();
-  if (s.batch.buffer) batch = nb::cast(vector_of(s.batch));
-  return nb::make_tuple(vector_of(s.node), array_over(buffer->data(), {size_t{2}, edges}, nb::dtype<int64_t>(), buffer),
-                        vector_of(s.edge), batch, s.num_sampled_nodes, s.num_sampled_edges);
+  if (nodes.batch.buffer) batch = nb::cast(vector_of(nodes.batch));
+  return nb::make_tuple(vector_of(nodes.node), edge_index_of(edges), vector_of(edges.edge), batch,
+                        nodes.num_sampled_nodes, edges.num_sampled_edges);
 }
 
 // Private: for tests and benchmarks; the loader calls the core.
@@ -57,13 +53,13 @@ nb::tuple merged_in_python(const Topology& topology, const std::vector<Ids>& see
   for (size_t i = 0; i < seeds.size(); ++i) batches.push_back({span_of(seeds[i]), {}, keys[i], &excluded});
   PyProgress report(std::move(progress));
   merged.progress = &report;
-  std::vector<SampledSubgraph> made;
+  std::vector<HeteroSubgraph> made;
   {
     nb::gil_scoped_release release;
     made = sample_merged(topology, batches, options, merged);
   }
   nb::list subgraphs;
-  for (const SampledSubgraph& subgraph : made) subgraphs.append(as_tuple(subgraph));
+  for (const HeteroSubgraph& subgraph : made) subgraphs.append(as_tuple(subgraph));
   nb::dict facts;
   facts["reads"] = stats.reads;
   facts["bytes_read"] = stats.bytes_read;
@@ -137,7 +133,7 @@ void bind_sample(nb::module_& m) {
         options.io = parse_topology_io(io);
         options.seed = seed;
         options.threads = threads;
-        SampledSubgraph subgraph;
+        HeteroSubgraph subgraph;
         {
           WithoutGil work;
           if (times) check_options(topology, options, true);  // also where there are no seeds, and so no times

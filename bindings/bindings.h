@@ -94,6 +94,16 @@ struct Result {
   T* data;
 };
 
+// Sampled values, and the edges of one type as (2, E), without a copy.
+inline Array vector_of(const Int64Array& array) {
+  if (!array.buffer) return Result<int64_t>(0).array({size_t{0}});
+  return array_over(array.data(), {array.size}, nb::dtype<int64_t>(), array.buffer);
+}
+inline Array edge_index_of(const SampledEdges& edges) {
+  const auto buffer = edges.edge_index.buffer ? edges.edge_index.buffer : take_buffer(1);
+  return array_over(buffer->data(), {size_t{2}, edges.edge.size}, nb::dtype<int64_t>(), buffer);
+}
+
 // Hands the core's progress to a Python callable progress(phase: str, done: int, total: int), ten times a second at
 // most, and lets Ctrl-C through while the GIL is released elsewhere. `callback` may be None.
 class PyProgress : public Progress {

@@ -86,7 +86,7 @@ def as_fanouts(fanouts: Any) -> list[int]:
     """Return `fanouts` as a list of whole numbers, one a hop; which ones make sense is for the core to say."""
     if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
         one = f"; one hop is [{fanouts}]" if isinstance(fanouts, int) else ""
-        raise TypeError(f"fanouts must be one number a hop, as in [15, 10, 5], got {fanouts!r}{one}")
+        raise TypeError(f"fanouts must be one number per hop, as in [15, 10, 5], got {fanouts!r}{one}")
     return [as_id(fanout, f"fanouts[{hop}]") for hop, fanout in enumerate(fanouts)]
 
 

@@ -69,7 +69,7 @@ struct Shift {
 
 #if GZ_CRC_X86 || GZ_CRC_ARM
 constexpr size_t kLane =
-    1024;  // bytes a lane: three run at once, since the instruction takes 3 cycles but starts every one
+    1024;  // bytes per lane: three run at once, since the instruction takes 3 cycles but starts every one
 
 #if GZ_CRC_X86
 #define GZ_CRC_TARGET __attribute__((target("sse4.2")))

@@ -74,7 +74,7 @@ void check_topology(const Container& c, const std::string& path) {
   }
 }
 
-// Every array has num_nodes rows but the scales of int8 arrays, which have one number a column.
+// Every array has num_nodes rows but the scales of int8 arrays, which have one number per column.
 void check_features(const Container& c, const std::string& path) {
   if (c.num_targets) fail<FormatError>(path, ": the rectangular flag is set, which only topologies may have");
   if (c.direction != Direction::kNone) {

@@ -86,14 +86,6 @@ std::vector<ExpectedReads> expected_reads(const LoadGraph& graph, const SampleOp
   return expected;
 }
 
-HeteroSubgraph as_typed(SampledSubgraph graph) {
-  HeteroSubgraph typed;
-  typed.nodes.push_back({std::move(graph.node), std::move(graph.batch), std::move(graph.num_sampled_nodes)});
-  typed.edges.push_back({std::move(graph.edge_index), std::move(graph.edge), std::move(graph.num_sampled_edges)});
-  typed.scratch_bytes = graph.scratch_bytes;
-  return typed;
-}
-
 uint64_t subgraph_bytes(const HeteroSubgraph& graph) {
   uint64_t values = 0;
   for_each_array(graph, [&](const Int64Array& array) { values += array.size; });

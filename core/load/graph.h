@@ -55,9 +55,6 @@ const std::vector<int64_t>& fanouts_of(const LoadGraph& graph, size_t edge_type,
 std::vector<ExpectedReads> expected_reads(const LoadGraph& graph, const SampleOptions& options,
                                           const std::vector<size_t>& seed_types, uint64_t seeds);
 
-// A sampled homogeneous graph as a typed one; nothing is copied.
-HeteroSubgraph as_typed(SampledSubgraph graph);
-
 uint64_t subgraph_bytes(const HeteroSubgraph& graph);
 uint64_t num_nodes(const HeteroSubgraph& graph);
 uint64_t num_edges(const HeteroSubgraph& graph);

@@ -104,7 +104,7 @@ HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch) {
   if (!plan.graph.typed()) {
     const SeedsOfType& seeds = batch.seeds.at(0);
     options.exclude = batch.exclude_of(0);
-    return as_typed(sample_neighbours(plan.graph.topology(0), seeds.nodes, seeds.times, options));
+    return sample_neighbours(plan.graph.topology(0), seeds.nodes, seeds.times, options);
   }
   std::vector<TypedSeeds> seeds;
   for (const SeedsOfType& part : batch.seeds) seeds.push_back({part.type, part.nodes, part.times});

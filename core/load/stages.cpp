@@ -307,8 +307,8 @@ void Pipeline::sample_together(std::vector<Draft>& drafts, const std::vector<Bat
   merged.progress = &cancel;
   merged.gap = division_.disk.gap();
   merged.stats = &read;
-  sample_merged(plan.graph.topology(0), group, options, merged, [&](size_t i, SampledSubgraph&& graph) {
-    drafts[i].graph = as_typed(std::move(graph));
+  sample_merged(plan.graph.topology(0), group, options, merged, [&](size_t i, HeteroSubgraph&& graph) {
+    drafts[i].graph = std::move(graph);
     claim_rows(drafts[i]);
   });
   std::lock_guard lock(mutex_);

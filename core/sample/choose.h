@@ -34,7 +34,7 @@ inline int64_t window_start(int64_t time, uint64_t window) {
   return since_first < window ? INT64_MIN : static_cast<int64_t>(static_cast<uint64_t>(time) - window);
 }
 
-// Memory that drawing needs, one a worker, kept between rows.
+// Memory that drawing needs, one per worker, kept between rows.
 struct ChooseScratch {
   PositionSet seen;
   RowWeights weights;

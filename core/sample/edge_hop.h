@@ -165,7 +165,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
   void choose(size_t chunk, ChooseScratch& scratch) {
     const size_t first = first_ + static_cast<size_t>(starts_[chunk]);
     size_t at = first;
-    uint64_t work = kWorkALook;  // since the last look: one a chunk at least
+    uint64_t work = kWorkALook;  // since the last look: one per chunk at least
     for (size_t i = chunk * kRows; i < std::min((chunk + 1) * kRows, num_rows_); ++i) {
       const size_t label = frontier_ + i;
       const uint64_t batch = target.disjoint ? static_cast<uint64_t>(target.batch[label]) : 0;

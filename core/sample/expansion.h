@@ -144,10 +144,10 @@ class Expansion {
   const std::span<const int64_t> times_;
   const SampleOptions& options_;
   std::optional<StayAwake> awake_;      // while several threads share the steps
-  std::vector<ChooseScratch> scratch_;  // one a worker
+  std::vector<ChooseScratch> scratch_;  // one per worker
   std::deque<Type> types_;              // they stay where they are
   size_t trees_ = 0;
-  std::vector<std::unique_ptr<EdgeHop<kNarrow>>> hops_;  // one an edge type
+  std::vector<std::unique_ptr<EdgeHop<kNarrow>>> hops_;  // one per edge type
   std::vector<size_t> sources_, targets_;                // their node types
   struct Part {
     size_t edge_type, chunk;

@@ -153,7 +153,12 @@ struct GrowingSubgraph : GrowingNodes, GrowingEdges {
   GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_, int threads_)
       : GrowingNodes(seeds, disjoint_, threads_), GrowingEdges(threads_) {}
 
-  SampledSubgraph finish() { return one_type(finish_nodes(), finish_edges()); }
+  HeteroSubgraph finish() {
+    HeteroSubgraph graph;
+    graph.nodes.push_back(finish_nodes());
+    graph.edges.push_back(finish_edges());
+    return graph;
+  }
 };
 
 }  // namespace gz

@@ -76,7 +76,7 @@ HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<con
     const NodeType& type = node_types[part.type];
     if (timed && part.times.size() != part.nodes.size()) {
       fail<ArgumentError>("time of '", type.name, "' has ", part.times.size(), " values for ", part.nodes.size(),
-                          " seeds, expected one a seed");
+                          " seeds, expected one per seed");
     }
     check_ids(part.nodes, "seeds", {type.num_nodes, "nodes", "node type '" + type.name + "'"});
     count += part.nodes.size();

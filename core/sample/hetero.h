@@ -20,14 +20,14 @@ namespace gz {
 struct NodeType {
   std::string name;
   uint64_t num_nodes = 0;
-  std::span<const int64_t> times;  // one a node, or none: then nodes of this type may be sampled at any time
+  std::span<const int64_t> times;  // one per node, or none: then nodes of this type may be sampled at any time
 };
 
 struct EdgeType {
   const Topology* topology = nullptr;
   Direction direction = Direction::kIn;  // rows by target; kOut where rows are to be followed the other way
   size_t source = 0, target = 0;         // node types; those in the rows, and those that have the rows
-  std::vector<int64_t> fanouts;          // one a hop; -1 takes all, 0 none
+  std::vector<int64_t> fanouts;          // one per hop; -1 takes all, 0 none
   const ExcludedEdges* exclude = nullptr;
 };
 
@@ -37,16 +37,10 @@ struct TypedSeeds {
   std::span<const int64_t> nodes, times;
 };
 
-struct HeteroSubgraph {
-  std::vector<SampledNodes> nodes;  // one a node type
-  std::vector<SampledEdges> edges;  // one an edge type
-  uint64_t scratch_bytes = 0;       // what the sampler held beside all this
-};
-
-// Throws ArgumentError and IndexError as sample_neighbours() does; `options` says all the rest; of its
-// fanouts, their number: the hops. `timed`:
-// seeds have times, and edges are taken only where their time, or that of the node they lead to, is no later. Trees are
-// numbered on from one type of seeds to the next.
+// Samples around seeds of several types. Edge types have their own fanouts; of those in `options`, only their number
+// counts, which is the number of hops. `timed`: seeds have times, and edges are taken only where their time, or that of
+// the node they lead to, is not later. Trees are numbered through all types of seeds. Throws ArgumentError and
+// IndexError as sample_neighbours() does.
 HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
                              std::span<const TypedSeeds> seeds, bool timed, const SampleOptions& options);
 

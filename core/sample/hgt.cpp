@@ -112,7 +112,7 @@ void spend(std::span<const EdgeType> edge_types, std::vector<Budgets>& types, co
 
 void check_counts(std::span<const NodeType> node_types, const std::vector<std::vector<int64_t>>& counts) {
   if (counts.size() != node_types.size()) fail<ArgumentError>("num_samples has ", counts.size(), " node types");
-  if (counts.empty() || counts[0].empty()) fail<ArgumentError>("num_samples is empty, expected one number a hop");
+  if (counts.empty() || counts[0].empty()) fail<ArgumentError>("num_samples is empty, expected one number per hop");
   for (size_t t = 0; t < counts.size(); ++t) {
     for (const int64_t count : counts[t]) {
       if (count >= 0 && static_cast<uint64_t>(count) < kMostLabels) continue;

@@ -1,7 +1,7 @@
 // labels: the table that turns nodes into labels 0, 1, 2, ... in the order they are met.
 //
-// Open addressing, linear probing, one 64-bit word an entry: tag in the upper half, label in the lower. One thread at a
-// time.
+// Open addressing, linear probing, one 64-bit word per entry: tag in the upper half, label in the lower.
+// Used by one thread at a time.
 #pragma once
 
 #include <algorithm>

@@ -107,7 +107,7 @@ void check_links(std::span<const NodeType> node_types, const EdgeType& edge_type
   }
   if (!links.times.empty() && links.times.size() != links.source.size()) {
     fail<ArgumentError>("time has ", links.times.size(), " values for ", links.source.size(),
-                        " edges, expected one an edge");
+                        " edges, expected one per edge");
   }
   const auto check = [&](std::span<const int64_t> ends, size_t type, const char* what) {
     const std::string& name = node_types[type].name;

@@ -95,11 +95,11 @@ bool merged_supported(const SampleOptions& options, bool with_times) {
   return !with_times && !options.weighted && options.choice == Choice::kUniform;
 }
 
-std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
-                                           const SampleOptions& options, const MergedOptions& merged) {
-  std::vector<SampledSubgraph> made(batches.size());
+std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
+                                          const SampleOptions& options, const MergedOptions& merged) {
+  std::vector<HeteroSubgraph> made(batches.size());
   sample_merged(topology, batches, options, merged,
-                [&](size_t i, SampledSubgraph&& subgraph) { made[i] = std::move(subgraph); });
+                [&](size_t i, HeteroSubgraph&& subgraph) { made[i] = std::move(subgraph); });
   return made;
 }
 

@@ -47,15 +47,15 @@ bool merged_supported(const SampleOptions& options, bool with_times);
 
 // Takes the subgraph of a batch, by its number in the group. Called as each is done: in order by one thread, else by
 // several at a time.
-using MergedSink = std::function<void(size_t, SampledSubgraph&&)>;
+using MergedSink = std::function<void(size_t, HeteroSubgraph&&)>;
 
 // Throws what sample_neighbours() throws, StorageError for a read that fails, and what
 // `progress` throws.
 void sample_merged(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options,
                    const MergedOptions& merged, const MergedSink& done);
 // One subgraph a batch, in order.
-std::vector<SampledSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
-                                           const SampleOptions& options, const MergedOptions& merged = {});
+std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
+                                          const SampleOptions& options, const MergedOptions& merged = {});
 
 // For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike,
 // without the subgraphs that are done.

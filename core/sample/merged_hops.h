@@ -68,7 +68,7 @@ class MergedHops {
     // Of the hop in the making:
     std::span<Row> rows;
     size_t edges = 0;
-    std::shared_ptr<Buffer> memory;  // of these, one an edge:
+    std::shared_ptr<Buffer> memory;  // of these, one per edge:
     int64_t* chosen = nullptr;       // its position, then its id, where that is wanted, and kTaken
     Id* neighbours = nullptr;
   };
@@ -97,7 +97,7 @@ class MergedHops {
   }
 
   void finish(size_t b, const MergedSink& done) {
-    SampledSubgraph made = batches_[b]->graph.finish();
+    HeteroSubgraph made = batches_[b]->graph.finish();
     made.scratch_bytes = most_scratch_ / batches_.size();
     batches_[b].reset();
     done(b, std::move(made));
@@ -360,7 +360,7 @@ class MergedHops {
   const SampleOptions& options_;
   const MergedArrays& arrays_;
   const ReadWay& way_;
-  std::vector<Scratch> scratch_;  // one a worker
+  std::vector<Scratch> scratch_;  // one per worker
   std::vector<std::unique_ptr<Batch>> batches_;
   std::shared_ptr<Buffer> rows_memory_;
   uint64_t hop_bytes_ = 0, most_scratch_ = 0;  // of the edges in the making; of all, at most

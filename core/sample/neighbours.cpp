@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostFanout = int64_t{1} << 31;
 
 void check_combination(const SampleOptions& options, bool with_times) {
-  if (options.fanouts.empty()) fail<ArgumentError>("fanouts is empty, expected one number a hop, as in [15, 10, 5]");
+  if (options.fanouts.empty()) fail<ArgumentError>("fanouts is empty, expected one number per hop, as in [15, 10, 5]");
   for (size_t hop = 0; hop < options.fanouts.size(); ++hop) {
     if (options.fanouts[hop] < -1 || options.fanouts[hop] >= kMostFanout) {
       fail<ArgumentError>("fanouts[", hop, "] is ", options.fanouts[hop], ", expected 0 to ", kMostFanout - 1,
@@ -70,12 +70,12 @@ void check_options(const Topology& topology, const SampleOptions& options, bool 
   check_row_options(topology, options, with_times, with_times);
 }
 
-SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
-                                  std::span<const int64_t> times, const SampleOptions& asked) {
+HeteroSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
+                                 std::span<const int64_t> times, const SampleOptions& asked) {
   SampleOptions options = asked;
   check_options(topology, options, !times.empty());
   if (!times.empty() && times.size() != seeds.size()) {
-    fail<ArgumentError>("time has ", times.size(), " values for ", seeds.size(), " seeds, expected one a seed");
+    fail<ArgumentError>("time has ", times.size(), " values for ", seeds.size(), " seeds, expected one per seed");
   }
   if (seeds.size() >= kMostLabels) fail<ArgumentError>(seeds.size(), " seeds, expected below ", kMostLabels);
   check_ids(seeds, "seeds", {topology.num_nodes(), "nodes", topology.file().path()});
@@ -84,9 +84,7 @@ SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int6
   const NodeType node_type{.name = "", .num_nodes = topology.num_nodes(), .times = {}};
   const EdgeType edge_type{&topology, topology.resolve(options.direction), 0, 0, options.fanouts, options.exclude};
   const TypedSeeds typed{0, seeds, times};
-  HeteroSubgraph typed_graph = expand_typed({&node_type, 1}, {&edge_type, 1}, {&typed, 1}, times, options);
-  SampledSubgraph subgraph = one_type(std::move(typed_graph.nodes[0]), std::move(typed_graph.edges[0]));
-  subgraph.scratch_bytes = typed_graph.scratch_bytes;
+  HeteroSubgraph subgraph = expand_typed({&node_type, 1}, {&edge_type, 1}, {&typed, 1}, times, options);
   topology.file().check();
   return subgraph;
 }

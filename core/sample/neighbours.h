@@ -24,7 +24,7 @@ enum class Choice {
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
 
 struct SampleOptions {
-  std::vector<int64_t> fanouts;  // one a hop; -1 takes all neighbours
+  std::vector<int64_t> fanouts;  // one per hop; -1 takes all neighbours
   bool replace = false;
   bool weighted = false;  // by the file's edge weights
   bool disjoint = false;  // one tree per seed: nodes are identified by (seed index, node). Times imply it
@@ -60,32 +60,15 @@ struct SampledNodes {
 struct SampledEdges {
   Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
   Int64Array edge;        // the user's edge ids where the file keeps them, else positions in its rows
-  std::vector<int64_t> num_sampled_edges;  // one a hop
+  std::vector<int64_t> num_sampled_edges;  // one per hop
 };
 
-struct SampledSubgraph {
-  Int64Array node;        // seeds in input order (repeats kept), then new nodes in the order they were met
-  Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
-  Int64Array edge;        // the user's edge ids where the file keeps them, else positions in the file's rows
-  Int64Array batch;       // the seed index of each node; empty unless disjoint
-  std::vector<int64_t> num_sampled_nodes;  // hops + 1 numbers, the first is the number of seeds
-  std::vector<int64_t> num_sampled_edges;  // one a hop
-  uint64_t scratch_bytes = 0;              // what the sampler held beside all this
-
-  std::span<int64_t> row() const { return edge_index.span().first(edge_index.size / 2); }
-  std::span<int64_t> col() const { return edge_index.span().subspan(edge_index.size / 2); }
+// A sampled graph. A homogeneous graph is one of one node type and one edge type.
+struct HeteroSubgraph {
+  std::vector<SampledNodes> nodes;  // one per node type
+  std::vector<SampledEdges> edges;  // one per edge type
+  uint64_t scratch_bytes = 0;       // what the sampler held beside all this
 };
-
-inline SampledSubgraph one_type(SampledNodes nodes, SampledEdges edges) {
-  SampledSubgraph s;
-  s.node = std::move(nodes.node);
-  s.batch = std::move(nodes.batch);
-  s.num_sampled_nodes = std::move(nodes.num_sampled_nodes);
-  s.edge_index = std::move(edges.edge_index);
-  s.edge = std::move(edges.edge);
-  s.num_sampled_edges = std::move(edges.num_sampled_edges);
-  return s;
-}
 
 // About how many rows a sample around so many seeds looks up, and how many edges it takes, if all rows were alike.
 struct ExpectedReads {
@@ -99,9 +82,9 @@ void check_options(const Topology& topology, const SampleOptions& options, bool 
 // The same for one edge type of several: `by_edge_time` says whether its own times count.
 void check_row_options(const Topology& topology, const SampleOptions& options, bool by_edge_time, bool with_times);
 
-// The subgraph around `seeds`. `times` is empty, or holds one number a seed: only edges of that time or earlier are
+// The subgraph around `seeds`. `times` is empty, or holds one number per seed: only edges of that time or earlier are
 // taken. Throws IndexError for a seed that is not a node, FormatError for a damaged file.
-SampledSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
-                                  std::span<const int64_t> times, const SampleOptions& options);
+HeteroSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
+                                 std::span<const int64_t> times, const SampleOptions& options);
 
 }  // namespace gz

@@ -13,7 +13,7 @@ void File::read_at(std::span<std::byte> buffer, uint64_t offset) const {
     const size_t got = read_some_at(buffer, offset);
     if (got == 0) {
       throw StorageError(text(path_, ": the file ends at byte ", std::min(offset, size()), ", expected to reach byte ",
-                              offset + buffer.size(), ": it was truncated by someone else"),
+                              offset + buffer.size(), ": it was truncated by another process"),
                          EIO, path_);
     }
     buffer = buffer.subspan(got);

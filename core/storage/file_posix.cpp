@@ -234,7 +234,7 @@ void remove_if_exists(const std::string& path) noexcept { unlink(path.c_str()); 
 
 uint64_t free_bytes(const std::string& folder) {
   struct statvfs info;
-  if (statvfs(folder.c_str(), &info) != 0) fail_storage(folder, "cannot look at the disk of", errno);
+  if (statvfs(folder.c_str(), &info) != 0) fail_storage(folder, "cannot get the free space of", errno);
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

@@ -260,7 +260,7 @@ void remove_if_exists(const std::string& path) noexcept { DeleteFileW(wide(path)
 uint64_t free_bytes(const std::string& folder) {
   ULARGE_INTEGER bytes;
   if (!GetDiskFreeSpaceExW(wide(folder).c_str(), &bytes, nullptr, nullptr)) {
-    fail_windows(folder, "cannot look at the disk of", GetLastError());
+    fail_windows(folder, "cannot get the free space of", GetLastError());
   }
   return bytes.QuadPart;
 }
@@ -280,7 +280,7 @@ void remove_abandoned_temporaries(const std::string& target) noexcept {
     try {
       abandoned = File::open(path).try_lock();  // not locked: its maker is dead
     } catch (const StorageError&) {
-      continue;  // someone else was faster
+      continue;  // another process was faster
     }
     if (abandoned) remove_if_exists(path);
   } while (FindNextFileW(search, &found));

@@ -181,7 +181,7 @@ bool Mapping::damaged() const { return guard_ != nullptr && guard_->damaged.load
 void Mapping::check() const {
   if (damaged()) {
     throw StorageError(text(path_,
-                            ": a mapped page could not be read: the file was truncated by someone else or the "
+                            ": a mapped page could not be read: the file was truncated by another process or the "
                             "disk failed; results may hold zeros. Restore the file and open it again"),
                        EIO, path_);
   }

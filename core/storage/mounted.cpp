@@ -115,7 +115,7 @@ void MountedFile::check_size() const {
   const uint64_t size = file_.size();
   if (size < container_.file_bytes) {
     throw StorageError(text(path(), ": the file has ", size, " bytes, it had ", container_.file_bytes,
-                            " when it was opened: someone truncated it. Restore it and open it again"),
+                            " when it was opened: it was truncated. Restore it and open it again"),
                        EIO, path());
   }
 }

@@ -2,7 +2,7 @@
 // queue depth of its disk and not one page fault after the other.
 //
 // Pages come into the page cache, where the mapping finds them; nothing is copied. A file whose pages are in RAM pays
-// for a few probes a request and no more (benchmarks/sampling).
+// for a few probes per request and no more (benchmarks/sampling).
 #pragma once
 
 #include <algorithm>

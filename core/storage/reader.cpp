@@ -62,7 +62,7 @@ std::unique_ptr<Reader> make_reader(ReaderKind& kind) {
   RingRefusal refusal;
   if (auto ring = make_ring(refusal)) return ring;
   if (!refusal.shortage) {
-    throw StorageError("io_uring is refused here (" + refusal.why + "): use io='pread'", 0, "");
+    throw StorageError("io_uring is not available (" + refusal.why + "): use io='pread'", 0, "");
   }
   kind = ReaderKind::kPread;
   return make_pread_reader();

@@ -18,7 +18,7 @@
 namespace gz {
 namespace {
 
-constexpr size_t kSlice = size_t{1} << 16;      // rows a chunk
+constexpr size_t kSlice = size_t{1} << 16;      // rows per chunk
 constexpr size_t kEdgeSlice = size_t{1} << 16;  // edges a chunk: stays in the second-level cache for its two loops
 constexpr size_t kStride = kBlockBytes * 64;    // bytes between two progress reports
 constexpr size_t kRowStride = size_t{1} << 22, kEdgeStride = size_t{1} << 26;  // rows and edges between two

@@ -74,7 +74,7 @@ TEST(what_cannot_be_opened_is_told_with_path_and_reason) {
   }
   CHECK_THROWS(StorageError, "cannot create", File::create(test::scratch("no_folder/x")));
   CHECK_THROWS(StorageError, "cannot create a spill file", File::create_nameless(test::scratch("no_folder")));
-  CHECK_THROWS(StorageError, "cannot look at the disk", free_bytes(test::scratch("no_folder")));
+  CHECK_THROWS(StorageError, "cannot get the free space", free_bytes(test::scratch("no_folder")));
 }
 
 TEST(a_nameless_file_leaves_nothing) {

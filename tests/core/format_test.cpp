@@ -157,8 +157,8 @@ TEST(each_header_field_is_refused_by_name) {
   expect(with(8, uint16_t{2}), "format version 2.0, this GraphZero reads version 1.x: upgrade");
   expect(with(12, uint32_t{0}), "kind is 0, expected 1 (topology) or 2 (features)");
   expect(with(24, uint64_t{4}), "incompatible flags are 4 (version 1.0)");
-  expect(with(32, c.file_bytes + 1), "it was cut short");
-  expect(with(32, c.file_bytes - 1), "something was appended");
+  expect(with(32, c.file_bytes + 1), "it was truncated");
+  expect(with(32, c.file_bytes - 1), "data was appended");
   expect(with(64, uint32_t{4}), "direction is 4, expected 0 to 3");
   expect(with(64, uint32_t{0}), "direction is 0, a topology has 1 to 3");
   expect(with(72, uint32_t{42}), "num_arrays is 42, the header has room for 41");

@@ -181,7 +181,7 @@ TEST(a_failed_read_is_an_error_and_the_reader_lives_on) {
   const auto ids = some_ids(9000, 500, 9);
   const auto reader = std::make_shared<FakeReader>(
       32, [](const ReadRequest&, int32_t result, int count) { return count == 40 ? -EIO : result; });
-  CHECK_THROWS(StorageError, "cannot read", read_through(*file, ids, reader));
+  CHECK_THROWS(StorageError, "read failed", read_through(*file, ids, reader));
   CHECK_EQ(reader->in_flight(), 0u);
   CHECK(read_through(*file, ids, reader) == plain(file->matrices()[0], ids));
 }
@@ -199,7 +199,7 @@ TEST(short_reads_are_continued_and_interrupted_ones_repeated) {
   });
   CHECK(read_through(*file, ids, stutter) == expected);
   const auto never = std::make_shared<FakeReader>(8, [](const ReadRequest&, int32_t, int) { return -EAGAIN; });
-  CHECK_THROWS(StorageError, "cannot read", read_through(*file, ids, never));
+  CHECK_THROWS(StorageError, "read failed", read_through(*file, ids, never));
 }
 
 TEST(the_end_of_the_file_is_an_error_by_every_way) {

@@ -62,9 +62,9 @@ TEST(excluded_edges_are_found_by_their_row) {
   options.fanouts = {-1};
   options.exclude = &excluded;
   const std::vector<int64_t> seeds{4};
-  const SampledSubgraph found = sample_neighbours(*graph, seeds, {}, options);
-  CHECK(found.edge.size == 2);  // 6, twice
-  CHECK(found.node.data()[1] == 6 && found.node.size == 2);
+  const HeteroSubgraph found = sample_neighbours(*graph, seeds, {}, options);
+  CHECK(found.edges[0].edge.size == 2);  // 6, twice
+  CHECK(found.nodes[0].node.data()[1] == 6 && found.nodes[0].node.size == 2);
   const std::vector<int64_t> wrong{20};
   CHECK(test::message_of<IndexError>([&] { excluded.add(*graph, Direction::kIn, wrong, seeds, false); }, __FILE__,
                                      __LINE__)

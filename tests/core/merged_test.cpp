@@ -12,6 +12,7 @@
 #include "format/container.h"
 #include "sample/file_order.h"
 #include "storage/topology.h"
+#include "subgraphs.h"
 
 using namespace gz;
 using test::FakeReader;
@@ -49,13 +50,7 @@ std::shared_ptr<const Topology> write_graph(const std::string& name, uint64_t no
   return Topology::open(path);
 }
 
-std::vector<int64_t> values(const Int64Array& array) { return {array.span().begin(), array.span().end()}; }
-
-bool same(const SampledSubgraph& a, const SampledSubgraph& b) {
-  return values(a.node) == values(b.node) && values(a.edge_index) == values(b.edge_index) &&
-         values(a.edge) == values(b.edge) && values(a.batch) == values(b.batch) &&
-         a.num_sampled_nodes == b.num_sampled_nodes && a.num_sampled_edges == b.num_sampled_edges;
-}
+using test::same;
 
 // Batches of some seeds each.
 struct Group {
@@ -164,7 +159,10 @@ TEST(merged_scratch_and_estimates_follow_the_group) {
   const auto made = sample_merged(*topology, group.batches, options, merged);
   uint64_t subgraphs = 0;
   for (const auto& graph : made) {
-    for (const Int64Array* array : {&graph.node, &graph.edge_index, &graph.edge}) subgraphs += array->buffer->size();
+    const SampledEdges& edges = graph.edges[0];
+    for (const Int64Array* array : {&graph.nodes[0].node, &edges.edge_index, &edges.edge}) {
+      subgraphs += array->buffer->size();
+    }
   }
   const uint64_t estimate = 16 * merged_bytes_per_batch(*topology, options, 512);
   CHECK(stats.scratch_bytes < (uint64_t{32} << 20) + estimate);

@@ -19,6 +19,7 @@
 #include "sample/weighted.h"
 #include "storage/file.h"
 #include "storage/topology.h"
+#include "subgraphs.h"
 
 using namespace gz;
 
@@ -71,23 +72,16 @@ Rows random_rows(uint64_t nodes, uint64_t edges, uint64_t seed) {
   return rows;
 }
 
-std::vector<int64_t> values(const Int64Array& array) { return {array.span().begin(), array.span().end()}; }
-
-bool same(const SampledSubgraph& a, const SampledSubgraph& b) {
-  return values(a.node) == values(b.node) && values(a.edge_index) == values(b.edge_index) &&
-         values(a.edge) == values(b.edge) && values(a.batch) == values(b.batch) &&
-         a.num_sampled_nodes == b.num_sampled_nodes && a.num_sampled_edges == b.num_sampled_edges;
-}
+using test::same;
 
 template <class Id>
-SampledSubgraph sample(const Csr<Id>& csr, const std::vector<int64_t>& seeds, SampleOptions options) {
+HeteroSubgraph sample(const Csr<Id>& csr, const std::vector<int64_t>& seeds, SampleOptions options) {
   options.io = TopologyIo::kMmap;  // the arrays are not in a mapped file
   const NodeType node_type{.name = "", .num_nodes = csr.num_nodes, .times = {}};
   const TypedSeeds typed{0, seeds, {}};
   const auto run = [&](auto&& expansion) {
     expansion.add(csr, {}, options);
-    HeteroSubgraph made = expansion.run(options.fanouts.size());
-    return one_type(std::move(made.nodes[0]), std::move(made.edges[0]));
+    return expansion.run(options.fanouts.size());
   };
   if (sizeof(Id) == 4 && !options.disjoint) return run(Expansion<true>({&node_type, 1}, {&typed, 1}, {}, options));
   return run(Expansion<false>({&node_type, 1}, {&typed, 1}, {}, options));
@@ -278,8 +272,8 @@ TEST(wide_ids_sample_as_narrow_ones_do_on_any_number_of_threads) {
   for (const bool disjoint : {false, true}) {
     for (const bool replace : {false, true}) {
       SampleOptions options{.fanouts = {12, 2}, .replace = replace, .disjoint = disjoint, .seed = 3};
-      const SampledSubgraph one = sample(rows.csr<uint32_t>(nodes), seeds, options);
-      CHECK(one.num_sampled_edges[0] > 40'000);  // enough for threads to share it
+      const HeteroSubgraph one = sample(rows.csr<uint32_t>(nodes), seeds, options);
+      CHECK(one.edges[0].num_sampled_edges[0] > 40'000);  // enough for threads to share it
       for (const int threads : {1, 2, 8}) {
         options.threads = threads;
         CHECK(same(sample(rows.csr<uint32_t>(nodes), seeds, options), one));
@@ -299,10 +293,11 @@ TEST(ids_past_32_bits_keep_all_their_bits) {
     rows.indptr.push_back(rows.wide.size());
   }
   const std::vector<int64_t> seeds{0, 1, 2, 3, 4, 5, 6, 7};
-  const SampledSubgraph s = sample(rows.csr<uint64_t>(nodes), seeds, {.fanouts = {-1}});
-  CHECK_EQ(s.node.size, 8u + 20 - 2);  // nodes 5 and 6 are seeds
-  for (size_t e = 0; e < s.edge.size; ++e) {
-    CHECK_EQ(static_cast<uint64_t>(s.node.data()[s.row()[e]]), rows.wide[static_cast<size_t>(s.edge.data()[e])]);
+  const HeteroSubgraph s = sample(rows.csr<uint64_t>(nodes), seeds, {.fanouts = {-1}});
+  const auto node = s.nodes[0].node.span(), row = s.edges[0].edge_index.span(), edge = s.edges[0].edge.span();
+  CHECK_EQ(node.size(), 8u + 20 - 2);  // nodes 5 and 6 are seeds
+  for (size_t e = 0; e < edge.size(); ++e) {
+    CHECK_EQ(static_cast<uint64_t>(node[static_cast<size_t>(row[e])]), rows.wide[static_cast<size_t>(edge[e])]);
   }
 }
 

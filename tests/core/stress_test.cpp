@@ -18,6 +18,7 @@
 #include "sample/walk.h"
 #include "storage/features.h"
 #include "storage/verify.h"
+#include "subgraphs.h"
 
 using namespace gz;
 
@@ -142,7 +143,7 @@ TEST(files_are_closed_by_some_while_others_read_them) {
       }
       const auto seeds = random_ids(static_cast<uint64_t>(round), 20);
       const auto part = sample_neighbours(*mine, seeds, {}, {.fanouts = {3, 2}, .seed = 1});
-      CHECK_EQ(part.num_sampled_nodes.size(), 3u);
+      CHECK_EQ(part.nodes[0].num_sampled_nodes.size(), 3u);
       CHECK(mine->file().user_mapping()->bytes().size() > 0);
       const auto features = FeatureFile::open(rows);
       CHECK(features->file().user_mapping() == features->file().user_mapping());
@@ -163,7 +164,7 @@ TEST(one_topology_serves_samplers_walkers_and_a_verifier) {
         random_walks(*topology, seeds, {.length = 10, .p = 0.5, .seed = 3, .threads = 2}, walks);
       } else {
         const auto part = sample_neighbours(*topology, seeds, {}, {.fanouts = {4, 3}, .seed = 9, .threads = caller});
-        CHECK(std::equal(part.node.span().begin(), part.node.span().end(), expected.node.span().begin()));
+        CHECK(test::same(part, expected));
       }
     }
   });

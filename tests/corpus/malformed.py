@@ -141,9 +141,9 @@ def header_cases() -> Iterator[tuple[str, File, str]]:
         yield f"kind-{value}", header(kind=value), f"kind is {value}, expected 1"
     for value in EDGES:
         yield f"file-bytes-{value}", header(file_bytes=value), f"file_bytes is {value}, the file has {size}"
-    yield "cut-short", _changed(good, cut=size - 1), "it was cut short"
-    yield "cut-to-the-header", _changed(good, cut=PAGE), "it was cut short"
-    yield "appended", _changed(good, tail=b"\0"), "something was appended"
+    yield "cut-short", _changed(good, cut=size - 1), "it was truncated"
+    yield "cut-to-the-header", _changed(good, cut=PAGE), "it was truncated"
+    yield "appended", _changed(good, tail=b"\0"), "data was appended"
     yield "direction-4", header(direction=4), "direction is 4, expected 0 to 3"
     yield "direction-none", header(direction=0), "direction is 0, a topology has 1 to 3"
     for at in (RESERVED, TABLE - 1):

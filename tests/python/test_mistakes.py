@@ -65,9 +65,9 @@ def test_ids(graph, ids, error, match):
 
 @pytest.mark.parametrize("fanouts", ["15,10", 15, None])
 def test_fanouts_that_are_no_list(graph, store, fanouts):
-    with pytest.raises(TypeError, match=r"fanouts must be one number a hop, as in \[15, 10, 5\], got "):
+    with pytest.raises(TypeError, match=r"fanouts must be one number per hop, as in \[15, 10, 5\], got "):
         graph.sample([0], fanouts)
-    with pytest.raises(TypeError, match=r"fanouts must be one number a hop"):
+    with pytest.raises(TypeError, match=r"fanouts must be one number per hop"):
         gz.NeighborLoader(graph, store, fanouts=fanouts)
 
 
