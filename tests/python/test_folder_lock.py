@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from graphzero._folder_lock import is_abandoned, lock, unlock
-from graphzero.ray._cluster import WorkFolder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
@@ -31,11 +30,3 @@ def test_a_lock_goes_with_its_process(tmp_path: Path, name: str) -> None:
     assert handle is not None
     unlock(handle)
     assert not is_abandoned(str(tmp_path / "nowhere" / "lock"))
-
-
-def test_a_work_folder_removes_those_of_dead_processes_alone(tmp_path: Path) -> None:
-    target = str(tmp_path / "g.gl")
-    (tmp_path / ".g.gl.gzray-dead").mkdir()
-    with WorkFolder(target) as first, WorkFolder(target) as second:
-        assert {path.name for path in tmp_path.iterdir()} == {Path(first).name, Path(second).name}
-    assert list(tmp_path.iterdir()) == []
