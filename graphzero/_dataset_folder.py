@@ -14,19 +14,15 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from . import _manifest
+from ._folder_lock import is_abandoned, lock, locked, unlock
 from ._manifest import sync_folder
 from ._manifest_writer import manifest_bytes, write_manifest
 from ._outputs import check_folder_name
 from .errors import FormatError, StorageError
-
-try:
-    import fcntl
-except ImportError:  # Windows: no locks, so folders of others are left alone
-    fcntl = None  # type: ignore[assignment]
 
 _T = TypeVar("_T")
 _STAGE = re.compile(r"v(\d{1,9})-[0-9a-f]{8}")
@@ -68,7 +64,7 @@ class Stage:
                 sweep(self.folder)
                 path = os.path.join(self.folder, f"v{self._number()}-{secrets.token_hex(4)}")
                 os.mkdir(path)
-                self.path, self._lock = path, lock(path, wait=False)
+                self.path, self._lock = path, lock(path)
 
     def publish(self, manifest: _manifest.Manifest, in_place: set[str], opened: Callable[[], _T]) -> _T:
         """Make `manifest`, whose files have plain names, the folder's; return what `opened` makes of it.
@@ -135,8 +131,7 @@ class Stage:
 
     def _release(self) -> None:
         handle, self._lock = self._lock, None
-        if handle is not None:
-            unlock(handle)
+        unlock(handle)
 
 
 # -- what is left behind ----------------------------------------------------------------------------------------------
@@ -164,7 +159,7 @@ def sweep(folder: str, dead: str = "") -> None:
             continue
         if any(file.startswith(f"{name}/") for file in named):
             _remove_replaced(folder, stage, named)
-        elif stage != dead and not _is_dead(stage):
+        elif stage != dead and not is_abandoned(stage):
             continue
         _remove_unnamed(folder, stage, named)
 
@@ -221,54 +216,3 @@ def _identity(path: str) -> tuple[int, ...]:
 
 def _full(folder: str, name: str) -> str:
     return os.path.join(folder, *name.split("/"))
-
-
-# -- locks ------------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def locked(folder: str) -> Iterator[None]:
-    """Hold the folder's lock, for a moment: to begin, and to publish."""
-    handle = lock(folder, wait=True)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            unlock(handle)
-
-
-def lock(folder: str, wait: bool) -> int | None:
-    """Lock a folder until `unlock` or the end of the process; None where the system or the file system has no locks.
-
-    BlockingIOError when another holds it and `wait` is False.
-    """
-    if fcntl is None:
-        return None
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException as e:
-        os.close(handle)
-        if isinstance(e, OSError) and not isinstance(e, BlockingIOError):
-            return None
-        raise
-    return handle
-
-
-def unlock(handle: int) -> None:
-    """Let go of a lock, also where a child that was forked meanwhile has a copy of the handle."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_UN)
-    os.close(handle)
-
-
-def _is_dead(stage: str) -> bool:
-    """Whether no living writer holds the stage; False where that cannot be told."""
-    try:
-        handle = lock(stage, wait=False)
-    except BlockingIOError:
-        return False
-    if handle is None:
-        return False
-    unlock(handle)
-    return True

@@ -79,7 +79,11 @@ bool has_crc_instruction() { return __builtin_cpu_supports("sse4.2") != 0; }
 #else
 // Builtins: <arm_acle.h> declares the intrinsics only where the whole file is compiled for them.
 #ifdef __clang__
+#ifdef __ARM_FEATURE_CRC32
+#define GZ_CRC_TARGET
+#else
 #define GZ_CRC_TARGET __attribute__((target("crc")))
+#endif
 #define GZ_CRC64(crc, word) __builtin_arm_crc32cd(crc, word)
 #define GZ_CRC8(crc, byte) __builtin_arm_crc32cb(crc, byte)
 #else

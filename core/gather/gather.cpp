@@ -10,11 +10,11 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/random.h"
+#include "base/system.h"
 #include "base/threads.h"
 #include "gather/copy.h"
 #include "gather/read_rows.h"
 #include "storage/residency.h"
-#include "base/system.h"
 
 namespace gz {
 namespace {

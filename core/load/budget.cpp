@@ -5,13 +5,13 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "load/divide.h"
 #include "load/local.h"
 #include "load/packed.h"
 #include "sample/merged.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
-#include "base/system.h"
 
 namespace gz {
 namespace {

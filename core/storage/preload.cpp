@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/threads.h"
 #include "storage/residency.h"
-#include "base/system.h"
 
 namespace gz {
 namespace {

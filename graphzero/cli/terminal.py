@@ -5,26 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
+from graphzero._progress import Callback, amount, renderer
+from graphzero._progress import duration as duration
 from graphzero._sizes import format_size
 
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
@@ -89,62 +82,14 @@ def rate(count: float, seconds: float, unit: str) -> str:
 
 def short(count: float) -> str:
     """Return a count in a few digits: 1_234_567 is '1.23 M'."""
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
-        if abs(count) >= 0.9995 * scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people read it: '12 ms', '3.4 s', '2 min 5 s', '1 h 20 min'."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds) // 60
-    if minutes < 60:
-        return f"{minutes} min {round(seconds) % 60} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-class _Share(ProgressColumn):
-    """The percentage, where the total is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.percentage:3.0f}%" if task.total else "    ")
-
-
-class _Rate(ProgressColumn):
-    """How many a second: bytes or edges, as the phase counts."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{short(task.speed)}/s" if task.speed else "", style="green")
+    return amount(count, "")
 
 
 @contextlib.contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yield a progress callback that draws the bar of the phase at work, or None where stderr is no terminal."""
-    if not errors.is_terminal:
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        _Share(),
-        _Rate(),
-        TimeElapsedColumn(),
-        TextColumn("eta"),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=errors, expand=True, transient=True) as bars:
-        current: dict[str, TaskID] = {}
-
-        def report(phase: str, done: int, total: int) -> None:
-            if phase not in current:
-                for finished in current.values():
-                    bars.remove_task(finished)
-                current.clear()
-                current[phase] = bars.add_task(phase, total=total or None)
-            bars.update(current[phase], completed=done, total=total or None)
-
-        yield report
+def progress_bars() -> Iterator[Callback]:
+    """Yield a progress callback: a bar on a terminal, a line every half minute elsewhere."""
+    shown = renderer(stream=sys.stderr)
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -14,6 +14,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from graphzero._outputs import check_extension
+from graphzero._progress import renderer
 from graphzero._room import check_room_for_torch
 
 from . import faults, launch, terminal
@@ -263,7 +264,16 @@ def progress(quiet: bool = False) -> Iterator[Observer]:
             )
 
     if not terminal.errors.is_terminal:
-        yield Lines()
+        line = renderer("batches", sys.stderr)
+
+        class NowAndThen(Lines):
+            def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
+                line(f"epoch {epoch + 1}, loss {loss:.3f}", done, total)
+
+            def evaluating(self, split: str, done: int, total: int) -> None:
+                line(split, done, total)
+
+        yield NowAndThen()
         return
     columns = (
         TextColumn("{task.description}"),

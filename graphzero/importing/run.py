@@ -129,7 +129,7 @@ def import_dataset(
     tag_reverse: store each edge followed by its reverse, with an edge feature "reverse" (0 or 1) that tells them apart;
         `directed=False` stores both ways under one edge id.
     edge_types: of a source of several types, those to take, such as ["paper__cites__paper"]; `reverse=True` adds each
-        the other way round. Features, labels, splits and num_nodes are dicts by node type there.
+        the other way round. Features, labels, splits and num_nodes are dicts by node type there; splits may be shares.
     num_nodes: checked against the edges when given; else the number of feature or label rows is, else the largest id
         + 1 is taken.
     ids: "auto" maps ids that are strings to 0, 1, 2, ... and keeps the map as `ds.ids`; "map" does so for sparse

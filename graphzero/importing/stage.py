@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _manifest
+from .._folder_lock import lock, unlock
 from .._outputs import check_folder_name
 from ..errors import InputError, StorageError
 
@@ -57,7 +58,10 @@ class Stage:
         self._key = key
         self.resumed: list[str] = []
         os.makedirs(self.folder, exist_ok=True)
-        self._lock = _lock(self.folder)
+        try:
+            self._lock = lock(self.path("lock"))
+        except BlockingIOError as error:
+            raise StorageError(error.errno, f"{self.folder}: another import is writing here", self.folder) from None
         self._done: dict[str, Any] = {}
         record = os.path.join(self.folder, _RECORD)
         if os.path.exists(record):
@@ -95,25 +99,10 @@ class Stage:
 
     def close(self, remove: bool) -> None:
         """Give the folder up; `remove` it where nothing could go on from it."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        handle, self._lock = self._lock, None
+        unlock(handle)
         if remove or self._key is None or not self._done:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _lock(folder: str) -> int | None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: nobody is kept out
-        return None
-    handle = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise StorageError(error.errno, f"{folder}: another import is writing here", folder) from None
-    return handle
 
 
 def check_target(target: str, overwrite: bool) -> None:

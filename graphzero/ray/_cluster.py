@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._folder_lock import is_abandoned, lock, unlock
 from .._ids import as_count
 
 Callback = Callable[[str, int, int], None]
@@ -125,11 +126,11 @@ class WorkFolder:
         parent, name = os.path.split(target)
         self._mark = f".{name}.gzray-"
         for found in os.listdir(parent):
-            if found.startswith(self._mark):
-                _remove_abandoned(os.path.join(parent, found))
+            if found.startswith(self._mark) and is_abandoned(os.path.join(parent, found, "lock")):
+                shutil.rmtree(os.path.join(parent, found), ignore_errors=True)
         made = tempfile.mkdtemp(prefix=f".{name}.gznew-", dir=parent)
         os.chmod(made, 0o777 & ~_umask())  # as other folders: workers may run as another user of the group
-        self._lock = _locked(os.path.join(made, "lock"))
+        self._lock = lock(os.path.join(made, "lock"))
         # it gets its name once it is locked: before that, it would look abandoned
         self.path = os.path.join(parent, self._mark + made.rsplit("-", 1)[1])
         os.rename(made, self.path)
@@ -141,39 +142,13 @@ class WorkFolder:
     def __exit__(self, *_: object) -> None:
         """Remove the folder and what is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock is not None:
-            os.close(self._lock)
+        unlock(self._lock)
 
 
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _locked(path: str) -> int | None:
-    """Return a descriptor that holds the file's lock; None where somebody else has it."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: folders of killed processes stay
-        return None
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _remove_abandoned(folder: str) -> None:
-    try:
-        lock = _locked(os.path.join(folder, "lock"))
-    except OSError:  # its owner is removing it
-        return
-    if lock is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 def put_together(file: Any, written: Iterable[Sequence[tuple[str, Any, list[tuple[int, bytes]]]]]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import graphzero as gz
+from graphzero._progress import Lines, Reporting, renderer
 from graphzero.cli import terminal
 from graphzero.cli.app import app
 
@@ -312,15 +314,49 @@ def test_a_closed_pipe_is_no_traceback(toy: Path) -> None:
     assert b"Traceback" not in result.stderr
 
 
-def test_progress_is_drawn_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+class Screen(io.StringIO):
+    """A stream that is a terminal, or not."""
+
+    def __init__(self, tty: bool) -> None:
+        super().__init__()
+        self._tty = tty
+
+    def isatty(self) -> bool:
+        return self._tty
+
+
+@pytest.mark.parametrize("tty", [True, False])
+def test_progress_is_a_bar_on_a_terminal_and_short_work_is_silent_elsewhere(
+    tty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Screen(tty)
+    monkeypatch.setattr(sys, "stderr", screen)
     with terminal.progress_bars() as progress:
-        assert progress is None
-    monkeypatch.setattr(terminal.errors, "_force_terminal", True)
-    with terminal.progress_bars() as progress:
-        assert progress is not None
         progress("reading", 1, 2)
         progress("reading", 2, 2)
         progress("sorting", 0, 0)
+    assert ("reading" in screen.getvalue()) == tty
+    assert ("100%" in screen.getvalue()) == tty
+
+
+def test_off_a_terminal_a_line_comes_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, now = Screen(False), 1000.0
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with Reporting(True) as progress:
+        assert progress is not None
+        for second in range(65):
+            now = 1000.0 + second
+            progress("reading", second * 10_000_000, 2_000_000_000)
+    assert screen.getvalue().splitlines() == [
+        "reading: 15% of 2 GB, 10 MB/s, 2 min 50 s left",
+        "reading: 30% of 2 GB, 10 MB/s, 2 min 20 s left",
+    ]
+
+
+def test_without_rich_a_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert isinstance(renderer("B", Screen(True)), Lines)
 
 
 @pytest.mark.parametrize(

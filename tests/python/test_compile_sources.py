@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import struct
@@ -18,7 +17,6 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero._progress import TerminalLine
 
 PAIRS = np.array([[0, 1], [2, 0], [2, 1], [3, 3]])
 
@@ -228,18 +226,6 @@ def test_progress_tells_phases_and_may_stop_the_work(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         gz.compile_graph(edges, tmp_path / "h.gl", progress=stop)
     assert os.listdir(tmp_path) == ["g.gl"]
-
-
-def test_a_terminal_line_has_share_rate_and_time_left() -> None:
-    stream = io.StringIO()
-    line = TerminalLine("B", stream)
-    line("reading", 0, 1000)
-    line._start -= 2
-    line._shown = 0
-    line("reading", 500, 1000)
-    line.close()
-    assert "reading:  50% of 1 KB, 250 B/s, 2 s left" in stream.getvalue()
-    assert stream.getvalue().endswith("\r")
 
 
 def test_interruption_is_prompt_and_leaves_nothing(spawn, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import _dataset_folder
+from graphzero import _dataset_folder, _folder_lock
 
 EDGES = np.array([[0, 1, 2], [1, 2, 0]])
 GOOD: dict[str, Any] = {
@@ -227,7 +227,7 @@ def test_a_manifest_that_cannot_be_read_can_be_replaced(folder: Path) -> None:
 
 
 def test_a_system_without_locks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dataset_folder, "fcntl", None)
+    monkeypatch.setattr(_folder_lock, "fcntl", None)
     gz.Dataset.create(folder, EDGES, labels=[2, 2, 2], overwrite=True)
     ds = gz.Dataset.create(folder, EDGES, labels=[1, 2, 2], overwrite=True)
     assert {"dataset.json", *(os.path.relpath(p, folder) for p in ds.files)} == set(contents(folder))
