@@ -12,7 +12,6 @@
 #include <memory>
 #include <span>
 
-#include "base/background.h"
 #include "gather/gather.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
@@ -65,10 +64,8 @@ class RowWindow {
     std::shared_ptr<LocalGroup> group;
     size_t part = 0;
     uint64_t ring_bytes = 0;
-    std::function<bool()> hungry;      // whether somebody waits for the next batch
-    Ready nearly;                      // a claim has become nearly complete; called as Ready is
-    Background* background = nullptr;  // of the sweep's threads: they step back while batches are complete before
-                                       // anybody asks for them
+    std::function<bool()> hungry;  // whether somebody waits for the next batch
+    Ready nearly;                  // a claim has become nearly complete; called as Ready is
   };
   // The sweep's thread: returns after stop_sweep(), when nothing is in flight. One at a time; afterwards no claim of it
   // may be used. Throws StorageError when the machinery of reads fails, not for a failed read.

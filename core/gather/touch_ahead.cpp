@@ -2,7 +2,6 @@
 #include "gather/touch_ahead.h"
 
 #include <algorithm>
-#include <optional>
 #include <system_error>
 
 #ifdef __linux__
@@ -29,10 +28,10 @@ bool populate([[maybe_unused]] std::span<std::byte> memory) {
 
 }  // namespace
 
-TouchAhead::TouchAhead(std::span<std::byte> memory, Background* background) : memory_(memory) {
+TouchAhead::TouchAhead(std::span<std::byte> memory) : memory_(memory) {
   if (memory_.size() < kAhead) return;
   try {
-    thread_ = std::thread([this, background] { run(background); });
+    thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {  // no more threads: pages come as they are touched
   }
 }
@@ -54,9 +53,7 @@ void TouchAhead::use(size_t bytes) {
   news_.notify_all();
 }
 
-void TouchAhead::run(Background* background) {
-  std::optional<Background::Member> member;
-  if (background != nullptr) member.emplace(*background);
+void TouchAhead::run() {
   for (size_t at = 0; at < memory_.size();) {
     {
       std::unique_lock lock(mutex_);

@@ -10,21 +10,18 @@
 #include <span>
 #include <thread>
 
-#include "base/background.h"
-
 namespace gz {
 
 class TouchAhead {
  public:
-  // Of `memory`, which stays until this object is gone, by a thread that is one of `background` where there is such.
-  // Does nothing where the system cannot.
-  explicit TouchAhead(std::span<std::byte> memory, Background* background = nullptr);
+  // Of `memory`, which stays until this object is gone. Does nothing where the system cannot.
+  explicit TouchAhead(std::span<std::byte> memory);
   ~TouchAhead();
 
   void use(size_t bytes);  // so many from the start are in use
 
  private:
-  void run(Background* background);
+  void run();
 
   const std::span<std::byte> memory_;
   std::mutex mutex_;

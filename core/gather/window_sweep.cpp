@@ -38,7 +38,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
             return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
           },
           others_ ? others_->ring() : nullptr),
-      touch_ahead_(rows.memory(), options.background),
+      touch_ahead_(rows.memory()),
       target_(std::max<uint64_t>(options.target, 1)),
       most_(std::max(options.most, target_)),
       heads_(segment_rows_, kNoEntry),
@@ -72,9 +72,6 @@ void WindowSweep::run() {
   bool idle = true;
   while (exchange_post(idle)) {
     admit();
-    if (options_.background != nullptr) {
-      options_.background->set_awaited(admitted_.empty() || !admitted_.front()->is_complete());
-    }
     const Planned planned = has_enough() ? Planned::kEnough : plan_ahead();
     start_planned();
     idle = false;

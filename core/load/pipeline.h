@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -22,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/background.h"
 #include "load/order.h"
 #include "load/packed.h"
 #include "load/passes.h"
@@ -109,10 +107,6 @@ class Pipeline {
   };
   class Cancel;
 
-  // For those whom the threads work for: whoever of them has the lock may be waiting for a processor.
-  std::unique_lock<std::mutex> lock_first() const;
-  bool is_awaited() const;
-  void take_threads_back();  // from the background: somebody waits
   void begin_to_count();
   void start_threads();
   void work();
@@ -184,8 +178,6 @@ class Pipeline {
   std::vector<WindowStats> windows_before_;           // when the epoch began
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
-  mutable Background makers_;        // of threads_, but for those that feed a device
-  std::deque<Background> sweepers_;  // of sweeps_ likewise, one a part
   std::vector<std::thread> threads_, sweeps_;
 };
 

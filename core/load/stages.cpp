@@ -19,12 +19,7 @@ constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
 
 void Pipeline::work() {
   const BufferPool::Use use(*plan_->pool);
-  std::optional<Background::Member> member;
-  if (plan_->feeds_device) {
-    give_way();  // to the one thread that keeps the device busy
-  } else {
-    member.emplace(makers_);
-  }
+  if (plan_->feeds_device) give_way();  // to the one thread that keeps the device busy
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (must_be_alone()) {
@@ -68,13 +63,6 @@ uint64_t Pipeline::ahead() const {
     if (window) most = std::max(most, window->target() + static_cast<uint64_t>(division_.depth));
   }
   return most + (division_.merges ? std::max<uint64_t>(lead_of(division_.group), 1) : 0);
-}
-
-// Whether the next batch is not ready, or the window will soon have too few.
-bool Pipeline::is_awaited() const {
-  if (consumer_waits_ || ready_.count(next_to_deliver_) == 0) return true;
-  const uint64_t sampled = next_to_sample_ - std::min(next_to_sample_, next_to_deliver_ + sampling_);
-  return next_to_sample_ < passes_.end() && sampled + lead_of(division_.group) / 2 + 1 < ahead();
 }
 
 bool Pipeline::may_sample() const {
@@ -385,7 +373,6 @@ void Pipeline::finish_one(std::map<uint64_t, Draft>::const_iterator which, std::
       stats_.copy_seconds += gathered.copy_seconds;
       learn(batch);
       ready_.emplace(number, std::move(batch));
-      makers_.set_awaited(is_awaited());
     }
   }
   batch_ready_.notify_all();
