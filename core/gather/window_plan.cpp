@@ -40,7 +40,6 @@ WindowSweep::Planned WindowSweep::plan_segment() {
     return Planned::kFull;
   }
   place_entries();
-  touch_ahead_.use(rows_.touched_bytes());
   most_held_ = std::max<uint64_t>(most_held_, rows_.capacity() - rows_.free());
   next_segment();
   tell_others();

@@ -38,7 +38,6 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
             return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
           },
           others_ ? others_->ring() : nullptr),
-      touch_ahead_(rows.memory()),
       target_(std::max<uint64_t>(options.target, 1)),
       most_(std::max(options.most, target_)),
       heads_(segment_rows_, kNoEntry),
@@ -277,6 +276,7 @@ void WindowSweep::wait_for_reads(bool poll) {
   if (poll) {
     reads_.poll(arrived, failed);
   } else {
+    rows_.populate_ahead();
     reads_.wait(arrived, failed);
   }
   tell_others();

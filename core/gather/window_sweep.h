@@ -11,7 +11,6 @@
 #include "gather/held_rows.h"
 #include "gather/row_window.h"
 #include "gather/shared_sweep.h"
-#include "gather/touch_ahead.h"
 #include "gather/window_claim.h"
 #include "storage/page_reads.h"
 
@@ -112,7 +111,6 @@ class WindowSweep {
   const uint64_t segment_rows_, segments_;
   const std::unique_ptr<SharedSweep> others_;  // null where this rank sweeps by itself
   PageReads reads_;
-  TouchAhead touch_ahead_;
 
   uint64_t segment_ = 0;                        // the next to be planned
   uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight

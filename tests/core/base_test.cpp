@@ -160,6 +160,14 @@ TEST(a_buffer_that_came_back_is_handed_out_for_the_same_size) {
   }
 }
 
+TEST(populating_memory_leaves_what_is_written) {
+  const Buffer memory(4 << 20, Purpose::kCache);
+  const std::span<std::byte> bytes(memory.data(), 3 << 20);
+  bytes[5000] = std::byte{7};
+  populate(bytes);
+  CHECK(bytes[5000] == std::byte{7});
+}
+
 #ifdef __linux__
 TEST(a_thread_gives_way_and_the_others_do_not) {
   const auto priority = [] { return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))); };

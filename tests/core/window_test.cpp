@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <span>
 #include <thread>
 #include <vector>
 
@@ -15,7 +14,6 @@
 #include "base/random.h"
 #include "check.h"
 #include "gather/row_window.h"
-#include "gather/touch_ahead.h"
 #include "gather/window_claim.h"
 #include "gather_files.h"
 
@@ -266,23 +264,5 @@ TEST(window_reads_rows_across_pages_to_the_last_byte_of_the_file) {
       swept.wait_for(number);
       check_rows(swept, *claim, ids);
     }
-  }
-}
-
-// Beside a writer, behind it, ahead of it by jumps, and when it ends early.
-TEST(touching_ahead_leaves_what_is_written) {
-  constexpr size_t kMB = size_t{1} << 20;
-  for (const size_t step : {kMB / 2, 3 * kMB, 50 * kMB, 200 * kMB}) {
-    const Buffer memory(130 * kMB + 5000, Purpose::kCache);
-    const std::span<std::byte> bytes(memory.data(), 130 * kMB + 5000);
-    for (const size_t end : {size_t{0}, 20 * kMB, bytes.size()}) {
-      TouchAhead touch(bytes);
-      for (size_t at = 0; at < end; at += step) {
-        const size_t until = std::min(at + step, end);
-        for (size_t i = at; i < until; i += 4096) bytes[i] = static_cast<std::byte>(i / 4096 % 251 + 1);
-        touch.use(until);
-      }
-    }
-    for (size_t i = 0; i < bytes.size(); i += 4096) CHECK(bytes[i] == static_cast<std::byte>(i / 4096 % 251 + 1));
   }
 }
