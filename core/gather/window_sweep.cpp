@@ -13,8 +13,7 @@ namespace {
 
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
-constexpr size_t kNearly = 4;                     // a part of so many of a claim's rows is still to come
-constexpr size_t kHardly = 64;                    // the same for one that lacks hardly any
+constexpr size_t kHardly = 64;                    // a part of so many of a claim's rows is still to come: hardly any
 constexpr uint64_t kCushion = 1;                  // complete claims that may wait, or a sixteenth of all
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
@@ -49,7 +48,6 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
   std::lock_guard lock(post_.mutex);
   post_.sweeping = true;
   post_.released.clear();  // of the sweep before, if it failed
-  post_.copied.clear();
   stats_ = post_.stats;
   target_ = std::clamp(stats_.target, target_, most_);  // what the sweep before learned
   post_.stats.target = stats_.target = target_;
@@ -61,9 +59,6 @@ WindowSweep::~WindowSweep() {
   post_.sweeping = post_.stopping = post_.forgetting = false;
   post_.offered.clear();
   post_.released.clear();
-  post_.copied.clear();
-  for (const auto& claim : post_.asked) claim->early = Claim::Early::kRefused;
-  post_.asked.clear();
   post_.news.notify_all();
 }
 
@@ -80,8 +75,8 @@ void WindowSweep::run() {
     } else if (reads_.in_flight() > 0) {
       wait_for_reads();
     } else if (planned == Planned::kFull) {
-      if (!admitted_.front()->is_complete() && being_copied_ == 0) detach_first();
-      idle = true;  // until the first claim in line is released, or some of its rows are
+      if (!admitted_.front()->is_complete()) detach_first();
+      idle = true;  // until the first claim in line is released
     } else if (planned == Planned::kEnough) {
       idle = true;
     } else {
@@ -101,8 +96,7 @@ void WindowSweep::drop_planned() {
 }
 
 bool WindowSweep::exchange_post(bool idle) {
-  WindowPost::Claims offered, released, asked;
-  std::vector<EarlyRows> copied;
+  WindowPost::Claims offered, released;
   bool forgetting = false;
   {
     std::unique_lock lock(post_.mutex);
@@ -110,20 +104,16 @@ bool WindowSweep::exchange_post(bool idle) {
       tell_others(true);
       const bool room = admitted_.size() < target_ && wanted_ == 0;
       post_.news.wait(lock, [&] {
-        return post_.stopping || post_.forgetting || !post_.released.empty() || !post_.asked.empty() ||
-               !post_.copied.empty() || (room && !(post_.offered.empty() && offered_.empty()));
+        return post_.stopping || post_.forgetting || !post_.released.empty() ||
+               (room && !(post_.offered.empty() && offered_.empty()));
       });
     }
     if (post_.stopping) return false;
     offered.swap(post_.offered);
     released.swap(post_.released);
-    asked.swap(post_.asked);
-    copied.swap(post_.copied);
     forgetting = post_.forgetting;
   }
-  for (const EarlyRows& rows : copied) release_copied(rows);
   for (const auto& claim : released) release(*claim);
-  for (const auto& claim : asked) list_rows(*claim);
   for (auto& claim : offered) offered_.push_back(std::move(claim));
   if (forgetting) forget_all();
   return true;
@@ -140,7 +130,7 @@ void WindowSweep::forget_all() {
   for (const auto& claim : admitted_) {
     if (std::find(kept.begin(), kept.end(), claim) != kept.end()) continue;
     for (size_t i = 0; i < claim->size(); ++i) {
-      if (claim->is_placed(i) && !claim->is_given(i)) rows_.release(claim->value(i));
+      if (claim->is_placed(i)) rows_.release(claim->value(i));
     }
   }
   offered_.clear();
@@ -157,33 +147,10 @@ void WindowSweep::release(Claim& claim) {
   const size_t count = claim.size();
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) rows_.prefetch_place(claim.value(i + kAhead));
-    if (claim.is_placed(i) && !claim.is_given(i)) rows_.release(claim.value(i));
+    if (claim.is_placed(i)) rows_.release(claim.value(i));
   }
   const auto at = std::find_if(admitted_.begin(), admitted_.end(), [&](const auto& c) { return c.get() == &claim; });
   if (at != admitted_.end()) admitted_.erase(at);
-}
-
-// The rows of a claim that are there: they are the copier's from now on.
-void WindowSweep::list_rows(Claim& claim) {
-  const auto is_same = [&](const auto& c) { return c.get() == &claim; };
-  const bool is_open = !claim.is_complete() && std::any_of(admitted_.begin(), admitted_.end(), is_same);
-  size_t rows = 0;
-  for (size_t i = 0; is_open && i < claim.size(); ++i) {
-    if (i + kAhead < claim.size()) rows_.prefetch_place(claim.value(i + kAhead));
-    if (!claim.is_placed(i) || claim.is_given(i) || rows_.is_loading(claim.value(i))) continue;
-    claim.early_rows.memory->as<RowMove>()[rows++] = {claim.value(i), claim.position(i)};
-    claim.give(i);
-  }
-  claim.early_rows.count = rows;
-  being_copied_ += rows > 0 ? 1 : 0;
-  std::lock_guard lock(post_.mutex);
-  claim.early = rows > 0 ? Claim::Early::kListed : Claim::Early::kRefused;
-  post_.news.notify_all();
-}
-
-void WindowSweep::release_copied(const EarlyRows& rows) {
-  for (const RowMove& move : rows.moves()) rows_.release(static_cast<uint32_t>(move.from));
-  --being_copied_;
 }
 
 // Evenly spaced over the circle; a run that fits as a whole need not be.
@@ -298,13 +265,7 @@ void WindowSweep::arrive(Arrival& read, const std::byte* data, const std::except
   for (const auto& [claim, rows] : read.waiting) {
     if (error) claim->error = error;
     claim->left -= rows;
-    if (claim->left > 0) {
-      if (claim->left <= claim->size() / kNearly && !claim->is_nearly_complete) {
-        claim->is_nearly_complete = true;
-        if (options_.nearly) options_.nearly(claim->number);
-      }
-      continue;
-    }
+    if (claim->left > 0) continue;
     leave_active(*claim);
     complete(*claim);
   }

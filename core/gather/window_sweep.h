@@ -22,8 +22,6 @@ struct WindowPost {
   mutable std::mutex mutex;
   std::condition_variable news;  // for the sweep: something below changed; for forget(): it is done
   Claims offered, released;
-  Claims asked;                   // of which some rows are wanted before they are complete
-  std::vector<EarlyRows> copied;  // by those who asked
   bool stopping = false, forgetting = false, sweeping = false;
   WindowStats stats;
 };
@@ -65,8 +63,6 @@ class WindowSweep {
   void forget_all();
   void drop_planned();
   void release(Claim& claim);
-  void list_rows(Claim& claim);
-  void release_copied(const EarlyRows& rows);
   bool may_admit() const;
   void admit();
   void share(Claim& claim);
@@ -118,8 +114,6 @@ class WindowSweep {
   uint64_t target_, most_;                      // claims that may be admitted and not released; and at most
   uint64_t planned_reads_ = 0;
   uint64_t wanted_ = 0;  // rows of active claims that no read was planned for
-
-  size_t being_copied_ = 0;  // claims of which some rows were listed
 
   std::deque<std::shared_ptr<Claim>> offered_;   // not admitted
   std::deque<std::shared_ptr<Claim>> admitted_;  // not released, in order of their numbers

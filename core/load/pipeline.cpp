@@ -118,10 +118,6 @@ void Pipeline::sweep(size_t part) {
     std::lock_guard lock(mutex_);
     return consumer_waits_;
   };
-  options.nearly = [this](uint64_t number) {
-    std::lock_guard lock(mutex_);
-    if (number == next_to_deliver_) work_ready_.notify_all();
-  };
   {
     std::lock_guard lock(plan_->mutex);
     options.group = plan_->group;
