@@ -13,8 +13,12 @@ namespace {
 
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
-constexpr size_t kHardly = 64;                    // a part of so many of a claim's rows is still to come: hardly any
 constexpr uint64_t kCushion = 1;                  // complete claims that may wait, or a sixteenth of all
+
+uint64_t target_before(const WindowPost& post) {
+  std::lock_guard lock(post.mutex);
+  return post.stats.target;
+}
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
 
@@ -37,8 +41,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
             return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
           },
           others_ ? others_->ring() : nullptr),
-      target_(std::max<uint64_t>(options.target, 1)),
-      most_(std::max(options.most, target_)),
+      size_(options.target, options.most, target_before(post), rows.capacity()),
       heads_(segment_rows_, kNoEntry),
       places_(segment_rows_, HeldRows::kNone),
       wanted_bits_((segment_rows_ + 63) / 64, 0),
@@ -49,8 +52,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
   post_.sweeping = true;
   post_.released.clear();  // of the sweep before, if it failed
   stats_ = post_.stats;
-  target_ = std::clamp(stats_.target, target_, most_);  // what the sweep before learned
-  post_.stats.target = stats_.target = target_;
+  post_.stats.target = stats_.target = size_.target();
 }
 
 WindowSweep::~WindowSweep() {
@@ -102,7 +104,7 @@ bool WindowSweep::exchange_post(bool idle) {
     std::unique_lock lock(post_.mutex);
     if (idle) {
       tell_others(true);
-      const bool room = admitted_.size() < target_ && wanted_ == 0;
+      const bool room = admitted_.size() < size_.target() && wanted_ == 0;
       post_.news.wait(lock, [&] {
         return post_.stopping || post_.forgetting || !post_.released.empty() ||
                (room && !(post_.offered.empty() && offered_.empty()));
@@ -155,12 +157,13 @@ void WindowSweep::release(Claim& claim) {
 
 // Evenly spaced over the circle; a run that fits as a whole need not be.
 bool WindowSweep::may_admit() const {
-  if (offered_.empty() || admitted_.size() >= target_) return false;
-  return wanted_ == 0 || options_.claims <= target_ / 2 || advanced_ - last_admission_ >= segments_ / target_;
+  if (offered_.empty() || admitted_.size() >= size_.target()) return false;
+  return wanted_ == 0 || options_.claims <= size_.target() / 2 ||
+         advanced_ - last_admission_ >= segments_ / size_.target();
 }
 
 void WindowSweep::admit() {
-  kept_waiting_ = kept_waiting_ || (!offered_.empty() && admitted_.size() >= target_);
+  if (!offered_.empty() && admitted_.size() >= size_.target()) size_.note_waiting();
   if (may_admit()) meet_others();
   while (may_admit()) {
     std::shared_ptr<Claim> claim = std::move(offered_.front());
@@ -215,7 +218,7 @@ void WindowSweep::leave_active(const Claim& claim) {
 // claims, and reads less. Ranks that share their reads go at the pace of the fastest.
 bool WindowSweep::has_enough() const {
   if (others_) return false;
-  const size_t cushion = std::max(kCushion, target_ / 16);
+  const size_t cushion = std::max(kCushion, size_.target() / 16);
   if (admitted_.size() <= cushion) return false;
   return std::all_of(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(cushion) + 1,
                      [](const auto& claim) { return claim->is_complete(); });
@@ -281,23 +284,15 @@ void WindowSweep::detach_first() {
   leave_active(*claim);
   complete(*claim);
   ++stats_.stalls;
-  if (claim->left <= claim->size() / kHardly) {  // which costs little: one claim less, for this circle
-    target_ = std::max<uint64_t>(std::min<uint64_t>(target_, admitted_.size() - 1), 2);
-    stalled_ = true;
-    return;
-  }
-  if (stalled_) return;
-  stalled_ = true;
-  target_ = most_ = std::max<uint64_t>(admitted_.size() * 15 / 16, 2);  // it will not go so far again soon
-  calm_circles_ = 0;
+  size_.stall(admitted_.size());
 }
 
 void WindowSweep::post_stats() {
   stats_.held = rows_.capacity() - rows_.free();
-  stats_.target = target_;
+  stats_.target = size_.target();
   std::lock_guard lock(post_.mutex);
   const uint64_t bytes = reads_.bytes_read(), reads = reads_.reads();
-  post_.stats.target = target_;
+  post_.stats.target = size_.target();
   post_.stats.held = stats_.held;
   post_.stats.circles = stats_.circles;
   post_.stats.stalls = stats_.stalls;

@@ -12,6 +12,7 @@
 #include "gather/row_window.h"
 #include "gather/shared_sweep.h"
 #include "gather/window_claim.h"
+#include "gather/window_size.h"
 #include "storage/page_reads.h"
 
 namespace gz {
@@ -88,8 +89,6 @@ class WindowSweep {
   void place_entries();
   void wait_for(Arrival& read, uint32_t row, uint32_t place);
   void next_segment();
-  void learn_at_first();
-  void learn_from_circle();
   void start_planned();
   void wait_for_reads(bool poll = false);  // or takes what has come
   void arrive(Arrival& read, const std::byte* data, const std::exception_ptr& error);
@@ -111,7 +110,7 @@ class WindowSweep {
   uint64_t segment_ = 0;                        // the next to be planned
   uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight
   uint64_t advanced_ = 0, last_admission_ = 0;  // in segments
-  uint64_t target_, most_;                      // claims that may be admitted and not released; and at most
+  WindowSize size_;                             // how many claims may be admitted and not released
   uint64_t planned_reads_ = 0;
   uint64_t wanted_ = 0;  // rows of active claims that no read was planned for
 
@@ -128,11 +127,6 @@ class WindowSweep {
   std::vector<Arrival> arrivals_;  // of reads in flight, which know their places here
   std::vector<size_t> free_arrivals_;
 
-  // Of this circle, from which the target is learned:
-  uint64_t most_held_ = 0;
-  bool stalled_ = false, kept_waiting_ = false;
-  int calm_circles_ = 0;             // since the last stall
-  std::vector<double> claims_then_;  // of the first circle: how many were admitted, look by look
   WindowStats stats_;
 };
 

@@ -108,7 +108,7 @@ TEST(window_with_too_few_places_still_delivers) {
 }
 
 // Claims want the same few rows, again and again: many more than the places would hold of others.
-TEST(window_learns_what_claims_share_before_its_first_circle_is_over) {
+TEST(window_learns_what_claims_share_in_its_first_circle) {
   const std::string path = noise("window.gd", 100000, 128);
   constexpr uint64_t kClaims = 48, kRows = 1000;
   Swept swept(path, "x", 4 * kRows, {.target = 8, .most = 40, .claims = UINT64_MAX, .io = Io::kAuto});
