@@ -1,4 +1,4 @@
-// pipeline: an epoch in flight: seeds -> sampled -> rows claimed -> finished -> delivered in order.
+// pipeline: an epoch in flight: seeds -> sampled -> rows requested -> finished -> delivered in order.
 //
 // A few threads share two kinds of work: finish the earliest batch whose rows are there, else sample the next ones, as
 // far ahead as the window and the budget allow. Sampling ahead is what makes the reads know their future. Batches are a
@@ -25,6 +25,7 @@
 #include "load/packed.h"
 #include "load/passes.h"
 #include "load/plan.h"
+#include "sweep/sweep.h"
 
 namespace gz {
 
@@ -99,15 +100,15 @@ class Pipeline {
     HeteroSubgraph graph;  // or packed, where it waits in a window
     std::shared_ptr<const PackedSubgraph> packed;
     std::vector<BatchArray> arrays;
-    std::vector<std::shared_ptr<RowWindow::Claim>> claims;  // one a part, null where it has none
-    size_t open_claims = 0;                                 // not complete; guarded by mutex_
+    std::vector<std::shared_ptr<RowRequest>> requests;  // one a part, null where it has none
   };
   class Cancel;
 
   void begin_to_count();
   void start_threads();
   void work();
-  void sweep(size_t part);
+  std::shared_ptr<RowReader> make_reader(size_t part);
+  SweepOptions sweep_options() const;
   // These are called with the lock held, do their work without it, and return with it held.
   void sample_some(std::unique_lock<std::mutex>& lock);
   void finish_one(std::map<uint64_t, Draft>::const_iterator which, std::unique_lock<std::mutex>& lock);
@@ -127,7 +128,8 @@ class Pipeline {
   std::vector<Draft> sample(uint64_t first, uint64_t count, Progress& cancel);
   void sample_together(std::vector<Draft>& drafts, const std::vector<BatchSeeds>& seeds, Progress& cancel);
   Draft draft_of(uint64_t number, BatchSeeds& seeds) const;
-  void claim_rows(Draft& draft);
+  void request_rows(Draft& draft);
+  bool has_rows(const Draft& draft) const;
   LoadedBatch finish(Draft& draft, Progress& cancel, GatherStats& stats);
   void take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const;
   void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
@@ -147,8 +149,7 @@ class Pipeline {
   const std::shared_ptr<LoadPlan> plan_;
   bool registered_ = false;                          // among the plan's epochs
   Division division_;                                // the plan's, when this epoch began; sizes grow under mutex_
-  std::vector<std::shared_ptr<RowWindow>> windows_;  // this epoch's: none where another epoch sweeps
-  std::vector<std::shared_ptr<WholeRows>> wholes_;
+  std::vector<std::shared_ptr<RowReader>> readers_;  // one a part
   uint64_t first_claim_ = 0;  // batches before this one are read directly, so that nobody waits for the first circle
 
   std::atomic<bool> stopping_{false};    // set under mutex_, read anywhere
@@ -172,7 +173,7 @@ class Pipeline {
   std::vector<WindowStats> windows_before_;           // when the epoch began
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
-  std::vector<std::thread> threads_, sweeps_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace gz

@@ -55,8 +55,9 @@ bool Pipeline::must_be_alone() const {
 
 uint64_t Pipeline::ahead() const {
   uint64_t most = static_cast<uint64_t>(division_.depth) + 2;
-  for (const auto& window : windows_) {
-    if (window) most = std::max(most, window->target() + static_cast<uint64_t>(division_.depth));
+  for (const auto& reader : readers_) {
+    if (const uint64_t batches = reader->batches())
+      most = std::max(most, batches + static_cast<uint64_t>(division_.depth));
   }
   return most + (division_.merges ? std::max<uint64_t>(lead_of(division_.group), 1) : 0);
 }
@@ -98,7 +99,7 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
   if (too_large_ || must_rest()) return drafts_.end();
   const uint64_t end = next_to_deliver_ + static_cast<uint64_t>(division_.depth);
   for (auto it = drafts_.begin(); it != drafts_.end() && it->first < end; ++it) {
-    if (it->second.open_claims > 0) continue;
+    if (!has_rows(it->second)) continue;
     if (it->first == next_to_deliver_) return it;
     const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_room();
     const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
@@ -214,7 +215,7 @@ std::vector<Pipeline::Draft> Pipeline::sample(uint64_t first, uint64_t count, Pr
   }
   for (uint64_t i = 0; i < count; ++i) {
     drafts[i].graph = sample_batch(*drafts[i].pass->plan, seeds[i]);
-    claim_rows(drafts[i]);
+    request_rows(drafts[i]);
   }
   return drafts;
 }
@@ -235,26 +236,31 @@ void Pipeline::sample_together(std::vector<Draft>& drafts, const std::vector<Bat
   merged.stats = &read;
   sample_merged(plan.graph.topology(0), group, options, merged, [&](size_t i, SampledSubgraph&& graph) {
     drafts[i].graph = as_typed(std::move(graph));
-    claim_rows(drafts[i]);
+    request_rows(drafts[i]);
   });
   std::lock_guard lock(mutex_);
   stats_.topology_bytes_read += read.bytes_read;
 }
 
-void Pipeline::claim_rows(Draft& draft) {
-  draft.claims.resize(plan_->parts.size());
+void Pipeline::request_rows(Draft& draft) {
+  draft.requests.resize(plan_->parts.size());
   if (division_.window == 0 && !division_.merges) return;
   if (draft.number >= first_claim_) {
-    for (size_t part = 0; part < windows_.size(); ++part) {
-      if (!windows_[part]) continue;
-      draft.claims[part] = windows_[part]->claim(draft.number, ids_of(plan_->parts[part], draft.graph));
-      ++draft.open_claims;
+    for (size_t part = 0; part < readers_.size(); ++part) {
+      draft.requests[part] = readers_[part]->prepare(draft.number, ids_of(plan_->parts[part], draft.graph));
     }
   }
   draft.packed = std::make_shared<const PackedSubgraph>(std::move(draft.graph));
 }
 
-// Windows hear of batches in order.
+bool Pipeline::has_rows(const Draft& draft) const {
+  for (size_t part = 0; part < draft.requests.size(); ++part) {
+    if (draft.requests[part] && !readers_[part]->ready(draft.requests[part].get())) return false;
+  }
+  return true;
+}
+
+// Readers know of batches in order.
 void Pipeline::hand_on(std::vector<Draft>&& drafts, uint64_t generation) {
   std::lock_guard lock(mutex_);
   if (generation != generation_) return;
@@ -264,8 +270,8 @@ void Pipeline::hand_on(std::vector<Draft>&& drafts, uint64_t generation) {
     if (number < next_to_sample_ && !is_known(number)) drafts_.emplace(number, std::move(draft));
   }
   for (auto it = drafts_.find(next_to_offer_); it != drafts_.end() && it->first == next_to_offer_; ++it) {
-    for (size_t part = 0; part < it->second.claims.size(); ++part) {
-      if (it->second.claims[part]) windows_[part]->offer(it->second.claims[part]);
+    for (size_t part = 0; part < it->second.requests.size(); ++part) {
+      if (it->second.requests[part]) readers_[part]->submit(it->second.requests[part]);
     }
     ++next_to_offer_;
   }
@@ -361,21 +367,11 @@ LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats)
 
 void Pipeline::gather_part(size_t at, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats) {
   const Part& part = plan_->parts[at];
-  const Matrix& matrix = part.file->matrix(part.matrix);
-  const auto ids = ids_of(part, batch.graph);
-  std::byte* out = batch.parts[at].buffer->data();
   GatherOptions how = gather_options(part);
   how.io = plan_->options.io;
   how.threads = 1;  // the pipeline's threads are the parallelism
-  if (draft.claims[at]) {
-    windows_[at]->deliver(*draft.claims[at], out, how, &stats, &cancel);
-  } else if (wholes_[at]) {
-    wholes_[at]->gather(ids, out, how, &stats, &cancel);
-  } else {
-    // A file that does not fit leaves nothing in the page cache, which the topology needs.
-    how.past_page_cache = how.io == Io::kAuto && division_.ways[at] == Way::kWindow;
-    gather(*part.file, matrix, ids, out, how, &stats, &cancel);
-  }
+  readers_[at]->copy(draft.requests[at].get(), ids_of(part, batch.graph), batch.parts[at].buffer->data(), how, &stats,
+                     &cancel);
 }
 
 // Batches that are larger than those before make the plan follow.

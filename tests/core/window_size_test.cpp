@@ -1,5 +1,5 @@
 // window_size_test: how many claims a window admits, circle by circle.
-#include "gather/window_size.h"
+#include "sweep/window_size.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // shared_ring: room in turn, chunks that are shown, and copies that are checked.
-#include "gather/shared_ring.h"
+#include "sweep/shared_ring.h"
 
 #include <algorithm>
 #include <cstring>
