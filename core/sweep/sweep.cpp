@@ -5,15 +5,11 @@
 #include <cstring>
 #include <utility>
 
-#include "base/checked.h"
-#include "base/prefetch.h"
-
 namespace gz {
 namespace {
 
-constexpr size_t kAhead = 16;       // prefetch distances: rows in tables,
-constexpr size_t kClaimsAhead = 4;  // and claims
-constexpr uint64_t kCushion = 1;    // complete claims that may wait, or a sixteenth of all
+constexpr size_t kAhead = 16;     // prefetch distance in tables
+constexpr uint64_t kCushion = 1;  // complete claims that may wait, or a sixteenth of all
 
 }  // namespace
 
@@ -26,13 +22,13 @@ Sweep::Sweep(RowWindow& window, Mailbox& mailbox, const SweepOptions& options, s
       options_(options),
       ready_(std::move(ready)),
       segments_(matrix_),
+      before_(window.stats()),
+      stats_(before_),
       peers_(std::move(peers)),
       reads_(*window.file(), matrix_, reader ? std::move(reader) : peers_->reader(options.io), peers_->room(),
              segments_.count),
-      wanted_rows_(segments_.rows),
-      size_(options.target, options.most, window.stats().target, rows_.capacity()),
-      before_(window.stats()),
-      stats_(before_) {
+      planner_(matrix_, rows_, reads_, *peers_, options.gap, stats_),
+      size_(options.target, options.most, before_.target, rows_.capacity()) {
   publish_stats();
 }
 
@@ -229,21 +225,9 @@ Sweep::Planned Sweep::plan_ahead() {
 
 Sweep::Planned Sweep::plan_segment() {
   if (reads_.is_busy(segment_)) return Planned::kBusy;  // of the circle before, in a small file
-  const uint64_t first = first_row(), end = std::min(first + segments_.rows, matrix_.rows);
-  wanted_rows_.clear();
-  for (uint32_t c = 0; c < active_.size(); ++c) {
-    if (c + 2 * kClaimsAhead < active_.size()) prefetch(&active_[c + 2 * kClaimsAhead]->cursor);
-    if (c + kClaimsAhead < active_.size()) active_[c + kClaimsAhead]->prefetch_words();
-    const Claim& claim = *active_[c];
-    for (size_t i = claim.cursor; i < claim.end() && claim.value(i) < end; ++i) {
-      wanted_rows_.add(static_cast<uint32_t>(claim.value(i) - first), c, static_cast<uint32_t>(i));
-    }
-  }
-  if (!fits()) return Planned::kFull;
-  use_held_rows();
-  plan_reads();
-  wanted_ -= wanted_rows_.entries().size();
-  for (const auto& entry : wanted_rows_.entries()) ++active_[entry.claim]->cursor;
+  const auto rows = planner_.plan(segment_, active_);
+  if (!rows) return Planned::kFull;
+  wanted_ -= *rows;
   std::erase_if(active_, [&](const std::shared_ptr<Claim>& claim) {
     if (claim->left == 0 && !claim->is_complete()) complete(*claim);
     return claim->left == 0;
@@ -252,92 +236,6 @@ Sweep::Planned Sweep::plan_segment() {
   next_segment();
   announce();
   return Planned::kReads;
-}
-
-bool Sweep::fits() {
-  const uint64_t first = first_row();
-  const auto rows = wanted_rows_.list();
-  for (const uint32_t row : rows) rows_.prefetch_entry(first + row);
-  for (const uint32_t row : rows) rows_.prefetch_slot_of(first + row);
-  size_t needed = 0;  // slots: of rows that are not in RAM, and of rows that are, and that nobody holds
-  for (const uint32_t row : rows) {
-    const uint32_t slot = rows_.find(first + row);
-    wanted_rows_.set_slot(row, slot);
-    needed += slot == HeldRows::kNone || rows_.is_unused(slot) ? 1 : 0;
-  }
-  return needed <= rows_.free();
-}
-
-// Before the others are planned: the slots of these must not go to them.
-void Sweep::use_held_rows() {
-  for (const uint32_t row : wanted_rows_.rows()) {
-    const uint32_t slot = wanted_rows_.slot(row);
-    if (slot == HeldRows::kNone) continue;
-    wanted_rows_.for_each_entry(row, [&](const SegmentRows::Entry& entry) {
-      Claim& claim = *active_[entry.claim];
-      claim.set_slot(entry.word, slot);
-      rows_.use(slot, 1);
-      --claim.left;
-      ++stats_.rows_shared;
-    });
-  }
-}
-
-void Sweep::plan_reads() {
-  const uint64_t first = first_row();
-  const auto rows = wanted_rows_.rows();
-  const bool peers_have = peers_->find(offset_of(first), offset_of(std::min(first + segments_.rows, matrix_.rows)));
-  PlannedRead read;
-  const auto flush = [&] {
-    if (!read.rows.empty()) reads_.add(std::exchange(read, {}));
-  };
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const uint32_t row = rows[i];
-    if (i + kAhead < rows.size()) rows_.prefetch_free_entry(first + rows[i + kAhead]);
-    if (wanted_rows_.slot(row) != HeldRows::kNone) continue;
-    uint32_t uses = 0;
-    wanted_rows_.for_each_entry(row, [&](const SegmentRows::Entry&) { ++uses; });
-    const uint32_t slot = rows_.take(first + row, uses);
-    if (peers_have && take_from_peers(row, slot)) continue;
-    const uint64_t begin = offset_of(first + row) & ~(kPageBytes - 1);
-    const uint64_t end = round_up(offset_of(first + row) + matrix_.row_bytes, kPageBytes);
-    const bool is_far = begin > read.offset + read.bytes + options_.gap || end - read.offset > reads_.most_bytes();
-    if (is_far) flush();
-    if (read.rows.empty()) {
-      read.offset = begin;
-      read.segment = segment_;
-      read.number = ++planned_reads_;
-    }
-    read.bytes = static_cast<uint32_t>(end - read.offset);
-    add_to(read, row, slot);
-  }
-  flush();
-}
-
-void Sweep::add_to(PlannedRead& read, uint32_t row, uint32_t slot) {
-  read.rows.push_back({static_cast<uint32_t>(first_row() + row), slot});
-  wanted_rows_.for_each_entry(row, [&](const SegmentRows::Entry& entry) {
-    Claim& claim = *active_[entry.claim];
-    claim.set_slot(entry.word, slot);
-    if (claim.last_read != read.number) {
-      claim.last_read = read.number;
-      claim.last_waiting = static_cast<uint32_t>(read.waiting.size());
-      read.waiting.push_back({&claim, 0});
-    }
-    ++read.waiting[claim.last_waiting].rows;
-  });
-}
-
-bool Sweep::take_from_peers(uint32_t row, uint32_t slot) {
-  if (!peers_->copy(offset_of(first_row() + row), matrix_.row_bytes, rows_.row(slot))) return false;
-  rows_.arrived(slot);
-  ++stats_.rows_taken;
-  wanted_rows_.for_each_entry(row, [&](const SegmentRows::Entry& entry) {
-    Claim& claim = *active_[entry.claim];
-    claim.set_slot(entry.word, slot);
-    --claim.left;
-  });
-  return true;
 }
 
 void Sweep::next_segment() {
@@ -398,6 +296,7 @@ void Sweep::detach_first() {
   complete(*claim);
   ++stats_.stalls;
   size_.stall(admitted_.size());
+  publish_stats();
 }
 
 // ---- Peers and figures

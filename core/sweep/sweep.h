@@ -17,7 +17,7 @@
 #include "sweep/mailbox.h"
 #include "sweep/planned_reads.h"
 #include "sweep/row_window.h"
-#include "sweep/segment_rows.h"
+#include "sweep/segment_planner.h"
 #include "sweep/sweep_peers.h"
 #include "sweep/window_size.h"
 
@@ -64,11 +64,6 @@ class Sweep {
   enum class Planned { kNothing, kReads, kFull, kBusy, kPeersFirst, kEnough };
   Planned plan_ahead();
   Planned plan_segment();
-  bool fits();  // finds the rows of segment_ that are in RAM, and whether there are slots for the others
-  void use_held_rows();
-  void plan_reads();
-  void add_to(PlannedRead& read, uint32_t row, uint32_t slot);
-  bool take_from_peers(uint32_t row, uint32_t slot);
   void next_segment();
 
   void wait_for_reads(bool poll = false);
@@ -88,18 +83,17 @@ class Sweep {
   const SweepOptions options_;
   const Ready ready_;
   const Segments segments_;
+  const WindowStats before_;  // this run
+  WindowStats stats_;
   const std::unique_ptr<SweepPeers> peers_;
   PlannedReads reads_;
-  SegmentRows wanted_rows_;  // of the segment being planned; claims are counted as in active_
-  WindowSize size_;          // how many claims may be admitted and not released
-  const WindowStats before_;
-  WindowStats stats_;
+  SegmentPlanner planner_;
+  WindowSize size_;  // how many claims may be admitted and not released
 
   bool idle_ = true;
-  uint64_t segment_ = 0;                        // the next to be planned
-  uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight
-  uint64_t advanced_ = 0, last_admission_ = 0;  // in segments
-  uint64_t planned_reads_ = 0;
+  uint64_t segment_ = 0;                         // the next to be planned
+  uint64_t done_ = 0;                            // segments from here to segment_ have reads planned or in flight
+  uint64_t advanced_ = 0, last_admission_ = 0;   // in segments
   uint64_t wanted_ = 0;                          // rows of active claims that no read was planned for
   std::deque<std::shared_ptr<Claim>> waiting_;   // submitted, not admitted
   std::deque<std::shared_ptr<Claim>> admitted_;  // not released, in order of their numbers
