@@ -108,7 +108,7 @@ class HeldRows {
     return slot;
   }
 
-  // The row never arrived: nobody shall find it. Those who use its slot still release it.
+  // The row never arrived: find() must not return it. Claims that use its slot still release it.
   void lose(uint32_t slot) {
     arrived(slot);
     table_.erase(slots_[slot].id, slot);
@@ -169,7 +169,7 @@ class HeldRows {
     }
   }
 
-  // Nearly all slots are in use when the window is full: their bits are few, and near.
+  // When the window is full, few slots are unused: their bits are scanned word by word.
   bool find_free() {
     const uint32_t words = (capacity_ + 63) / 64;
     uint32_t word = hand_ / 64;

@@ -18,7 +18,7 @@ struct Mailbox {
   Claims submitted, released;       // released: copied
   bool stopping = false;            // the sweep shall end
   bool cancelling = false;          // the sweep shall forget all claims; it says when it has
-  bool ended = false;               // by the sweep: nobody answers any more
+  bool ended = false;               // the sweep is over: nothing is answered
 };
 
 }  // namespace gz

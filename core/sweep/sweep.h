@@ -29,7 +29,7 @@ struct SweepOptions {
   uint64_t claims = UINT64_MAX;  // that will come: a short run is admitted at once
   uint64_t gap = 8 << 10;        // bytes worth reading over to save a request
   Io io = Io::kAuto;
-  std::function<bool()> starving;  // whether somebody waits for the next batch
+  std::function<bool()> starving;  // whether the consumer waits for the next batch
 };
 
 // One run of a sweep over a window, of which there is one at a time. One thread calls run(), or step() again and again.
