@@ -17,7 +17,6 @@ except ImportError as _error:
 
 from ._dtypes import DataType
 from .batch import Batch
-from .cache import RowCache
 from .checks import VerifyReport, verify
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
@@ -68,7 +67,6 @@ __all__ = [
     "MissingFileError",
     "NeighborLoader",
     "Pairs",
-    "RowCache",
     "StorageError",
     "Subgraph",
     "VerifyReport",

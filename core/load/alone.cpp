@@ -10,27 +10,29 @@ namespace gz {
 // Ends the sweeps of this epoch and gives the memory of the rows held to batches. Whole copies stay while another epoch
 // may be reading them, and so do windows that are another's.
 void Pipeline::give_up_rows() {
-  for (const auto& window : windows_) {
-    if (window) window->stop_sweep();
-  }
-  for (std::thread& t : sweeps_) t.join();
-  sweeps_.clear();
-  std::lock_guard guard(plan_->mutex);
-  std::lock_guard lock(mutex_);
-  const bool is_only = plan_->epochs.size() == 1;
+  for (const auto& reader : readers_) reader->stop();
+  std::unique_lock guard(plan_->mutex);
+  std::unique_lock lock(mutex_);
+  const bool is_only = plan_->epochs.size() == 1, sweeps = division_.window > 0;
   add_windows(stats_);
   division_.window = 0;
+  readers_.clear();
   uint64_t kept = 0;
-  for (size_t part = 0; part < windows_.size(); ++part) {
-    if (is_only || windows_[part]) plan_->windows[part] = nullptr;
-    if (is_only) wholes_[part] = plan_->wholes[part] = nullptr;
-    windows_[part] = nullptr;
+  for (size_t part = 0; part < plan_->parts.size(); ++part) {
+    if (is_only || sweeps) plan_->windows[part] = nullptr;
+    if (is_only) plan_->wholes[part] = nullptr;
     if (plan_->windows[part]) kept += plan_->windows[part]->stats().budget_bytes;
     if (plan_->wholes[part]) kept += WholeRows::bytes_for(plan_->wholes[part]->matrix());
   }
   plan_->outgrown = true;
   const uint64_t rest = plan_->division.memory - plan_->division.fixed_bytes - plan_->division.shared_bytes;
   plan_->pool->set_limit(std::max(plan_->pool->limit(), rest - std::min(rest, kept)));
+  lock.unlock();
+  guard.unlock();
+  std::vector<std::shared_ptr<RowReader>> readers;
+  for (size_t part = 0; part < plan_->parts.size(); ++part) readers.push_back(make_reader(part));
+  lock.lock();
+  readers_ = std::move(readers);
 }
 
 // Makes the other epochs of the loader rest. False where another one has all the room already: it wakes us afterwards.
@@ -74,7 +76,7 @@ void Pipeline::make_alone(std::unique_lock<std::mutex>& lock) {
     try {
       BatchSeeds seeds;
       Draft draft = draft_of(number, seeds);
-      draft.claims.resize(plan_->parts.size());
+      draft.requests.resize(plan_->parts.size());
       draft.graph = sample_batch(*draft.pass->plan, seeds);
       sampled = true;
       batch = finish(draft, cancel, gathered);

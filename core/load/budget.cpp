@@ -12,6 +12,7 @@
 #include "sample/merged.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
+#include "sweep/claim.h"
 
 namespace gz {
 namespace {
@@ -70,7 +71,7 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
       sizes.rows[p] = std::max(sizes.rows[p], rows);
       bytes += part;
       roomy += BufferPool::roomy_bytes(part);
-      claims += BufferPool::roomy_bytes(rows * RowWindow::claim_cost());
+      claims += BufferPool::roomy_bytes(rows * Claim::row_bytes());
     }
     sizes.packed =
         std::max(sizes.packed, BufferPool::roomy_bytes(PackedSubgraph(std::move(graph)).bytes()) + claims + arrays);

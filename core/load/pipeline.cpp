@@ -7,6 +7,7 @@
 #include "load/budget.h"
 #include "load/local.h"
 #include "load/stages.h"
+#include "sweep/sweep_reader.h"
 
 namespace gz {
 namespace {
@@ -37,18 +38,15 @@ Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& 
     {
       std::lock_guard lock(plan_->mutex);
       division_ = plan_->division;
-      windows_ = plan_->windows;
-      wholes_ = plan_->wholes;
     }
-    if (!first) {  // one sweep at a time: epochs that run beside another read their rows batch by batch
-      windows_.assign(windows_.size(), nullptr);
-      division_.window = 0;
-    }
-    begin_to_count();
+    // One sweep at a time: epochs that run beside another read their rows batch by batch.
+    if (!first) division_.window = 0;
     if (division_.window > 0) {
       first_claim_ = std::min(division_.direct, std::min(division_.window, passes_.end()));
     }
     next_to_offer_ = first_claim_;
+    for (size_t part = 0; part < plan_->parts.size(); ++part) readers_.push_back(make_reader(part));
+    begin_to_count();
     start_threads();
   } catch (...) {
     stop();
@@ -67,30 +65,9 @@ void Pipeline::start_threads() {
       break;
     }
   }
-  sweepers_.resize(windows_.size());
-  for (size_t part = 0; part < windows_.size(); ++part) {
-    if (!windows_[part]) continue;
-    windows_[part]->expect_sweep();
-    sweeps_.emplace_back([this, part] { sweep(part); });
-  }
-}
-
-std::unique_lock<std::mutex> Pipeline::lock_first() const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) return lock;
-  makers_.set_awaited(true);
-  lock.lock();
-  makers_.set_awaited(is_awaited());
-  return lock;
-}
-
-void Pipeline::take_threads_back() {
-  makers_.set_awaited(true);
-  for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
 }
 
 void Pipeline::stop() {
-  take_threads_back();
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -99,21 +76,14 @@ void Pipeline::stop() {
   batch_ready_.notify_all();
   for (std::thread& t : threads_) t.join();
   threads_.clear();
-  if (!sweeps_.empty()) {
-    for (const auto& window : windows_) {
-      if (window) window->stop_sweep();
-    }
-  }
-  for (std::thread& t : sweeps_) t.join();
-  sweeps_.clear();
+  for (const auto& reader : readers_) reader->stop();
   {
     std::lock_guard lock(mutex_);
     drafts_.clear();
     ready_.clear();
     // An epoch that is over keeps its figures, but not the rows: the next one may hold others.
     add_windows(stats_);
-    windows_.clear();
-    wholes_.clear();
+    readers_.clear();
   }
   plan_->handed_out.is_over(this);
   std::lock_guard lock(plan_->mutex);
@@ -122,54 +92,48 @@ void Pipeline::stop() {
   registered_ = false;
 }
 
-void Pipeline::sweep(size_t part) {
-  RowWindow::SweepOptions options;
-  std::optional<Background::Member> member;
-  if (!plan_->feeds_device) {
-    member.emplace(sweepers_[part]);
-    options.background = &sweepers_[part];
-  }
+std::shared_ptr<RowReader> Pipeline::make_reader(size_t part) {
+  const Part& what = plan_->parts[part];
+  const Matrix& matrix = what.file->matrix(what.matrix);
+  std::unique_lock lock(plan_->mutex);
+  const auto window = division_.window > 0 ? plan_->windows[part] : nullptr;
+  const auto whole = plan_->wholes[part];
+  const auto group = plan_->group;
+  lock.unlock();
+  if (!window && whole) return whole;
+  if (!window) return std::make_shared<FileRows>(what.file, matrix, division_.ways[part] == Way::kWindow);
+  SweepReader::Events events;
+  events.ready = [this, grouped = group != nullptr](uint64_t) {
+    // Not waited for: whoever holds it may be waiting for this sweep to forget its claims.
+    if (std::unique_lock held(plan_->mutex, std::defer_lock); grouped && held.try_lock()) tell_held_bytes(*plan_);
+    std::lock_guard guard(mutex_);
+    work_ready_.notify_all();
+  };
+  events.failed = [this](const std::exception_ptr& error) {
+    std::lock_guard guard(mutex_);
+    keep_error(next_to_deliver_, error);
+  };
+  return std::make_shared<SweepReader>(window, sweep_options(),
+                                       make_peers(*what.file, matrix, group, part, division_.ring_bytes), events);
+}
+
+SweepOptions Pipeline::sweep_options() const {
+  SweepOptions options;
   options.target = division_.window;
   options.most = most_window(division_.window);
+  options.claims = passes_.end() - first_claim_;
   options.gap = division_.disk.gap();
   options.io = plan_->options.io;
-  options.part = part;
-  options.ring_bytes = division_.ring_bytes;
-  options.hungry = [this] {
+  options.starving = [this] {
     std::lock_guard lock(mutex_);
     return consumer_waits_;
   };
-  options.nearly = [this](uint64_t number) {
-    std::lock_guard lock(mutex_);
-    if (number == next_to_deliver_) work_ready_.notify_all();
-  };
-  {
-    std::lock_guard lock(plan_->mutex);
-    options.group = plan_->group;
-  }
-  {
-    std::lock_guard lock(mutex_);
-    options.claims = passes_.end() - first_claim_;
-  }
-  try {
-    windows_[part]->sweep(options, [this, grouped = options.group != nullptr](uint64_t number) {
-      // Not waited for: whoever holds it may be waiting for this sweep to forget its claims.
-      if (std::unique_lock lock(plan_->mutex, std::defer_lock); grouped && lock.try_lock()) tell_held_bytes(*plan_);
-      std::lock_guard lock(mutex_);
-      const auto draft = drafts_.find(number);
-      if (draft == drafts_.end() || draft->second.open_claims == 0) return;
-      if (--draft->second.open_claims == 0) work_ready_.notify_all();
-    });
-  } catch (...) {
-    std::lock_guard lock(mutex_);
-    errors_.emplace(next_to_deliver_, std::current_exception());
-    batch_ready_.notify_all();
-  }
+  return options;
 }
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   using std::chrono::duration;
-  std::unique_lock lock = lock_first();
+  std::unique_lock lock(mutex_);
   if (next_to_deliver_ >= passes_.now().end() || stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {
@@ -182,7 +146,6 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   };
   if (!has_news() && (!consumer_waits_ || quiet_)) {
     consumer_waits_ = true;
-    take_threads_back();
     quiet_ = false;
     work_ready_.notify_all();
   }
@@ -195,7 +158,6 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
     std::rethrow_exception(error->second);
   }
   auto node = ready_.extract(next_to_deliver_++);
-  makers_.set_awaited(is_awaited());
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
   plan_->handed_out.add(this, buffers_of(out), plan_->options.held);
@@ -217,12 +179,12 @@ void Pipeline::begin_to_count() {
   stats_ = {};
   returned_ = {};
   windows_before_.clear();
-  for (const auto& window : windows_) windows_before_.push_back(window ? window->stats() : WindowStats{});
+  for (const auto& reader : readers_) windows_before_.push_back(reader->stats().value_or(WindowStats{}));
 }
 
 bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
   if (plan_->options.local.count > 1 || !deliver_alike(*plan_, *plan)) return false;
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   if (stopping_ || division_.window == 0) return false;
   passes_.add(std::move(plan), epoch, share);
   work_ready_.notify_all();
@@ -230,13 +192,13 @@ bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Shar
 }
 
 bool Pipeline::looks_ahead() const {
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   return !stopping_ && !passes_.is_last();
 }
 
 bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
   if (!divides_alike(*plan_)) return false;
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   if (stopping_ || division_.window == 0 || next_to_deliver_ < passes_.now().end()) return false;
   if (!passes_.is_next(plan, epoch, share)) return false;
   passes_.go_on();
@@ -245,7 +207,6 @@ bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
 }
 
 void Pipeline::shed() {
-  take_threads_back();
   std::unique_lock lock(mutex_);
   quiet_ = true;
   drop_all(lock);
@@ -260,15 +221,12 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
   std::map<uint64_t, LoadedBatch> ready;
   drafts.swap(drafts_);
   ready.swap(ready_);
-  makers_.set_awaited(true);
   next_to_sample_ = next_to_deliver_;
   next_to_offer_ = std::max(first_claim_, next_to_deliver_);
-  const auto windows = windows_;
-  ++dropping_;  // a claim that is offered before the window has forgotten the others would be forgotten with them
+  const auto readers = readers_;
+  ++dropping_;  // a request that is submitted before the reader has forgotten the others would be forgotten with them
   lock.unlock();
-  for (const auto& window : windows) {
-    if (window) window->forget();
-  }
+  for (const auto& reader : readers) reader->cancel();
   drafts.clear();
   ready.clear();
   lock.lock();
@@ -277,19 +235,19 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
 }
 
 void Pipeline::add_windows(LoadStats& stats) const {
-  for (size_t part = 0; part < windows_.size() && part < windows_before_.size(); ++part) {
-    if (!windows_[part]) continue;
-    const WindowStats window = windows_[part]->stats();
+  for (size_t part = 0; part < readers_.size() && part < windows_before_.size(); ++part) {
+    const auto window = readers_[part]->stats();
+    if (!window) continue;
     const WindowStats& before = windows_before_[part];
-    stats.gather.bytes_read += window.bytes_read - before.bytes_read;
-    stats.gather.reads += window.reads - before.reads;
-    stats.read_seconds += window.read_seconds - before.read_seconds;
-    stats.windows.push_back(window);
+    stats.gather.bytes_read += window->bytes_read - before.bytes_read;
+    stats.gather.reads += window->reads - before.reads;
+    stats.read_seconds += window->read_seconds - before.read_seconds;
+    stats.windows.push_back(*window);
   }
 }
 
 LoadStats Pipeline::stats() const {
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   LoadStats stats = stats_;
   stats.peak_bytes = plan_->pool->peak_bytes();
   add_windows(stats);

@@ -1,4 +1,4 @@
-// pipeline: an epoch in flight: seeds -> sampled -> rows claimed -> finished -> delivered in order.
+// pipeline: an epoch in flight: seeds -> sampled -> rows requested -> finished -> delivered in order.
 //
 // A few threads share two kinds of work: finish the earliest batch whose rows are there, else sample the next ones, as
 // far ahead as the window and the budget allow. Sampling ahead is what makes the reads know their future. Batches are a
@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -22,11 +21,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/background.h"
 #include "load/order.h"
 #include "load/packed.h"
 #include "load/passes.h"
 #include "load/plan.h"
+#include "sweep/sweep.h"
 
 namespace gz {
 
@@ -101,32 +100,23 @@ class Pipeline {
     HeteroSubgraph graph;  // or packed, where it waits in a window
     std::shared_ptr<const PackedSubgraph> packed;
     std::vector<BatchArray> arrays;
-    // The next one in line may be begun before all its rows are there, which makes room for those of others.
-    enum class Begun { kNo, kInHand, kYes, kTried } begun = Begun::kNo;  // guarded by mutex_
-    LoadedBatch part;                                                    // of it, where it was begun
-    std::vector<std::shared_ptr<RowWindow::Claim>> claims;               // one a part, null where it has none
-    size_t open_claims = 0;                                              // not complete; guarded by mutex_
+    std::vector<std::shared_ptr<RowRequest>> requests;  // one a part, null where it has none
   };
   class Cancel;
 
-  // For those whom the threads work for: whoever of them has the lock may be waiting for a processor.
-  std::unique_lock<std::mutex> lock_first() const;
-  bool is_awaited() const;
-  void take_threads_back();  // from the background: somebody waits
   void begin_to_count();
   void start_threads();
   void work();
-  void sweep(size_t part);
+  std::shared_ptr<RowReader> make_reader(size_t part);
+  SweepOptions sweep_options() const;
   // These are called with the lock held, do their work without it, and return with it held.
   void sample_some(std::unique_lock<std::mutex>& lock);
   void finish_one(std::map<uint64_t, Draft>::const_iterator which, std::unique_lock<std::mutex>& lock);
-  void begin_one(std::unique_lock<std::mutex>& lock);
   void make_alone(std::unique_lock<std::mutex>& lock);
 
   bool must_rest() const;
   bool may_sample() const;
   std::map<uint64_t, Draft>::const_iterator may_finish() const;
-  bool may_begin() const;
   bool must_be_alone() const;
   bool has_work() const;
   uint64_t room_for_the_next() const;
@@ -138,9 +128,9 @@ class Pipeline {
   std::vector<Draft> sample(uint64_t first, uint64_t count, Progress& cancel);
   void sample_together(std::vector<Draft>& drafts, const std::vector<BatchSeeds>& seeds, Progress& cancel);
   Draft draft_of(uint64_t number, BatchSeeds& seeds) const;
-  void claim_rows(Draft& draft);
+  void request_rows(Draft& draft);
+  bool has_rows(const Draft& draft) const;
   LoadedBatch finish(Draft& draft, Progress& cancel, GatherStats& stats);
-  GatherOptions how_to_gather(size_t part) const;
   void take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const;
   void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
   void hand_on(std::vector<Draft>&& drafts, uint64_t generation);
@@ -159,8 +149,7 @@ class Pipeline {
   const std::shared_ptr<LoadPlan> plan_;
   bool registered_ = false;                          // among the plan's epochs
   Division division_;                                // the plan's, when this epoch began; sizes grow under mutex_
-  std::vector<std::shared_ptr<RowWindow>> windows_;  // this epoch's: none where another epoch sweeps
-  std::vector<std::shared_ptr<WholeRows>> wholes_;
+  std::vector<std::shared_ptr<RowReader>> readers_;  // one a part
   uint64_t first_claim_ = 0;  // batches before this one are read directly, so that nobody waits for the first circle
 
   std::atomic<bool> stopping_{false};    // set under mutex_, read anywhere
@@ -184,9 +173,7 @@ class Pipeline {
   std::vector<WindowStats> windows_before_;           // when the epoch began
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
-  mutable Background makers_;        // of threads_, but for those that feed a device
-  std::deque<Background> sweepers_;  // of sweeps_ likewise, one a part
-  std::vector<std::thread> threads_, sweeps_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace gz

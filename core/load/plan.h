@@ -18,7 +18,6 @@
 #include "base/memory.h"
 #include "base/progress.h"
 #include "gather/gather.h"
-#include "gather/row_window.h"
 #include "gather/whole_rows.h"
 #include "load/graph.h"
 #include "load/order.h"
@@ -26,6 +25,7 @@
 #include "storage/disk_speed.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
+#include "sweep/row_window.h"
 
 namespace gz {
 
