@@ -1,7 +1,7 @@
 // cold_rows: whether the rows that a call is about to read are in RAM, and how to bring them in where they are not.
 //
 // A kernel over a cold file takes thousands of rows in hand together instead of dozens, and before each of its passes
-// asks for the pages that the pass will read (storage/prefetch.h). A call that reads most of the file anyway asks for
+// asks for the pages that the pass will read (storage/page_requests.h). A call that reads most of the file anyway asks for
 // all of it, in order. The draws are the same every way.
 #pragma once
 

@@ -8,7 +8,7 @@
 #include "storage/features.h"
 #include "storage/local_ranks.h"
 #include "storage/reader.h"
-#include "storage/slots.h"
+#include "storage/read_slots.h"
 
 namespace gz {
 
