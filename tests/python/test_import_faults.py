@@ -79,13 +79,13 @@ def test_text_compressed_by_what_pyarrow_reads(tmp_path: Path, codec: str, ids: 
         out.write(ids.encode())
     assert edges_of(imported(tmp_path, path)) == EDGES
     cut = written(tmp_path, "cut.csv", path.read_bytes()[:-6])
-    with pytest.raises(gz.InputError, match=r"cut.csv: the compressed data is damaged or cut short"):
+    with pytest.raises(gz.InputError, match=r"cut.csv: the compressed data is damaged or truncated"):
         gz.import_dataset(cut, tmp_path / "two")
 
 
 def test_damaged_gzip_of_string_ids(tmp_path: Path) -> None:
     text = "src,dst\n" + "".join(f"n{i * 7919 % 100003},m{i}\n" for i in range(20_000))
-    with pytest.raises(gz.InputError, match=r"e.csv.gz: the compressed data is damaged or cut short"):
+    with pytest.raises(gz.InputError, match=r"e.csv.gz: the compressed data is damaged or truncated"):
         imported(tmp_path, written(tmp_path, "e.csv.gz", gzip.compress(text.encode())[:-100]))
 
 

@@ -162,7 +162,7 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
         ("folder", {}, IsADirectoryError, "is a folder, expected a file of edges"),
         ("empty.npy", {}, gz.InputError, "no .npy file of numbers"),
         ("archive.zip", {}, gz.InputError, "is a zip archive"),
-        ("damaged.csv.gz", {}, gz.InputError, "damaged or cut short"),
+        ("damaged.csv.gz", {}, gz.InputError, "damaged or truncated"),
     ],
 )
 def test_sources_of_edges(here, source, options, error, match):
@@ -197,7 +197,7 @@ def test_somebodys_data_is_not_overwritten(here, kind):
 
 
 def test_an_older_or_a_broken_file_of_the_same_kind_is_replaced(here):
-    for before in (b"", b"cut short", (here / "g.gl").read_bytes()):
+    for before in (b"", b"truncated", (here / "g.gl").read_bytes()):
         (here / "again.gl").write_bytes(before)
         assert gz.compile_graph(EDGES, "again.gl").edges == 4
         gz.verify("again.gl")
