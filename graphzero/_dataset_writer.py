@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _manifest
 from ._dataset_folder import Stage
@@ -264,17 +265,27 @@ def as_labels(labels: Any, what: str = "labels") -> IdArray:
     [1, -1, 0]
     """
     array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    refuse_text(array, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array.reshape(-1)
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), -1, array)
         if not (array == np.floor(array)).all():
-            raise ValueError(f"{what}[{int(np.argmax(array != np.floor(array)))}] is no whole number")
+            raise ValueError(f"{what}[{int(np.argmax(array != np.floor(array)))}] is not a whole number")
         array = array.astype(np.int64)
     out = as_ids(array, what)
     if out.size and out.min() < -1:
         raise ValueError(f"{what}[{int(np.argmin(out))}] is {out.min()}, expected a class or -1 for none")
     return out
+
+
+def refuse_text(array: npt.NDArray[Any], what: str) -> None:
+    """Say what to do about labels that are names of classes."""
+    if array.dtype.kind in "US" or (array.dtype.kind == "O" and array.size and isinstance(array.flat[0], str)):
+        raise TypeError(
+            f"{what} holds text such as {str(array.flat[0])!r}, expected whole numbers, -1 for none; encode text "
+            "with np.unique(labels, return_inverse=True)[1], or import a node table, which keeps the names of classes"
+        )
 
 
 def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:

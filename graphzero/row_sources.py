@@ -90,6 +90,8 @@ def _rows_of(source: Any, name: str) -> list[Rows]:
 def _rows_of_array(array: npt.NDArray[Any], name: str, dtype: str | None = None) -> Rows:
     if array.ndim not in (1, 2):
         raise ValueError(f"{name}: features have shape (N, F) or (N,), got {array.shape}")
+    if array.dtype.kind in "USO":
+        raise TypeError(f"{name}: rows hold text or objects (dtype {array.dtype}), expected numbers")
     kind = dtype if dtype is not None else dtype_name(array.dtype)
     native = array.dtype.newbyteorder("=")
 

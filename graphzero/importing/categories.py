@@ -99,7 +99,8 @@ def _with_nan(column: Any, where: str, row: int) -> npt.NDArray[Any]:
     else:
         missing = np.zeros(len(column), bool) if isinstance(column, np.ndarray) else np.asarray(column.isna())
     if not missing.any():
-        return numbers(column, where, row)
+        found = numbers(column, where, row)
+        return found.astype(np.int64) if found.dtype.kind in "bu" else found
     out = np.full(len(column), np.nan)
     kept = column.drop_null() if is_arrow(column) else column[~missing]
     if len(kept):

@@ -114,10 +114,10 @@ def kind_of_type(kind: Any) -> str:
     return "text" if is_text_type(kind) else str(kind)
 
 
-def numbers(column: Any, where: str, row: int = 0) -> npt.NDArray[Any]:
-    """Return a column of numbers without missing values; lists as rows of a matrix. Anything else is refused."""
+def numbers(column: Any, where: str, row: int = 0, lists: bool = False) -> npt.NDArray[Any]:
+    """Return a column of numbers without missing values; where `lists` may be, as rows of a matrix."""
     kind = kind_of(column)
-    if kind not in ("number", "list", "null"):
+    if kind not in ("number", "null") and not (lists and kind == "list"):
         raise InputError(f"{where} holds {shown(kind)}, expected numbers")
     if not is_arrow(column):
         return _of_numpy(column, where, row)

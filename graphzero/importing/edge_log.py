@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -43,13 +44,10 @@ class EdgeLog:
         row = keep if chosen is None else chosen.copy()
         if chosen is not None:
             row[chosen] = keep
-        try:
+        with self._writing():
             for column, values in (("keep", keep), ("row", row), *columns.items()):
                 if column in self._files:
                     self._files[column].write(np.ascontiguousarray(values, self._kinds[column]).data)
-        except OSError as error:
-            what = f"{self._folder}: writing the edges of {self.name!r} failed: {error.strerror}"
-            raise StorageError(error.errno, what, self._folder) from error
         self._ends.append(self._ends[-1] + len(keep))
         self.kept += int(keep.sum())
         self.left_out += int(len(keep) - keep.sum())
@@ -58,7 +56,8 @@ class EdgeLog:
     def finish(self, source: Callable[[Any], None], target: Callable[[Any], None]) -> None:
         """Put final ids in the place of provisional ones, in the order in which they came."""
         for column, file in self._files.items():
-            file.flush()
+            with self._writing():
+                file.flush()
             size = os.fstat(file.fileno()).st_size
             kind = self._kinds[column]
             self._columns[column] = np.memmap(file, kind, "r+") if size else np.empty(0, kind)
@@ -67,6 +66,15 @@ class EdgeLog:
                 ids = np.array(self._columns[column][begin:end])
                 resolve(ids)
                 self._columns[column][begin:end] = ids
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say where a write failed: files without a name have none to say."""
+        try:
+            yield
+        except OSError as error:
+            what = f"{self._folder}: writing the edges of {self.name!r} failed: {error.strerror}"
+            raise StorageError(error.errno, what, self._folder) from error
 
     def close(self) -> None:
         """Give the files up."""

@@ -209,7 +209,8 @@ def _times(table: Table, column: str, name: str, unit: str) -> Rows:
 
 def _matrix(table: Table, columns: list[str], name: str) -> Rows:
     def rows(batch: list[Any], at: int) -> npt.NDArray[np.float32]:
-        values = [numbers(column, f"{table.name}: column {n!r}", at) for column, n in zip(batch, columns, strict=True)]
+        where = f"{table.name}: column"
+        values = [numbers(c, f"{where} {n!r}", at, lists=True) for c, n in zip(batch, columns, strict=True)]
         return np.ascontiguousarray(values[0] if values[0].ndim == 2 else np.column_stack(values), dtype=np.float32)
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:

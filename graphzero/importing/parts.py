@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _manifest
-from .._dataset_writer import as_labels
+from .._dataset_writer import as_labels, refuse_text
 from .._ids import IdArray
 from ..errors import InputError
 from ..row_sources import Rows, all_rows, is_text
@@ -88,6 +88,8 @@ def label_rows(source: Any, id_base: int = 0, complete: bool = False) -> Rows:
             source, by_id = _label_text(path, id_base)
             complete = complete and not by_id
     name = os.fspath(source) if is_path(source) else "labels"
+    if isinstance(source, (list, tuple, np.ndarray)):
+        refuse_text(np.asarray(source), name)
     return dataclasses.replace(_column(all_rows(source, "y")[0], name), complete=complete)
 
 

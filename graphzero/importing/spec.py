@@ -127,7 +127,20 @@ def _node(entry: Any, where: str, folder: str) -> NodeSpec:
     _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
     _one_of(spec.missing, MISSING, f"{where}.missing")
     _one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
+    _check_features(spec.features, f"{where}.features")
     return spec
+
+
+def _check_features(value: Any, where: str) -> None:
+    names = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else None
+    if value is not None and names is None:
+        raise InputError(
+            f"{where}: found {value!r}, expected a list of columns, or columns by the name of a feature; an empty "
+            "list imports none"
+        )
+    for name in names or ():
+        if isinstance(name, bool) or not isinstance(name, (str, int, list, tuple)):
+            raise InputError(f"{where}: found {name!r}, expected the name of a column")
 
 
 def _is_entry(entry: Mapping[Any, Any], kind: Any) -> bool:
@@ -156,6 +169,7 @@ def _edge(entry: dict[str, Any], where: str, folder: str) -> EdgeSpec:
         given["type"] = _edge_type(given["type"], where)
     spec = EdgeSpec(**given)
     _one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    _check_features(spec.features, f"{where}.features")
     if spec.symmetrise and spec.type[0] != spec.type[2]:
         raise InputError(f"{where}.symmetrise: the type is {spec.type}, expected one within a node type")
     return spec

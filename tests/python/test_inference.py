@@ -140,7 +140,7 @@ def test_the_input_is_not_replaced(files: Path, tmp_path: Path, how: str) -> Non
     elif how == "hard":
         os.link(source, out)
     before = source.read_bytes()
-    with pytest.raises(FileExistsError, match="is what would be read"):
+    with pytest.raises(FileExistsError, match="is also an input"):
         gz.inference(make_model("sage", DIM, 4, 2), graph, gz.FeatureStore(source), out)
     assert source.read_bytes() == before
 

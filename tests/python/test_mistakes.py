@@ -160,7 +160,7 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
         ("edges.csv", {"columns": 1}, ValueError, "expected two names or numbers"),
         ("edges.csv", {"delimiter": 5}, ValueError, "delimiter is 5, expected one character"),
         ("folder", {}, IsADirectoryError, "is a folder, expected a file of edges"),
-        ("empty.npy", {}, gz.InputError, "no .npy file of numbers"),
+        ("empty.npy", {}, gz.InputError, "not a .npy file of numbers"),
         ("archive.zip", {}, gz.InputError, "is a zip archive"),
         ("damaged.csv.gz", {}, gz.InputError, "damaged or truncated"),
     ],
@@ -184,14 +184,14 @@ def test_somebodys_data_is_not_overwritten(here, kind):
     other = {"graph": "x.gd", "features": "g.gl"}[kind]
     for name in ("edges.csv", "archive.zip", other):
         before = (here / name).read_bytes()
-        with pytest.raises(FileExistsError, match="would be overwritten: give another name"):
+        with pytest.raises(FileExistsError, match="would be overwritten; choose another name"):
             compile_it(source, name)
         assert (here / name).read_bytes() == before
     with pytest.raises(IsADirectoryError, match="is a folder, expected the name of a file"):
         compile_it(source, "folder")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe")
-        with pytest.raises(FileExistsError, match="is no regular file"):
+        with pytest.raises(FileExistsError, match="is not a regular file"):
             compile_it(source, "pipe")
         os.unlink("pipe")
 
@@ -223,7 +223,7 @@ def test_inference_is_refused_before_the_layers(graph, store, here):
 
     for arguments, error, match in (
         ((store, graph, "out.gd"), TypeError, "graph must be a Graph, got FeatureStore"),
-        ((graph, store, "edges.csv"), FileExistsError, "is no GraphZero file and would be overwritten"),
+        ((graph, store, "edges.csv"), FileExistsError, "is not a GraphZero file and would be overwritten"),
         ((graph, store, "none/out.gd"), FileNotFoundError, "no such folder"),
     ):
         with pytest.raises(error, match=match):

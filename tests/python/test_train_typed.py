@@ -136,7 +136,7 @@ def test_inference_layer_by_layer_equals_the_sums_by_hand(tmp_path: Path, layers
 def test_inference_does_not_replace_what_it_reads(data: gz.Dataset) -> None:
     path = data.nodes["paper"].features["x"].path
     before = Path(path).read_bytes()
-    with pytest.raises(FileExistsError, match="is what would be read"):
+    with pytest.raises(FileExistsError, match="is also an input"):
         typed_inference(torch.nn.Identity(), data, path, node_type="paper")
     assert Path(path).read_bytes() == before
 
