@@ -76,6 +76,22 @@ def test_a_parquet_row_that_does_not_fit_the_budget(tmp_path: Path) -> None:
     assert gz.import_dataset(EDGES, tmp_path / "ds", nodes=tmp_path / "n.parquet", memory="32MB").nodes == 3
 
 
+def test_batches_of_parquet_follow_the_budget(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    from graphzero.importing.tables import as_table
+
+    names = pa.array([f"{i:0200d}" for i in range(20_000)])
+    parquet.write_table(pa.table({"a": names}), tmp_path / "t.parquet")
+    for memory in (1 << 20, 4 << 20):
+        table = as_table(tmp_path / "t.parquet", memory)
+        assert table is not None
+        sizes = [batch.nbytes for (batch,) in table.batches(["a"])]
+        assert len(sizes) > 1
+        assert max(sizes) <= memory // 3
+
+
 def test_a_full_disk_names_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     ends = np.arange(400_000)
