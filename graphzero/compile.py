@@ -246,7 +246,7 @@ class _Nodes:
         """Return what the arguments declare, None when they declare nothing."""
         if sources is not None or targets is not None:
             if nodes is not None:
-                raise ValueError("num_nodes is given together with num_sources or num_targets: give one or the other")
+                raise ValueError("num_nodes is given together with num_sources or num_targets: pass one or the other")
             nodes = (sources, targets)
         if nodes is None:
             return None

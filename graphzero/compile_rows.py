@@ -108,7 +108,7 @@ def _compile_rows(
     count = _common_count(sources, num_nodes)
     unknown = [rows for rows in sources if rows.count is None]
     if count is None and len(unknown) > 1:
-        raise ValueError("several iterators of unknown length: give num_nodes")
+        raise ValueError("several iterators of unknown length: pass num_nodes")
     for rows in sources:
         _check_row(rows, budget)
     wanted = {rows.name: _wanted(rows, dtype) for rows in sources}
@@ -158,7 +158,7 @@ def _common_count(sources: list[Rows], num_nodes: int | None) -> int | None:
         if rows.count is None:
             continue
         if count is not None and rows.count != count:
-            raise InputError(f"{rows.name}: {rows.count} rows, expected {count}: every array has one row a node")
+            raise InputError(f"{rows.name}: {rows.count} rows, expected {count}: every array has one row per node")
         count = rows.count
     return count
 
@@ -175,7 +175,7 @@ def _scale(rows: Rows, wanted: str, budget: int) -> npt.NDArray[np.float32] | No
         return None
     if not rows.rewindable:
         raise ValueError(
-            f"{rows.name}: int8 needs two passes over the rows: give an array or a .npy file, not an iterator"
+            f"{rows.name}: int8 needs two passes over the rows: pass an array or a .npy file, not an iterator"
         )
     largest = np.zeros(rows.width)
     for block in rows.blocks(_step(rows, budget)):
@@ -224,7 +224,7 @@ def _write_rows(
         if at + len(block) > room:
             if count is not None:
                 raise InputError(
-                    f"{rows.name}: more than {count} rows, expected {count}: every array has one row a node"
+                    f"{rows.name}: more than {count} rows, expected {count}: every array has one row per node"
                 )
             room = max(at + len(block), 2 * room)
             writer.grow_last(room)
@@ -234,5 +234,5 @@ def _write_rows(
     if count is None:
         writer.shrink_last(at)
     elif at != count:
-        raise InputError(f"{rows.name}: {at} rows, expected {count}: every array has one row a node")
+        raise InputError(f"{rows.name}: {at} rows, expected {count}: every array has one row per node")
     return at

@@ -141,7 +141,7 @@ def _as_matrix(rows: list[Any]) -> npt.NDArray[Any]:
     if len({len(row) for row in rows}) > 1:
         raise InputError("edges: rows of different lengths, expected pairs (source, target)")
     if len(rows[0]) == 3 and len(rows) != 2:
-        raise TypeError("edges: a list of three numbers each, expected pairs: give weights apart, (src, dst, weights)")
+        raise TypeError("edges: a list of three numbers each, expected pairs; pass weights apart, (src, dst, weights)")
     return np.asarray(rows)
 
 

@@ -44,12 +44,13 @@ bool Fields::quoted(size_t at, std::string_view& field) {
   return true;
 }
 
-std::string Fields::end(size_t taken, size_t width) {
+std::string Fields::count(size_t taken, size_t width) {
   size_t found = taken;
   std::string_view last = "?";
-  if (more_ && rules_.delimiter != ' ' && rest_.find('"') == std::string_view::npos) {
+  if (more_ && rules_.delimiter != ' ' && std::memchr(rest_.data(), '"', rest_.size()) == nullptr) {
     found += 1 + static_cast<size_t>(std::count(rest_.begin(), rest_.end(), rules_.delimiter));
-    last = trimmed(rest_.substr(std::min(rest_.rfind(rules_.delimiter) + 1, rest_.size())));
+    if (found == width) return {};
+    last = trimmed(rest_.substr(rest_.rfind(rules_.delimiter) + 1));
     more_ = false;
   }
   while (next(last)) ++found;

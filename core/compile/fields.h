@@ -32,7 +32,7 @@ struct FieldRules {
 // The fields of one line after another.
 class Fields {
  public:
-  // `unescaped` holds the fields whose text differs from the line's; the caller clears it.
+  // `unescaped` holds the fields whose text differs from the line's; the caller empties it.
   Fields(FieldRules rules, std::deque<std::string>& unescaped) : rules_(rules), unescaped_(unescaped) {}
 
   // Begins a line, given without its newline. False where it has no fields: it is blank or a comment.
@@ -67,9 +67,14 @@ class Fields {
   const std::string& fault() const { return fault_; }
 
   // After `taken` calls of next(): empty when the line has `width` fields, otherwise what is wrong with it.
-  std::string end(size_t taken, size_t width);
+  std::string end(size_t taken, size_t width) {
+    if (taken == width && !more_ && fault_.empty()) [[likely]]
+      return {};
+    return count(taken, width);
+  }
 
  private:
+  std::string count(size_t taken, size_t width);
   bool quoted(size_t at, std::string_view& field);
   bool separates(char c) const { return c == rules_.delimiter || (rules_.delimiter == ' ' && c == '\t'); }
   void advance(size_t end) {

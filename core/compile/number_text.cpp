@@ -58,7 +58,7 @@ void NumberText<T>::parse(std::string_view text, std::vector<T>& out, ChunkLines
         out.push_back(value);
       }
       if (fault.empty()) fault = fields.end(taken, options_.columns);
-      unescaped.clear();
+      if (!unescaped.empty()) unescaped.clear();
     } else if (options_.blank_is_missing && trimmed(line.substr(0, line.find('\r'))).empty()) {
       fault = parse_number(std::string_view(), value);
       out.push_back(value);

@@ -108,7 +108,7 @@ std::string RowText::parse_value(std::string_view field, std::byte* to) const {
 // Empty when the line was a row, blank or a comment; otherwise what is wrong with it.
 std::string RowText::parse_line(std::string_view line, Worker& worker) {
   Fields& fields = worker.fields;
-  worker.unescaped.clear();
+  if (!worker.unescaped.empty()) worker.unescaped.clear();
   std::string_view field;
   if (!fields.start(line) || !fields.next(field)) return fields.fault();
   field = trimmed(field);

@@ -35,7 +35,7 @@ def add_node_table(
 ) -> npt.NDArray[Any] | list[Any]:
     """Fill in features, labels and splits from a table, and return the ids of its rows.
 
-    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is told by its name.
+    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is found by its name.
     Numbers become one matrix x, lists a matrix each, and text a vector of codes whose names are kept in the manifest.
     """
     table = node_table(nodes, memory=memory)

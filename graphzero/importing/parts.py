@@ -95,7 +95,7 @@ def label_rows(source: Any, id_base: int = 0, complete: bool = False) -> Rows:
 
 def _column(rows: Rows, name: str) -> Rows:
     if rows.columns not in (None, 1):
-        raise InputError(f"{name}: {rows.columns} columns, expected one label a node")
+        raise InputError(f"{name}: {rows.columns} columns, expected one label per node")
     return rows
 
 
@@ -105,7 +105,7 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
     if table.shape[1] == 1:
         return table[:, 0], False
     if table.shape[1] != 2:
-        raise InputError(f"{path}: {table.shape[1]} columns, expected one label a line, or id and label")
+        raise InputError(f"{path}: {table.shape[1]} columns, expected one label per line, or id and label")
     ids = table[:, 0].astype(np.int64) - id_base
     if ids.size and (ids.min() < 0 or not np.array_equal(ids, table[:, 0] - id_base)):
         raise InputError(f"{path}: the first column is not a node id of at least {id_base}, expected id and label")
@@ -121,7 +121,7 @@ def label_stream(rows: Rows, num_classes: int | None, pad_to: int) -> tuple[Iter
     """Return blocks of int64 labels, -1 for none and for nodes past the last row, and the number of classes."""
     if rows.complete and rows.count is not None and rows.count < pad_to:
         raise InputError(
-            f"labels: {rows.count} rows, expected {pad_to}, one a node; -1 or NaN stands for a node without a label"
+            f"labels: {rows.count} rows, expected {pad_to}, one per node; use -1 or NaN for a node without a label"
         )
     if num_classes is None:
         largest = -1
@@ -180,7 +180,7 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
     if path.endswith(".json"):
         with open(path, encoding="utf-8") as file:
             return named_splits(json.load(file), id_base)
-    raise InputError(f"{path}: cannot tell the splits apart: expected .npz, .pt or .json with names, or a folder")
+    raise InputError(f"{path}: has no names for splits; expected .npz, .pt or .json with names, or a folder")
 
 
 def safe_name(text: object) -> str:
@@ -231,7 +231,7 @@ def _split_values(value: Any, id_base: int) -> Any:
     table = NumberText(path, "float64").table()
     ids = table[:, 0].astype(np.int64)
     if table.shape[1] != 1 or not np.array_equal(ids, table[:, 0]):
-        raise InputError(f"{path}: expected one whole number a line, the ids of the split")
+        raise InputError(f"{path}: expected one whole number per line, the ids of the split")
     return ids - id_base
 
 

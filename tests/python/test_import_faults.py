@@ -64,7 +64,7 @@ def test_a_file_of_comments_has_no_edges(tmp_path: Path) -> None:
 def test_labels_that_are_too_few(tmp_path: Path) -> None:
     source = written(tmp_path, "e.csv", "0,1\n1,2\n")
     x = np.ones((3, 2), np.float32)
-    with pytest.raises(gz.InputError, match="labels: 2 rows, expected 3, one a node"):
+    with pytest.raises(gz.InputError, match="labels: 2 rows, expected 3, one per node"):
         imported(tmp_path, source, features=x, labels=np.array([0, 1]))
     by_id = written(tmp_path, "y.csv", "id,label\n1,2\n")  # which may leave nodes out
     assert imported(tmp_path, source, features=x, labels=by_id).labels.tolist() == [-1, 2, -1]

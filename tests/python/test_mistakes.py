@@ -151,7 +151,7 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
             gz.InputError,
             r"dst\[0\] is 18446744073709551615, .*below",
         ),
-        ([(0, 1, 2)] * 3, {}, TypeError, r"give weights apart, \(src, dst, weights\)"),
+        ([(0, 1, 2)] * 3, {}, TypeError, r"pass weights apart, \(src, dst, weights\)"),
         ((EDGES[0], EDGES[1], None, np.full(4, np.datetime64("NaT", "s"))), {}, gz.InputError, r"times\[0\] is NaT"),
         ((EDGES[0], EDGES[1], None, np.full(4, 2**63, np.uint64)), {}, gz.InputError, r"less than 2\^63"),
         (EDGES, {"num_nodes": "4"}, TypeError, "num_nodes must be an integer, got str"),
