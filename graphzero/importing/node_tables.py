@@ -20,6 +20,7 @@ from .dates import as_time_column
 from .decoding import kind_of, numbers, shown
 from .parts import split_name
 from .plan import Plan
+from .spec import check_features
 from .tables import Table, as_table
 
 __all__ = ["add_node_table", "features_of", "node_table"]
@@ -42,6 +43,7 @@ def add_node_table(
     picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
+    check_features(columns.get("features"), "node_columns['features']")
     if columns.get("features") is not None:
         rest = [named(table.name, table.names, column) for column in columns["features"]]
     plan.found.append(f"nodes: {table.name}, {table.num_rows} rows, ids in {ids!r}")

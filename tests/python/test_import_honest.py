@@ -57,6 +57,10 @@ def test_a_description_says_which_columns(tmp_path: Path, features: Any) -> None
     }
     with pytest.raises(gz.InputError, match=r"nodes\.n\.features: found .*, expected"):
         gz.import_dataset(spec, tmp_path / "ds")
+    with pytest.raises(gz.InputError, match=r"node_columns\['features'\]: found .*, expected"):
+        gz.import_dataset(
+            EDGES, tmp_path / "ds", nodes={"id": [0, 1, 2], "c": [1, 2, 3]}, node_columns={"features": features}
+        )
 
 
 def test_a_row_that_does_not_fit_the_budget(tmp_path: Path) -> None:
