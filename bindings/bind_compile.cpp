@@ -89,14 +89,15 @@ void bind_graph_builder(nb::module_& m) {
   nb::class_<EdgeTextOptions>(m, "EdgeTextOptions")
       .def(
           "__init__",
-          [](EdgeTextOptions* self, std::string name, const std::string& delimiter, int src, int dst, int weight,
-             int time, bool guessed_weight, uint64_t begin, uint64_t lines_before, bool skip_errors) {
+          [](EdgeTextOptions* self, std::string name, const std::string& delimiter, int width, int src, int dst,
+             int weight, int time, bool guessed_weight, uint64_t begin, uint64_t lines_before, bool skip_errors) {
             if (delimiter.size() != 1) fail<ArgumentError>("delimiter must be one byte");
-            new (self) EdgeTextOptions{std::move(name), delimiter[0], src,          dst,        weight, time,
+            new (self) EdgeTextOptions{std::move(name), delimiter[0], width,        src,        dst, weight, time,
                                        guessed_weight,  begin,        lines_before, skip_errors};
           },
-          nb::arg("name"), nb::arg("delimiter"), nb::arg("src"), nb::arg("dst"), nb::arg("weight"), nb::arg("time"),
-          nb::arg("guessed_weight"), nb::arg("begin"), nb::arg("lines_before"), nb::arg("skip_errors"));
+          nb::arg("name"), nb::arg("delimiter"), nb::arg("width"), nb::arg("src"), nb::arg("dst"), nb::arg("weight"),
+          nb::arg("time"), nb::arg("guessed_weight"), nb::arg("begin"), nb::arg("lines_before"),
+          nb::arg("skip_errors"));
   nb::class_<EdgeTextStream>(m, "EdgeTextStream")
       .def("feed",
            [](EdgeTextStream& s, const nb::bytes& block, uint64_t units) {

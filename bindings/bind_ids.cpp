@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
+#include "compile/fields.h"
 #include "compile/id_map_builder.h"
 #include "compile/id_map_text.h"
+#include "compile/number_text.h"
 #include "storage/id_map.h"
 
 namespace gz::bindings {
@@ -117,13 +119,15 @@ void bind_builder(nb::module_& m) {
   nb::class_<KeyText>(m, "KeyText")
       .def(
           "__init__",
-          [](KeyText* self, IdMapBuilder& ids, std::string name, const std::string& delimiter, int src, int dst,
-             int weight, int time, uint64_t lines_before, bool skip_errors) {
+          [](KeyText* self, IdMapBuilder& ids, std::string name, const std::string& delimiter, int width, int src,
+             int dst, int weight, int time, uint64_t lines_before, bool skip_errors, bool refuse_missing) {
             if (delimiter.size() != 1) fail<ArgumentError>("delimiter must be one byte");
-            new (self) KeyText(ids, {std::move(name), delimiter[0], src, dst, weight, time, lines_before, skip_errors});
+            new (self) KeyText(ids, {std::move(name), delimiter[0], width, src, dst, weight, time, lines_before,
+                                     skip_errors, refuse_missing});
           },
-          nb::keep_alive<1, 2>(), nb::arg("ids"), nb::kw_only(), nb::arg("name"), nb::arg("delimiter"), nb::arg("src"),
-          nb::arg("dst"), nb::arg("weight"), nb::arg("time"), nb::arg("lines_before"), nb::arg("skip_errors"))
+          nb::keep_alive<1, 2>(), nb::arg("ids"), nb::kw_only(), nb::arg("name"), nb::arg("delimiter"),
+          nb::arg("width"), nb::arg("src"), nb::arg("dst"), nb::arg("weight"), nb::arg("time"), nb::arg("lines_before"),
+          nb::arg("skip_errors"), nb::arg("refuse_missing"))
       .def(
           "feed",
           [](KeyText& t, const nb::bytes& block, bool last) {
@@ -139,6 +143,42 @@ void bind_builder(nb::module_& m) {
           nb::arg("block"), nb::arg("last"))
       .def_prop_ro("skipped", [](const KeyText& t) { return t.account().skipped(); })
       .def_prop_ro("examples", [](const KeyText& t) { return t.account().examples(); });
+}
+
+template <class T>
+void bind_number_text(nb::module_& m, const char* name) {
+  nb::class_<NumberText<T>>(m, name)
+      .def(
+          "__init__",
+          [](NumberText<T>* self, std::string file, char delimiter, size_t columns, uint64_t lines_before,
+             bool blank_is_missing, int threads) {
+            new (self) NumberText<T>(
+                {std::move(file), delimiter, columns, lines_before, blank_is_missing, resolve_threads(threads)});
+          },
+          nb::kw_only(), nb::arg("name"), nb::arg("delimiter"), nb::arg("columns"), nb::arg("lines_before"),
+          nb::arg("blank_is_missing"), nb::arg("threads") = 0)
+      .def(
+          "feed",
+          [](NumberText<T>& t, const nb::bytes& block, bool last) {
+            const std::string_view text(block.c_str(), block.size());
+            std::vector<T> values;
+            {
+              nb::gil_scoped_release release;
+              values = t.feed(text, last);
+            }
+            return as_array(std::move(values));
+          },
+          nb::arg("block"), nb::arg("last"));
+}
+
+void bind_fields(nb::module_& m) {
+  m.def(
+      "split_fields",
+      [](const std::string& line, char delimiter) { return split_fields(line, {delimiter, true, false}); },
+      nb::arg("line"), nb::arg("delimiter"));
+  bind_number_text<double>(m, "NumberTextFloat64");
+  bind_number_text<float>(m, "NumberTextFloat32");
+  bind_number_text<int64_t>(m, "NumberTextInt64");
 }
 
 void bind_map(nb::module_& m) {
@@ -191,6 +231,7 @@ void bind_map(nb::module_& m) {
 void bind_ids(nb::module_& m) {
   bind_builder(m);
   bind_map(m);
+  bind_fields(m);
 }
 
 }  // namespace gz::bindings

@@ -288,7 +288,7 @@ def as_labels(labels: Any, what: str = "labels") -> IdArray:
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), -1, array)
         if not (array == np.floor(array)).all():
-            raise ValueError(f"{what}[{int(np.argmax(array != np.floor(array)))}] is no whole number")
+            raise ValueError(f"{what}[{int(np.argmax(array != np.floor(array)))}] is not a whole number")
         array = array.astype(np.int64)
     out = as_ids(array, what)
     if out.size and out.min() < -1:

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _core
 from ._ahead import ahead
-from ._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_index, is_number, known_column, refuse_repeated
+from ._edge_columns import Picked, describe, is_number, pick
 from ._matrixmarket import MatrixMarket, read_matrix_market
 from ._textfile import Dialect, is_compressed, sniff, start_of, text_blocks
 from .errors import InputError
@@ -18,19 +18,10 @@ _MOST_GUESSED = 1 << 24  # an integer from here on, in a column that nobody name
 
 
 @dataclass(frozen=True)
-class _Columns:
-    src: int
-    dst: int
-    weight: int = -1
-    time: int = -1
-    guessed_weight: bool = False  # taken because it is the third of three columns
-
-
-@dataclass(frozen=True)
 class _File:
     path: str
     dialect: Dialect
-    columns: _Columns
+    columns: Picked
     matrix: MatrixMarket | None
 
 
@@ -61,10 +52,10 @@ class TextReader:
             for path in paths:
                 _refuse_bipartite(path)
         self._files = [_look(path, delimiter, header, columns, weights, times) for path in paths]
-        self.columns = _tell(self._files)
+        self.columns = _tell(self._files, two_sided)
         matrices = [file.matrix for file in self._files if file.matrix is not None]
         if matrices and len(paths) > 1:
-            raise ValueError("a Matrix Market file is a graph of its own: compile it alone, not in a list of files")
+            raise ValueError("a Matrix Market file is a whole graph: compile it alone, not in a list of files")
         self.own_nodes = matrices[0].size if matrices else None
         self.own_base = 1 if matrices else None
         self.undirected = bool(matrices) and matrices[0].symmetric
@@ -73,7 +64,7 @@ class TextReader:
         self.weights = full[0].weight >= 0
         self.times = full[0].time >= 0
         if any((c.weight >= 0) != self.weights for c in full):
-            raise ValueError("some of the files have weights and some have none: say weights=False, or name the column")
+            raise ValueError("some files have weights and some have none: pass weights=False, or name the column")
 
     def feed(self, builder: _core.GraphBuilder) -> None:
         """Parse every file."""
@@ -82,6 +73,7 @@ class TextReader:
             options = _core.EdgeTextOptions(
                 name=file.path,
                 delimiter=file.dialect.delimiter,
+                width=max(file.dialect.columns, 2),
                 src=file.columns.src,
                 dst=file.columns.dst,
                 weight=file.columns.weight,
@@ -100,7 +92,7 @@ class TextReader:
             if file.matrix is not None and builder.edges_seen + skipped != file.matrix.entries:
                 raise InputError(
                     f"{file.path}: found {builder.edges_seen + skipped} entries, line {file.matrix.lines_before} says "
-                    f"{file.matrix.entries}: the file is cut short or damaged"
+                    f"{file.matrix.entries}: the file is truncated or damaged"
                 )
 
     def why_empty(self) -> str:
@@ -130,10 +122,11 @@ def _look(
         dialect = sniff(path, delimiter, header)
         return _File(path, dialect, _pick(path, dialect, columns, weights, times), None)
     if delimiter not in (None, " ") or header or columns is not None:
-        raise ValueError(f"{path}: a Matrix Market file names its own columns: leave delimiter, header and columns out")
+        raise ValueError(f"{path}: a Matrix Market file defines its own columns: omit delimiter, header and columns")
     if matrix.negated and matrix.values and weights is not False:
         raise ValueError(
-            f"{path}: weights of a skew-symmetric matrix are negative one way, expected 0 or more: say weights=False"
+            f"{path}: weights of a skew-symmetric matrix are negative in one direction, expected 0 or more: pass "
+            "weights=False"
         )
     count = 3 if matrix.values else 2
     dialect = Dialect(" ", None, count, matrix.begin, matrix.lines_before)
@@ -146,50 +139,21 @@ def _refuse_bipartite(path: str) -> None:
     words = start_of(path).split(b"\n", 1)[0].split()
     if words[:2] == [b"%", b"bip"] or words[:1] == [b"%bip"]:
         raise InputError(
-            f"{path}: line 1: a bipartite KONECT graph, whose two sides use the same ids: say num_nodes=(None, None), "
-            "sources and targets apart"
+            f"{path}: line 1: a bipartite KONECT graph, whose two sides use the same ids: pass num_nodes=(None, None) "
+            "to keep sources and targets apart"
         )
 
 
-def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weights: Any, times: Any) -> _Columns:
+def _pick(path: str, dialect: Dialect, columns: Sequence[int | str] | None, weights: Any, times: Any) -> Picked:
     """Return which columns hold what."""
-    if columns is not None and (not isinstance(columns, (list, tuple)) or len(columns) != 2):
-        raise ValueError(f"columns is {columns!r}, expected two names or numbers: (source, target)")
-    if columns is None:
-        found = [known_column(dialect.header or [], names) for names in (SOURCES, TARGETS)]
-        columns = (0, 1) if None in found else [name for name in found if name is not None]
-        refuse_repeated(path, dialect.header or [], found)
-    src, dst = (_column(path, dialect, c) for c in columns)
-    if src == dst:
-        raise ValueError(f"columns is {columns!r}, expected two different ones: (source, target)")
-    names = [name.lower() for name in dialect.header or []]
-    third = min({0, 1, 2} - {src, dst})
-    time = -1
-    if times is True:
-        named = [i for i, name in enumerate(names) if name in TIMES]
-        if not named:
-            raise ValueError(f"{path}: no column is called a time: name it, times='column' or times=3")
-        time = named[0]
-    elif times is not None and times is not False:
-        time = _column(path, dialect, times)
-    if weights is None:
-        known = known_column([name for i, name in enumerate(names) if i not in (src, dst, time)], WEIGHTS)
-        if known is not None:
-            return _Columns(src, dst, names.index(known), time)
-        other = third < len(names) and (names[third] in TIMES or is_index(names[third]))
-        if dialect.columns != 3 or third == time or other:
-            return _Columns(src, dst, -1, time)
-        if third < len(dialect.first) and not is_number(dialect.first[third]):
-            return _Columns(src, dst, -1, time)  # of words, say: no weight
-        _refuse_times(path, dialect, third)
-        return _Columns(src, dst, third, time, guessed_weight=True)
-    weight = -1
-    if weights is True:
-        named = [i for i, name in enumerate(names) if name in WEIGHTS]
-        weight = named[0] if named else third
-    elif weights is not False:
-        weight = _column(path, dialect, weights)
-    return _Columns(src, dst, weight, time)
+
+    def numeric(column: int) -> bool:
+        return column >= len(dialect.first) or is_number(dialect.first[column])
+
+    picked = pick(path, dialect.header, dialect.columns, columns, weights, times, numeric)
+    if picked.guessed_weight:
+        _refuse_times(path, dialect, picked.weight)
+    return picked
 
 
 def _refuse_times(path: str, dialect: Dialect, column: int) -> None:
@@ -198,46 +162,24 @@ def _refuse_times(path: str, dialect: Dialect, column: int) -> None:
     if value.isascii() and value.isdigit() and int(value) >= _MOST_GUESSED:
         raise InputError(
             f"{path}: line {dialect.first_line}: found {value[:40]!r} in column {column}, too large an integer for a "
-            f"float32 weight: say times={column} if it is a time, weights={column} to round it, or weights=False to "
+            f"float32 weight: pass times={column} if it is a time, weights={column} to round it, or weights=False to "
             "leave it out"
         )
 
 
-def _column(path: str, dialect: Dialect, column: Any) -> int:
-    if isinstance(column, str):
-        if dialect.header is None:
-            raise ValueError(f"{path}: column {column!r} is asked for by name, the file has no header")
-        if column not in dialect.header:
-            raise ValueError(f"{path}: no column {column!r}, the header has {', '.join(map(repr, dialect.header))}")
-        return dialect.header.index(column)
-    if isinstance(column, bool) or not hasattr(column, "__index__"):
-        raise TypeError(f"a column of a text file is a name or a number, got {type(column).__name__}")
-    index = int(column.__index__())
-    if not 0 <= index < 1 << 20:
-        raise ValueError(f"column {index} of {path} cannot be, columns are counted from 0")
-    return index
-
-
-def _tell(files: list[_File]) -> list[str]:
+def _tell(files: list[_File], two_sided: bool) -> list[str]:
     """Return for people what each column was taken for, once for files that are alike."""
-    told: dict[str, list[str]] = {}
+    told: dict[tuple[str, ...], list[str]] = {}
     for file in files:
         if file.dialect.columns == 0:
             continue
-        picked = file.columns
-        weight = "weight (the third of three columns)" if picked.guessed_weight else "weight"
-        roles = {picked.weight: weight, picked.time: "time", picked.src: "source", picked.dst: "target"}
-        header = file.dialect.header or []
-        parts = []
-        for i in range(min(max(file.dialect.columns, *(c + 1 for c in roles)), 16)):
-            name = f" {header[i]!r}" if i < len(header) else ""
-            parts.append(f"{i}{name} {roles.get(i, 'not read')}")
-        if file.dialect.columns > 16:
-            parts.append("...")
+        lines = describe(file.dialect.header, file.dialect.columns, file.columns, two_sided)
         kind = "Matrix Market, " if file.matrix is not None else ""
-        told.setdefault(f"{kind}columns: " + ", ".join(parts), []).append(file.path)
+        told.setdefault((kind + lines[0], *lines[1:]), []).append(file.path)
     if len(told) == 1:
-        return list(told)
+        return list(next(iter(told)))
     return [
-        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {what}" for what, paths in told.items()
+        f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {line}"
+        for lines, paths in told.items()
+        for line in lines
     ]

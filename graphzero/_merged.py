@@ -6,10 +6,10 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
+from ._graph_options import GraphRequest
 from ._reports import GraphReport
 from .sources import Block, GraphFileSource
 
@@ -18,20 +18,30 @@ __all__ = ["MERGES", "compile_merged"]
 MERGES = ("sum", "max")
 
 
-def compile_merged(compile_graph: Callable[..., GraphReport], asked: dict[str, Any]) -> GraphReport:
-    """Do what `compile_graph` was asked for with `dedup="sum"` or "max"; `asked` are its arguments."""
-    how, out = str(asked.pop("dedup")), os.path.abspath(os.fspath(asked["out"]))
-    if asked["ids"] is not None or asked["node_ids"] is not None:
+def compile_merged(compile_one: Callable[[GraphRequest], GraphReport], asked: GraphRequest) -> GraphReport:
+    """Do what `compile_graph` was asked for with `dedup="sum"` or "max"."""
+    how, out = str(asked.dedup), os.path.abspath(os.fspath(asked.out))
+    if asked.ids is not None or asked.node_ids is not None:
         raise ValueError(f"dedup={how!r} does not go with ids='map': map the ids first, then compile the graph again")
     with tempfile.TemporaryDirectory(dir=os.path.dirname(out), prefix=".merging-") as folder:
         once = os.path.join(folder, "all.gl")
-        first = compile_graph(**{**asked, "out": once, "dedup": False})
+        first = compile_one(dataclasses.replace(asked, out=once, dedup=False))
         merged = _Merged(once, how)
         if not merged.has_weights:
             raise ValueError(f"dedup={how!r} is for edges with weights, and these have none; dedup=True keeps one")
-        kept = {key: asked[key] for key in ("direction", "memory", "num_threads", "progress", "spill_dir")}
-        report = compile_graph(
-            merged, out, directed=not merged.undirected, num_nodes=merged.num_nodes, dedup=True, **kept
+        report = compile_one(
+            GraphRequest(
+                merged,
+                out,
+                directed=not merged.undirected,
+                direction=asked.direction,
+                num_nodes=merged.num_nodes,
+                dedup=True,
+                memory=asked.memory,
+                num_threads=asked.num_threads,
+                progress=asked.progress,
+                spill_dir=asked.spill_dir,
+            )
         )
     return dataclasses.replace(
         report,

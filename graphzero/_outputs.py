@@ -54,13 +54,13 @@ def as_target(out: str | os.PathLike[str], kind: str, reads: Iterable[str] = ())
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path}: is a folder, expected the name of a file to make")
     if os.path.exists(path) and not os.path.isfile(path):  # a device, say, which a rename would replace
-        raise FileExistsError(f"{path}: is no regular file, expected the name of a file to make")
+        raise FileExistsError(f"{path}: is not a regular file, expected the name of a file to make")
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         check_extension(os.fsdecode(out), kind)
         return path
     for source in reads:
         if os.path.exists(source) and os.path.samefile(path, source):
-            raise FileExistsError(f"{path}: is also an input (the same file as {source}); choose another name")
+            raise FileExistsError(f"output {path} is also an input (the same file as {source}); choose another name")
     try:
         found = str(_core.file_info(path)["kind"])
     except (FormatError, StorageError):
@@ -68,6 +68,6 @@ def as_target(out: str | os.PathLike[str], kind: str, reads: Iterable[str] = ())
             return path
         found = ""
     if found != kind:
-        what = f"holds {_WHAT[found]}" if found else "is no GraphZero file"
-        raise FileExistsError(f"{path}: {what} and would be overwritten: give another name, or remove it first")
+        what = f"holds {_WHAT[found]}" if found else "is not a GraphZero file"
+        raise FileExistsError(f"{path}: {what} and would be overwritten; choose another name, or remove it first")
     return path

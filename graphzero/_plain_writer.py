@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import _manifest
-from ._dataset_writer import DatasetWriter, needs_edge_ids
+from ._dataset_writer import DatasetWriter, MadeGraph, needs_edge_ids, rows_known
 from ._ids import as_count
+from ._rowtext import text_nodes
+from .compile import compile_graph
+from .errors import InputError
 from .graph import Graph
+from .row_sources import is_text
 
 __all__ = ["PlainParts", "named_rows"]
 
@@ -48,10 +52,7 @@ class PlainParts:
         )
         for key in (*made.features, *made.splits, *made.edge_features, *made.edge_splits):
             _manifest.check_name(key)
-        compiled = isinstance(graph, Graph) or (
-            isinstance(graph, (str, os.PathLike)) and os.fspath(graph).endswith(".gl")
-        )
-        if not compiled and needs_edge_ids(made.edge_features, made.edge_splits):
+        if not _is_compiled(graph) and needs_edge_ids(made.edge_features, made.edge_splits):
             made.options.setdefault("edge_ids", True)
         return made
 
@@ -59,7 +60,7 @@ class PlainParts:
         self, writer: DatasetWriter, common: dict[str, Any], dtype: Any, name: str, about: dict[str, Any]
     ) -> _manifest.Manifest:
         """Make every file and return the manifest."""
-        made = writer.graph(self.graph, {**common, **self.options})
+        made = self._write_graph(writer, common)
         with Graph(writer.path(made.file)) as graph:
             count = graph.num_nodes  # refuses a rectangular one
         rows = {**common, "dtype": dtype}
@@ -73,6 +74,40 @@ class PlainParts:
         parts = writer.edge_parts(made, self.edge_features, self.edge_splits, rows)
         edge = _manifest.EdgeType("node", "to", "node", made.file, *parts)
         return _manifest.Manifest(name, {"node": node}, {edge.key: edge}, "node", edge.key, about)
+
+    def _write_graph(self, writer: DatasetWriter, common: dict[str, Any]) -> MadeGraph:
+        """Make the topology: rows beyond the last node that has an edge are isolated nodes."""
+        known, options = self._rows(), {**common, **self.options}
+        declared = [name for name in ("num_nodes", "ids", "node_ids") if self.options.get(name) is not None]
+        if known is None or declared:
+            return writer.graph(self.graph, options)
+        count, origin = known
+        if not _is_compiled(self.graph):
+            try:
+                return writer.graph(self.graph, {**options, "num_nodes": count})
+            except InputError as error:
+                if "num_nodes" not in str(error):
+                    raise
+                raise InputError(f"{error} (the rows of {origin})") from error
+        with Graph(self.graph.path if isinstance(self.graph, Graph) else self.graph) as graph:
+            if self.options or not 0 < graph.shape[0] == graph.shape[1] < count:
+                return writer.graph(self.graph, options)
+            compile_graph(graph.path, writer.target("graph.gl"), num_nodes=count, direction=graph.direction, **common)
+        return writer.made("graph.gl", None)
+
+    def _rows(self) -> tuple[int, str] | None:
+        """Return how many rows there are, and of what; None where that is known at their end only."""
+        for what, source in (*self.features.items(), ("labels", self.labels)):
+            if source is None or isinstance(source, Iterator):
+                continue
+            count = text_nodes(source, self.options.get("id_base") or 0) if is_text(source) else rows_known(source)
+            if count is not None:
+                return count, what
+        return None
+
+
+def _is_compiled(graph: Any) -> bool:
+    return isinstance(graph, Graph) or (isinstance(graph, (str, os.PathLike)) and os.fspath(graph).endswith(".gl"))
 
 
 def named_rows(rows: Any, single: str) -> dict[str, Any]:

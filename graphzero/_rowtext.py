@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _core
+from ._ids import as_threads
 from ._progress import Callback
 from ._reports import FeatureReport
 from ._textfile import is_compressed, sniff, text_blocks
@@ -79,6 +80,10 @@ class TextRows:
             text.read_file(self._path)
         return dict(text.finish())
 
+    def count(self) -> int:
+        """Return the largest id + 1, by a pass over the ids."""
+        return int(self._pass(_core.RowText(self._options(num_nodes=self._num_nodes)))["num_nodes"])
+
     def compile(self, path: str, dtype: str, callback: Callback | None) -> FeatureReport:
         start = time.perf_counter()
         if self._dialect.columns == 1:
@@ -92,7 +97,10 @@ class TextRows:
             raise InputError(f"{self._path}: found no rows{skipped}")
         nodes = self._num_nodes if self._num_nodes is not None else int(scanned["num_nodes"])
         if nodes // 8 > self._budget:
-            raise InputError(f"{self._path}: ids reach {nodes - 1}, which no budget can hold: map them to 0, 1, 2, ...")
+            raise InputError(
+                f"{self._path}: the largest id is {nodes - 1}, too large for memory={self._budget}; number the nodes "
+                "0, 1, 2, ..., as ids='map' does for edges"
+            )
         writer = _core.FeatureWriter(path, nodes, [(self._name, dtype, [nodes, columns])], callback)
         try:
             text = _core.RowText(self._options(num_nodes=nodes), writer, 0)
@@ -100,7 +108,7 @@ class TextRows:
             if parsed["duplicate"] is not None:
                 found = self._pass(_core.RowText(self._options(find=int(parsed["duplicate"]))))["examples"]
                 first = found[0].split(": line ")[1].split(":")[0]
-                raise InputError(f"{found[1]}, which line {first} has already: expected one row an id")
+                raise InputError(f"{found[1]}, which line {first} has already; expected one row per id")
             written = time.perf_counter()
             size = writer.finish(self._threads)
         finally:
@@ -132,3 +140,8 @@ class TextRows:
             rows_missing=parsed.rows_missing,
             skipped_examples=parsed.skipped_examples,
         )
+
+
+def text_nodes(path: str | os.PathLike[str], id_base: int) -> int:
+    """Return how many nodes a text of rows is about: its largest id + 1."""
+    return TextRows(os.fspath(path), "x", None, None, id_base, None, 1 << 26, as_threads(None), "raise").count()

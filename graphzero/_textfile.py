@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import contextlib
 import gzip
 import io
 import itertools
 import lzma
 import os
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
+from . import _core
 from .errors import InputError
 
 _BLOCK = 1 << 22
@@ -46,6 +50,7 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {
 }
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # the last: what ends old DOS files
 _DELIMITERS = (",", "\t", ";", "|")
+_QUOTED = re.compile(r'"[^"]*"')
 _MARK = b"\xef\xbb\xbf"
 # What people hand over by mistake, by its first bytes, and what to do about it.
 _NOT_TEXT = {
@@ -61,53 +66,50 @@ _NOT_TEXT = {
 }
 
 
-def is_compressed(path: str) -> bool:
-    """Whether the file starts like gzip, bzip2, xz, zstd or lz4; its name does not matter."""
+def _opener_of(path: str) -> Callable[..., Any] | None:
+    """Return what decompresses a file, by its first bytes; its name does not matter."""
     with open(path, "rb") as file:
         start = file.read(6)
-    return any(start.startswith(magic) for magic in _OPENERS)
+    return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the file starts like gzip, bzip2, xz, zstd or lz4."""
+    return _opener_of(path) is not None
 
 
 def open_text(path: str) -> IO[bytes]:
     """Open a file for reading bytes, decompressed where it is compressed."""
-    with open(path, "rb") as file:
-        start = file.read(6)
-    for magic, opener in _OPENERS.items():
-        if start.startswith(magic):
-            return cast(IO[bytes], opener(path, "rb"))
-    return open(path, "rb")
+    return cast(IO[bytes], (_opener_of(path) or open)(path, "rb"))
+
+
+@contextlib.contextmanager
+def _decompressing(path: str) -> Iterator[None]:
+    """Raise what a decompressor raises as an InputError that names the file."""
+    try:
+        yield
+    except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, InputError) or not is_compressed(path):
+            raise
+        raise InputError(f"{path}: the compressed data is damaged or truncated ({error})") from error
 
 
 def text_blocks(path: str, most: int = _BLOCK, begin: int = 0) -> Iterator[tuple[bytes, int]]:
     """Yield (block, bytes of the file it took) of the text from byte `begin` on, decompressed."""
-    size = os.path.getsize(path)
-    with open(path, "rb") as raw:
-        magic = raw.read(6)
-        raw.seek(0)
-        opener = next((o for m, o in _OPENERS.items() if magic.startswith(m)), None)
-        with raw if opener is None else opener(raw, "rb") as stream:
-            done, skip = 0, begin
-            while True:
-                try:
-                    block = stream.read(min(skip, _BLOCK) or min(most, _BLOCK))
-                except (EOFError, OSError, lzma.LZMAError, ValueError, _zlib_error()) as error:
-                    if opener is None:
-                        raise
-                    raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
-                if not block:
-                    return
-                if skip > 0:
-                    skip -= len(block)
-                    continue
-                at = min(raw.tell(), size)
-                yield block, at - done
-                done = at
-
-
-def _zlib_error() -> type[Exception]:
-    import zlib
-
-    return zlib.error
+    size, opener = os.path.getsize(path), _opener_of(path)
+    with open(path, "rb") as raw, raw if opener is None else opener(raw, "rb") as stream:
+        done, skip = 0, begin
+        while True:
+            with _decompressing(path):
+                block = stream.read(min(skip, _BLOCK) or min(most, _BLOCK))
+            if not block:
+                return
+            if skip > 0:
+                skip -= len(block)
+                continue
+            at = min(raw.tell(), size)
+            yield block, at - done
+            done = at
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Dialect:
 
     delimiter: str  # " ": any run of blanks
     header: list[str] | None  # names of the columns
-    columns: int  # of the first line of data; 0 when there is none
+    columns: int  # of the header, or else of the first line; 0 where there is neither. Every line has as many
     begin: int  # the byte where data starts
     lines_before: int  # lines up to there
     first: tuple[str, ...] = ()  # the fields of the first line of data
@@ -139,32 +141,29 @@ def content_lines(path: str) -> Iterator[Line]:
     However long the comments at the head of a file are, and wherever a line ends: only whole lines are looked at.
     """
     with open_text(path) as file:
-        try:
-            at, number = 0, 0
-            while raw := file.readline(_LONGEST_LINE):
-                after, number = at + len(raw), number + 1
-                if at == 0 and raw.startswith(_MARK):
-                    at, raw = len(_MARK), raw[len(_MARK) :]
-                text = raw.decode("utf-8", "replace").rstrip("\n").rstrip("\r")
-                if (content := text.strip(" \t")) and content[0] not in "#%":
-                    yield Line(at, after, number, text)
-                at = after
-        except (EOFError, lzma.LZMAError, _zlib_error()) as error:
-            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
-        except OSError as error:
-            if not is_compressed(path):
-                raise
-            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
+        at, number = 0, 0
+        while True:
+            with _decompressing(path):
+                raw = file.readline(_LONGEST_LINE)
+            if not raw:
+                return
+            after, number = at + len(raw), number + 1
+            if at == 0 and raw.startswith(_MARK):
+                at, raw = len(_MARK), raw[len(_MARK) :]
+            text = raw.decode("utf-8", "replace").rstrip("\n").rstrip("\r")
+            if (content := text.strip(" \t")) and content[0] not in "#%":
+                yield Line(at, after, number, text)
+            at = after
 
 
 def require_file(path: str) -> None:
     """Refuse pipes and devices: a source is read more than once."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise InputError(f"{path}: is a pipe or a device, expected a file: write its content to one first")
+        raise InputError(f"{path}: is a pipe or a device, expected a regular file; write its content to a file first")
 
 
 def utf8_blocks(path: str, begin: int = 0) -> Iterator[tuple[bytes, int]]:
-    """Yield what `text_blocks` does, and refuse bytes that are no UTF-8."""
+    """Yield what `text_blocks` does, and refuse bytes that are not UTF-8."""
     decoder, at = codecs.getincrementaldecoder("utf-8")(), begin
     for block, taken in itertools.chain(text_blocks(path, begin=begin), [(b"", 0)]):
         before = len(decoder.getstate()[0])
@@ -175,7 +174,7 @@ def utf8_blocks(path: str, begin: int = 0) -> Iterator[tuple[bytes, int]]:
                 line = _line_of(path, at - before + error.start)
                 raise InputError(
                     f"{path}: line {line}: found byte {error.object[error.start]:#x}, expected UTF-8 text; convert the "
-                    "file, if it is Latin-1 by iconv -f LATIN1 -t UTF-8"
+                    "file, for example with iconv -f LATIN1 -t UTF-8"
                 ) from None
         if block:
             yield block, taken
@@ -193,27 +192,20 @@ def _line_of(path: str, byte: int) -> int:
 
 
 def start_of(path: str, most: int = 1024) -> bytes:
-    """Return the first bytes of a text file, decompressed; what is no text is refused by what it is."""
+    """Return the first bytes of a text file, decompressed; files of known other formats are refused by name."""
     require_file(path)
     with open(path, "rb") as raw:
         magic = raw.read(8)
     for known, what in _NOT_TEXT.items():
         if magic.startswith(known):
             raise InputError(f"{path}: {what}")
-    with open_text(path) as file:
-        try:
-            head = file.read(most)
-        except (EOFError, OSError, lzma.LZMAError, _zlib_error()) as error:
-            if not is_compressed(path):
-                raise
-            raise InputError(f"{path}: the compressed data is damaged or cut short ({error})") from error
+    with open_text(path) as file, _decompressing(path):
+        head = file.read(most)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head.translate(None, _NO_TEXT) != head:
-        raise InputError(
-            f"{path}: line 1: this is no UTF-8 or ASCII text (UTF-16 or binary?), expected lines of numbers"
-        )
+        raise InputError(f"{path}: line 1: not UTF-8 or ASCII text (UTF-16 or binary?), expected lines of numbers")
     if b"\r" in head.rstrip(b"\r") and b"\n" not in head:
         raise InputError(
-            f"{path}: line 1: lines end in carriage returns alone, expected newlines; convert the file by "
+            f"{path}: line 1: lines end in carriage returns alone, expected newlines; convert the file with "
             "tr '\\r' '\\n'"
         )
     content = head.removeprefix(_MARK).lstrip()
@@ -240,27 +232,35 @@ def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -
     lines = content_lines(path)
     if (line := next(lines, None)) is None:
         return Dialect(delimiter or ",", None, 0, begin, 0)  # nothing but comments
-    content = line.text.strip(" \t")
+    content = _QUOTED.sub("", line.text.strip(" \t"))
     found = delimiter if delimiter is not None else next((d for d in _DELIMITERS if d in content), " ")
-    fields = split_line(line.text, found)
-    # 'src,dst,' ends in a delimiter, and ',src,dst' starts with an index that has no name
-    named = fields[not fields[0] : -1 if len(fields) > 1 and not fields[-1] else None]
+    fields = _fields(line, found)
+    if not fields:  # a quote that does not close, which the parser reports: the first line after it says how many
+        fields = next(filter(None, (_fields(other, found) for other in lines)), [""])
+        return Dialect(found, None, len(fields), line.at, line.number - 1)
+    named = fields[not fields[0] :]  # ',src,dst' starts with an index that has no name
     words = bool(named) and all(f and not _starts_like_a_number(f) for f in named)
     is_header = header if header is not None else words
     if not is_header:
         return Dialect(found, None, len(fields), line.at, line.number - 1, tuple(fields), line.number)
     data = next(lines, None)
-    first = () if data is None else tuple(split_line(data.text, found))
-    columns = len(fields) if data is None else len(first)
-    return Dialect(found, fields, columns, line.after, line.number, first, 0 if data is None else data.number)
+    first = () if data is None else tuple(_fields(data, found))
+    number = 0 if data is None else data.number
+    return Dialect(found, fields, len(fields), line.after, line.number, first, number)
+
+
+def _fields(line: Line, delimiter: str) -> list[str]:
+    """Return the fields of a line that tells how many columns there are; an empty field at its end does not count."""
+    try:
+        fields = split_line(line.text, delimiter)
+    except InputError:
+        return []
+    return fields[:-1] if len(fields) > 1 and not fields[-1] else fields
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Split one line; fields come without blanks and quotes around them."""
-    if delimiter != "\t":  # a tab at the edge of a line is an empty column where tabs divide, and nothing elsewhere
-        line = line.strip(" \t")
-    fields = line.split() if delimiter == " " else line.split(delimiter)
-    return [f.strip(" \t").removeprefix('"').removesuffix('"').strip(" \t") for f in fields]
+    """Split one line as the parsers of the core do; blanks around numbers in quotes are left to them."""
+    return [field.strip(" \t") for field in _core.split_fields(line, delimiter)]
 
 
 def _starts_like_a_number(field: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _core
 from ._edgetext import TextReader
+from ._graph_options import GraphOptions, GraphRequest
 from ._ids import as_count, as_threads
 from ._merged import MERGES, compile_merged
 from ._outputs import as_target
@@ -85,7 +86,7 @@ def compile_graph(
         map is written beside the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" say which kind they are.
     node_ids: with `ids`, the original ids of nodes 0, 1, 2, ...: a list, an array, or a text file.
     allow_empty: a source without a single edge is an error, most likely a failed download or a used-up iterator. True
-        allows it; so does `num_nodes` where the source is no text.
+        allows it; so does `num_nodes` where the source is not text.
 
     The file is published in one step when it is complete; until then `out` is what it was. It is the same for any
     `memory` and `num_threads`.
@@ -95,74 +96,84 @@ def compile_graph(
     >>> report.nodes, report.edges  # doctest: +SKIP
     (3, 2)
     """
+    request = GraphRequest(
+        source,
+        out,
+        directed=directed,
+        direction=direction,
+        weights=weights,
+        times=times,
+        edge_ids=edge_ids,
+        num_nodes=num_nodes,
+        num_sources=num_sources,
+        num_targets=num_targets,
+        dedup=dedup,
+        self_loops=self_loops,
+        memory=memory,
+        num_threads=num_threads,
+        progress=progress,
+        on_error=on_error,
+        delimiter=delimiter,
+        header=header,
+        columns=columns,
+        id_base=id_base,
+        spill_dir=spill_dir,
+        ids=ids,
+        node_ids=node_ids,
+        allow_empty=allow_empty,
+    )
     if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
     if isinstance(dedup, str) and dedup != "first":
         if dedup not in MERGES:
             raise ValueError(f"dedup is {dedup!r}, expected True, False, 'first', 'sum' or 'max'")
-        return compile_merged(compile_graph, dict(locals()))
-    dedup = bool(dedup)
-    if ids is not None or node_ids is not None:
+        return compile_merged(_compile, request)
+    return _compile(request)
+
+
+def _compile(asked: GraphRequest) -> GraphReport:
+    """Do what was asked for, equal edges apart."""
+    if asked.ids is not None or asked.node_ids is not None:
         from .importing.mapped_graph import compile_mapped
 
-        return compile_mapped({key: value for key, value in locals().items() if key != "compile_mapped"})
-    if id_base is not None:
-        as_count(id_base, "id_base", least=0)
-    asked = _Nodes.of(num_nodes, num_sources, num_targets)
-    path = as_target(out, "topology")
-    folder = os.path.abspath(os.fspath(spill_dir)) if spill_dir is not None else os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"{folder}: no such folder to spill to")
-
-    from .graph import Graph
-    from .importing.objects import edges_of  # it stands on this module's sources
-
-    if isinstance(source, Graph):
-        source = source.path
+        return compile_mapped(asked)
+    if asked.id_base is not None:
+        as_count(asked.id_base, "id_base", least=0)
+    path = as_target(asked.out, "topology")
+    folder = asked.spill_folder(path)
     begin = time.perf_counter()
-    other = edges_of(source, columns, weights, times)
-    if other is not None:  # it yields what was picked
-        source, weights, times = other, None, None
-        directed = directed if getattr(other, "directed", True) else False
-    texts = _text_paths(source)
-    budget = parse_size(memory)
-    reader: TextReader | _BlockReader
-    if texts is not None:
-        skip, two_sided = on_error == "skip", asked is not None and asked.two_sided
-        reader = TextReader(texts, weights, times, delimiter, header, columns, skip, two_sided, budget)
-    else:
-        reader = _BlockReader(as_source(source, weights, times, once=directed is not True), weights, times)
-    directed = _as_directed(reader, directed, dedup)
-    edge_ids = _as_edge_ids(reader, edge_ids, directed)
+    reader, declared, texts = _reader(asked)
+    directed = _as_directed(reader, asked.directed, bool(asked.dedup))
+    edge_ids = _as_edge_ids(reader, asked.edge_ids, directed)
     own = _Nodes.of(reader.own_nodes)
-    if texts is not None and own is not None and asked not in (None, own):
-        raise ValueError(f"num_nodes is given, and {texts[0]} is a matrix of {own.sources} rows: leave it out")
-    nodes = asked or own or _Nodes()
-    if reader.own_base is not None and id_base not in (None, reader.own_base):
-        raise ValueError(f"id_base is {id_base}, ids in a Matrix Market file count from 1: leave it out")
+    if texts is not None and own is not None and declared not in (None, own):
+        raise ValueError(f"num_nodes is given, and {texts[0]} is a matrix of {own.sources} rows: omit num_nodes")
+    nodes = declared or own or _Nodes()
+    if reader.own_base is not None and asked.id_base not in (None, reader.own_base):
+        raise ValueError(f"id_base is {asked.id_base}, ids in a Matrix Market file count from 1: omit id_base")
     reader.given_edge_ids = edge_ids and reader.has_edge_ids
-    with Reporting(progress, reader.unit) as callback:
-        builder = _core.GraphBuilder(
-            directed=directed,
-            direction=direction,
-            weights=reader.weights,
-            times=reader.times,
-            edge_ids=edge_ids,
-            given_edge_ids=reader.given_edge_ids,
-            num_nodes=nodes.sources,
-            two_sided=nodes.two_sided,
-            num_targets=nodes.targets,
-            dedup=dedup,
-            self_loops=self_loops,
-            id_base=reader.own_base or id_base or 0,
-            memory=budget,
-            threads=as_threads(num_threads),
-            spill_folder=folder,
-            progress=callback,
-        )
+    options = GraphOptions(
+        directed=directed,
+        direction=asked.direction,
+        weights=reader.weights,
+        times=reader.times,
+        edge_ids=edge_ids,
+        given_edge_ids=reader.given_edge_ids,
+        num_nodes=nodes.sources,
+        two_sided=nodes.two_sided,
+        num_targets=nodes.targets,
+        dedup=bool(asked.dedup),
+        self_loops=asked.self_loops,
+        id_base=reader.own_base or asked.id_base or 0,
+        memory=parse_size(asked.memory),
+        threads=as_threads(asked.num_threads),
+        spill_folder=folder,
+    )
+    with Reporting(asked.progress, reader.unit) as callback:
+        builder = options.builder(callback)
         reader.feed(builder)
         reading = time.perf_counter() - begin  # the builder does not see what the source takes: decoding, a generator
-        fine = allow_empty or reader.says_empty or (texts is None and (asked or own) is not None)
+        fine = asked.allow_empty or reader.says_empty or (texts is None and (declared or own) is not None)
         if builder.edges_seen == 0 and not fine:
             raise InputError(
                 f"{reader.why_empty()}; allow_empty=True compiles a graph without edges"
@@ -189,6 +200,30 @@ def compile_graph(
     )
 
 
+def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | None, list[str] | None]:
+    """Return what feeds the builder, the nodes that were declared, and the text files, where it reads such."""
+    from .graph import Graph
+    from .importing.objects import edges_of  # it stands on this module's sources
+
+    declared = _Nodes.of(asked.num_nodes, asked.num_sources, asked.num_targets)
+    source, weights, times = asked.source, asked.weights, asked.times
+    if isinstance(source, Graph):
+        source = source.path
+    budget = parse_size(asked.memory)
+    other = edges_of(source, asked.columns, weights, times, budget)
+    if other is not None:  # it yields what was picked
+        source, weights, times = other, None, None
+    texts = _text_paths(source)
+    if texts is not None:
+        skip, two_sided = asked.on_error == "skip", declared is not None and declared.two_sided
+        reader = TextReader(
+            texts, weights, times, asked.delimiter, asked.header, asked.columns, skip, two_sided, budget
+        )
+        return reader, declared, texts
+    blocks = as_source(source, weights, times, once=asked.directed is not True)
+    return _BlockReader(blocks, weights, times), declared, None
+
+
 def convert_csv_to_gl(csv_path: Path, out_path: Path, directed: bool = False) -> None:
     """Compile a CSV of `src,dst[,weight]` lines, as in GraphZero 0.2; `compile_graph` can do more.
 
@@ -211,7 +246,7 @@ class _Nodes:
         """Return what the arguments declare, None when they declare nothing."""
         if sources is not None or targets is not None:
             if nodes is not None:
-                raise ValueError("num_nodes is given together with num_sources or num_targets: give one or the other")
+                raise ValueError("num_nodes is given together with num_sources or num_targets: pass one or the other")
             nodes = (sources, targets)
         if nodes is None:
             return None
@@ -251,12 +286,14 @@ def _as_directed(reader: TextReader | _BlockReader, directed: bool | None, dedup
     if directed is not None and not isinstance(directed, bool):
         raise TypeError(f"directed must be True, False or None, got {type(directed).__name__}")
     if directed and isinstance(reader, TextReader) and reader.undirected:
-        raise ValueError("a symmetric matrix is an undirected graph: leave directed out, or say directed=False")
+        raise ValueError("a symmetric matrix is an undirected graph: omit directed, or pass directed=False")
     if directed is False and getattr(reader, "legacy", False) and not dedup:
         raise ValueError(
             "files of GraphZero 0.2 do not say whether each edge is in them both ways already: directed=True keeps the "
             "edges as they are, dedup=True makes directed=False safe"
         )
+    if not getattr(reader, "one_way", True):
+        return False
     return not reader.undirected if directed is None else directed
 
 
@@ -269,7 +306,7 @@ def _as_edge_ids(reader: TextReader | _BlockReader, edge_ids: bool | None, direc
     if edge_ids and isinstance(reader, _BlockReader) and reader.undirected and not directed and not reader.has_edge_ids:
         raise ValueError(
             "the source is an undirected graph file without edge ids, so their order is not known: compile it from its "
-            "own source, or leave edge_ids out"
+            "own source, or omit edge_ids"
         )
     return edge_ids
 
@@ -289,6 +326,7 @@ class _BlockReader:
         self._total = int(getattr(source, "num_edges", 0) or 0)
         self.own_nodes = getattr(source, "num_nodes", None)
         self.undirected = isinstance(source, GraphFileSource) and source.undirected
+        self.one_way = bool(getattr(source, "directed", True))  # an undirected graph object is stored both ways
         self.legacy = isinstance(source, GraphFileSource) and source.legacy
         blocks = iter(source.edge_blocks())
         first = next(blocks, None)
@@ -304,12 +342,12 @@ class _BlockReader:
         self.times = has("times", times) and times is not False
         for name, asked, have in (("weights", weights, self.weights), ("times", times, self.times)):
             if isinstance(asked, (str, int)) and not isinstance(asked, bool):
-                raise TypeError(f"{name}={asked!r} names a column of a text file; this source is no text file")
+                raise TypeError(f"{name}={asked!r} names a column, and this source has none; pass an array")
             if asked is not None and asked is not False and not have:
-                raise ValueError(f"{name} were asked for, the source has none")
+                raise ValueError(f"{name} were requested, but the source has none")
         self._all: Iterable[Any] = chain(head, blocks)
         carried = ["source", "target"] + ["weight"] * self.weights + ["time"] * self.times
-        self.columns = [f"arrays: {', '.join(carried)}"]
+        self.columns = getattr(source, "described", None) or [f"arrays: {', '.join(carried)}"]
 
     def feed(self, builder: _core.GraphBuilder) -> None:
         """Hand every block over."""

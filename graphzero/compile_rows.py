@@ -18,8 +18,8 @@ from ._outputs import as_target
 from ._progress import Callback, Reporting
 from ._reports import FeatureReport
 from ._rowtext import PARSED, TextRows
-from ._sizes import parse_size
-from .errors import InputError
+from ._sizes import format_size, parse_size
+from .errors import BudgetError, InputError
 from .row_sources import Rows, all_rows, is_text
 
 __all__ = ["FeatureReport", "compile_features", "convert_csv_to_gd"]
@@ -108,7 +108,9 @@ def _compile_rows(
     count = _common_count(sources, num_nodes)
     unknown = [rows for rows in sources if rows.count is None]
     if count is None and len(unknown) > 1:
-        raise ValueError("several iterators of unknown length: give num_nodes")
+        raise ValueError("several iterators of unknown length: pass num_nodes")
+    for rows in sources:
+        _check_row(rows, budget)
     wanted = {rows.name: _wanted(rows, dtype) for rows in sources}
     scales = {rows.name: _scale(rows, wanted[rows.name], budget) for rows in sources}
     arrays: list[tuple[str, str, list[int]]] = []
@@ -156,7 +158,7 @@ def _common_count(sources: list[Rows], num_nodes: int | None) -> int | None:
         if rows.count is None:
             continue
         if count is not None and rows.count != count:
-            raise InputError(f"{rows.name}: {rows.count} rows, expected {count}: every array has one row a node")
+            raise InputError(f"{rows.name}: {rows.count} rows, expected {count}: every array has one row per node")
         count = rows.count
     return count
 
@@ -173,7 +175,7 @@ def _scale(rows: Rows, wanted: str, budget: int) -> npt.NDArray[np.float32] | No
         return None
     if not rows.rewindable:
         raise ValueError(
-            f"{rows.name}: int8 needs two passes over the rows: give an array or a .npy file, not an iterator"
+            f"{rows.name}: int8 needs two passes over the rows: pass an array or a .npy file, not an iterator"
         )
     largest = np.zeros(rows.width)
     for block in rows.blocks(_step(rows, budget)):
@@ -181,6 +183,21 @@ def _scale(rows: Rows, wanted: str, budget: int) -> npt.NDArray[np.float32] | No
         if len(values):
             largest = np.maximum(largest, np.abs(values.reshape(len(values), -1)).max(axis=0))
     return int8_scale(np.where(np.isfinite(largest), largest, 0))
+
+
+def _check_row(rows: Rows, budget: int) -> None:
+    """Refuse rows that streaming cannot hold: one is read, one is ahead and one is being converted."""
+    needed = 3 * rows.width * _itemsize(rows.dtype)
+    if rows.raw is None and needed > budget:
+        raise BudgetError(
+            f"{rows.name}: a row takes {format_size(needed // 3)}, and three of them must fit in memory: pass "
+            f"memory={format_size(needed)!r} or more (it is {format_size(budget)})",
+            needed,
+        )
+
+
+def _itemsize(dtype: str) -> int:
+    return int(np.dtype(np.uint16 if dtype == "bfloat16" else dtype).itemsize)
 
 
 def _step(rows: Rows, budget: int) -> int:
@@ -197,7 +214,7 @@ def _write_rows(
     count: int | None,
     budget: int,
 ) -> int:
-    itemsize = np.dtype(np.uint16 if wanted == "bfloat16" else wanted).itemsize
+    itemsize = _itemsize(wanted)
     if rows.raw is not None and wanted == rows.dtype and rows.count is not None:
         file, offset = rows.raw
         writer.append_file(index, file, offset, rows.count * rows.width * itemsize)
@@ -207,7 +224,7 @@ def _write_rows(
         if at + len(block) > room:
             if count is not None:
                 raise InputError(
-                    f"{rows.name}: more than {count} rows, expected {count}: every array has one row a node"
+                    f"{rows.name}: more than {count} rows, expected {count}: every array has one row per node"
                 )
             room = max(at + len(block), 2 * room)
             writer.grow_last(room)
@@ -217,5 +234,5 @@ def _write_rows(
     if count is None:
         writer.shrink_last(at)
     elif at != count:
-        raise InputError(f"{rows.name}: {at} rows, expected {count}: every array has one row a node")
+        raise InputError(f"{rows.name}: {at} rows, expected {count}: every array has one row per node")
     return at

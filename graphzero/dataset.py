@@ -104,11 +104,11 @@ class Dataset:
 
         `graph` is a `.gl` file, a Graph, or anything `compile_graph` takes (`graph_options` go there:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
-        anything `compile_features` takes; a single one is named "x", and `dtype` may be a dict by name. `labels` are
-        whole numbers, -1 (or NaN) for none. `splits` maps names to node ids or to boolean masks. `edge_features` has a
-        row for each edge of the source, in its order; edges then keep their ids. `edge_splits` maps names to edge ids,
-        masks over the edges of the source, or (source, target) pairs. `ids` is a map of original ids, as
-        `compile_graph` makes with `ids="map"`.
+        anything `compile_features` takes; a single one is named "x", and `dtype` may be a dict by name. Rows beyond the
+        last id in the edges are isolated nodes. `labels` are whole numbers, -1 (or NaN) for none. `splits` maps names
+        to node ids or to boolean masks. `edge_features` has a row for each edge of the source, in its order; edges then
+        keep their ids. `edge_splits` maps names to edge ids, masks over the edges of the source, or (source, target)
+        pairs. `ids` is a map of original ids, as `compile_graph` makes with `ids="map"`.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
         `edge_splits`, `num_nodes`, `ids` and `num_classes` are dicts by type; options of `compile_graph` hold for all,

@@ -130,7 +130,7 @@ def _rows_of_iterator(source: Iterable[Any], name: str) -> Rows:
     iterator = iter(source)
     first = next(iterator, None)
     if first is None:
-        raise InputError(f"{name}: the iterator yields no block: the width of a row is not known")
+        raise InputError(f"{name}: the iterator yields no blocks, so the width of a row is unknown")
     head = _rows_of(first, name)[0]
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:

@@ -72,7 +72,7 @@ def load_npy(path: str) -> npt.NDArray[Any]:
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise InputError(f"{path}: no .npy file of numbers ({error})") from error
+        raise InputError(f"{path}: not a .npy file of numbers ({error})") from error
     return array
 
 
@@ -87,7 +87,7 @@ def as_id_column(values: Any, what: str) -> npt.NDArray[Any]:
         raise ValueError(f"{what} must have one dimension, got shape {ids.shape}")
     if ids.dtype == np.uint64 and ids.size and int(ids.max()) >= 2**62:
         first = int(np.argmax(ids >= 2**62))
-        raise InputError(f"{what}[{first}] is {ids[first]}, expected node ids below 2^62: map the ids to 0, 1, 2, ...")
+        raise InputError(f"{what}[{first}] is {ids[first]}, expected node ids below 2^62; ids='map' maps others")
     if ids.dtype not in _NATIVE_IDS or ids.strides[0] % ids.itemsize or not ids.flags.aligned:
         ids = ids.astype(np.uint64 if ids.dtype.kind == "u" else np.int64)
     return ids
@@ -141,7 +141,7 @@ def _as_matrix(rows: list[Any]) -> npt.NDArray[Any]:
     if len({len(row) for row in rows}) > 1:
         raise InputError("edges: rows of different lengths, expected pairs (source, target)")
     if len(rows[0]) == 3 and len(rows) != 2:
-        raise TypeError("edges: a list of three numbers each, expected pairs: give weights apart, (src, dst, weights)")
+        raise TypeError("edges: a list of three numbers each, expected pairs; pass weights apart, (src, dst, weights)")
     return np.asarray(rows)
 
 
@@ -172,7 +172,9 @@ class ArraySource:
         self.has_weights, self.has_times = weights is not None, times is not None
         for what, column in (("dst", dst), ("weights", weights), ("times", times)):
             if column is not None and len(column) != self.num_edges:
-                raise InputError(f"{name}: {self.num_edges} sources and {len(column)} {what}, expected as many of each")
+                raise InputError(
+                    f"{name}: src has {self.num_edges} elements, {what} has {len(column)}; lengths must match"
+                )
 
     @classmethod
     def of(cls, array: Any, weights: Any = None, times: Any = None, name: str = "edges") -> ArraySource:

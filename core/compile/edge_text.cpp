@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "compile/fields.h"
 #include "compile/parse_real.h"
 
 namespace gz {
@@ -58,31 +59,21 @@ Digits read_digits(const char* at) {
   return {0, 0};
 }
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view trimmed(std::string_view field) {
-  while (!field.empty() && is_blank(field.front())) field.remove_prefix(1);
-  while (!field.empty() && is_blank(field.back())) field.remove_suffix(1);
-  return field;
-}
-
-std::string_view unquoted(std::string_view field) {
-  field = trimmed(field);
-  if (field.size() >= 2 && field.front() == '"' && field.back() == '"') {
-    field = trimmed(field.substr(1, field.size() - 2));
-  }
-  return field;
-}
-
 class Parser {
  public:
   Parser(const EdgeTextOptions& options, const GraphOptions& graph, IdLimits limits, ChunkWriter& out,
          ChunkLines& lines)
-      : options_(options), graph_(graph), base_(graph.id_base), limits_(limits), out_(out), lines_(lines) {
-    columns_ = 1 + std::max({options.src, options.dst, options.weight, options.time});
+      : options_(options),
+        graph_(graph),
+        base_(graph.id_base),
+        limits_(limits),
+        out_(out),
+        lines_(lines),
+        fields_({options.delimiter}, unescaped_),
+        values_(static_cast<size_t>(1 + std::max({options.src, options.dst, options.weight, options.time}))) {
     if (options.guessed_weight) most_weight_ = kMostGuessed;
-    plain_ =
-        options.src == 0 && options.dst == 1 && (options.weight == -1 || options.weight == 2) && options.time == -1;
+    plain_ = options.src == 0 && options.dst == 1 && options.time == -1 &&
+             (options.weight == -1 || options.weight == 2) && options.width == (options.weight == 2 ? 3 : 2);
   }
 
   bool run(std::string_view text) {
@@ -143,56 +134,30 @@ class Parser {
   bool separates(char c) const { return c == options_.delimiter || (options_.delimiter == ' ' && c == '\t'); }
 
   // Empty when the line was an edge, blank or a comment; otherwise what is wrong with it.
-  std::string careful_line(std::string_view line) {
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    const std::string_view content = trimmed(line);
-    if (content.empty() || content.front() == '#' || content.front() == '%') return {};
-    // A tab at the edge of a line is an empty column where tabs divide, and nothing elsewhere.
-    const int found = split(options_.delimiter == '\t' ? line : content);
-    if (found < columns_) {
-      return text("found ", found, found == 1 ? " column, " : " columns, ", "expected ", columns_, " divided by ",
-                  options_.delimiter == ' ' ? "blanks" : shown({&options_.delimiter, 1}), " in ", shown(content));
-    }
+  [[gnu::noinline]] std::string careful_line(std::string_view line) {  // inlined, it takes registers from the fast one
+    if (!unescaped_.empty()) unescaped_.clear();
+    if (!fields_.start(line)) return {};
+    size_t taken = 0;
+    while (taken < values_.size() && fields_.next(values_[taken])) ++taken;
+    std::string fault = fields_.end(taken, static_cast<size_t>(options_.width));
     uint64_t src = 0, dst = 0;
-    std::string fault = parse_id(options_.src, src);
+    if (fault.empty()) fault = parse_id(options_.src, src);
     if (fault.empty()) fault = parse_id(options_.dst, dst);
-    if (fault.empty() && options_.weight >= 0) fault = parse_weight();
-    if (fault.empty() && options_.time >= 0) fault = parse_time();
+    if (fault.empty() && options_.weight >= 0) fault = careful_weight();
+    if (fault.empty() && options_.time >= 0) fault = parse_time(value(options_.time), out_.times[out_.count]);
     if (!fault.empty()) return fault;
     out_.src[out_.count] = src;
     out_.dst[out_.count++] = dst;
     return {};
   }
 
-  // Fields up to the last column that is wanted; returns how many there were.
-  int split(std::string_view line) {
-    fields_.clear();
-    const char delimiter = options_.delimiter;
-    size_t at = 0;
-    while (static_cast<int>(fields_.size()) < columns_) {
-      if (delimiter == ' ') {
-        while (at < line.size() && is_blank(line[at])) ++at;
-        if (at == line.size()) break;
-      }
-      size_t look = at;  // a delimiter inside quotes divides nothing
-      while (look < line.size() && is_blank(line[look]) && line[look] != delimiter) ++look;
-      if (look < line.size() && line[look] == '"') {
-        const size_t close = line.find('"', look + 1);
-        if (close != std::string_view::npos) look = close + 1;
-      }
-      while (look < line.size() && !separates(line[look])) ++look;
-      fields_.push_back(unquoted(line.substr(at, look - at)));
-      if (look == line.size()) break;
-      at = look + 1;
-    }
-    return static_cast<int>(fields_.size());
-  }
+  std::string_view value(int column) const { return trimmed(values_[static_cast<size_t>(column)]); }
 
   std::string parse_id(int column, uint64_t& id) const {
-    const std::string_view field = fields_[static_cast<size_t>(column)];
-    uint64_t value = 0;
+    const std::string_view field = value(column);
+    uint64_t found = 0;
     const char* end = field.data() + field.size();
-    const auto [stop, error] = std::from_chars(field.data(), end, value);
+    const auto [stop, error] = std::from_chars(field.data(), end, found);
     if (stop == end && !field.empty() && error == std::errc::result_out_of_range) {
       return text("found ", shown(field), ", expected a node id below 2^62");
     }
@@ -200,44 +165,27 @@ class Parser {
       return text("found ", shown(field), ", expected an integer node id",
                   field.empty() || field.front() != '-' ? "" : ", 0 or more");
     }
-    if (value < base_) return text("found id ", value, ", expected at least id_base = ", base_);
-    id = value - base_;
+    if (found < base_) return text("found id ", found, ", expected at least id_base = ", base_);
+    id = found - base_;
     const bool src = column == options_.src;
     const uint64_t limit = src ? limits_.src : limits_.dst;
     if (id >= limit && graph_.declared(src)) {
-      return text("found id ", value, ", expected below ", graph_.count_name(src), " = ", limit);
+      return text("found id ", found, ", expected below ", graph_.count_name(src), " = ", limit);
     }
     if (id >= limit) return text("found ", shown(field), ", expected a node id below 2^62");
     return {};
   }
 
-  std::string parse_weight() {
-    const std::string_view field = fields_[static_cast<size_t>(options_.weight)];
-    double weight = 0;
-    const char* end = field.data() + field.size();
-    const auto [stop, error] = parse_real(field.data(), end, weight);
-    const bool good = stop == end && error == std::errc() && weight >= 0 && std::isfinite(static_cast<float>(weight));
-    if (!good || field.empty()) return text("found ", shown(field), ", expected a weight: a finite number, 0 or more");
+  std::string careful_weight() {
+    const std::string_view field = value(options_.weight);
+    std::string fault = parse_weight(field, out_.weights[out_.count]);
     const bool whole = std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (options_.guessed_weight && whole && weight >= kMostGuessed) {
+    if (fault.empty() && options_.guessed_weight && whole && out_.weights[out_.count] >= kMostGuessed) {
       return text("found ", shown(field), " in column ", options_.weight,
-                  ", too large an integer for a float32 weight: say times=", options_.weight,
+                  ", too large an integer for a float32 weight: pass times=", options_.weight,
                   " if it is a time, weights=", options_.weight, " to round it, or weights=False to leave it out");
     }
-    out_.weights[out_.count] = static_cast<float>(weight);
-    return {};
-  }
-
-  std::string parse_time() {
-    const std::string_view field = fields_[static_cast<size_t>(options_.time)];
-    int64_t time = 0;
-    const char* end = field.data() + field.size();
-    const auto [stop, error] = std::from_chars(field.data(), end, time);
-    if (stop != end || error != std::errc() || field.empty() || time == INT64_MAX) {
-      return text("found ", shown(field), ", expected a time: an integer of 64 bits");
-    }
-    out_.times[out_.count] = time;
-    return {};
+    return fault;
   }
 
   const EdgeTextOptions& options_;
@@ -246,10 +194,11 @@ class Parser {
   const IdLimits limits_;
   ChunkWriter& out_;
   ChunkLines& lines_;
-  int columns_ = 2;
   bool plain_ = false;
   double most_weight_ = kNoFloat;  // from here on a line needs care
-  std::vector<std::string_view> fields_;
+  std::deque<std::string> unescaped_;
+  Fields fields_;
+  std::vector<std::string_view> values_;  // of a line, up to the last column that is read
 };
 
 EdgeTextReport report_of(const LineAccount& account) {
@@ -257,6 +206,22 @@ EdgeTextReport report_of(const LineAccount& account) {
 }
 
 }  // namespace
+
+std::string parse_weight(std::string_view field, float& weight) {
+  double value = 0;
+  const char* end = field.data() + field.size();
+  const auto [stop, error] = parse_real(field.data(), end, value);
+  weight = static_cast<float>(value);
+  if (stop == end && error == std::errc() && value >= 0 && std::isfinite(weight)) return {};
+  return text("found ", shown(field), ", expected a weight: a finite number, 0 or more");
+}
+
+std::string parse_time(std::string_view field, int64_t& time) {
+  const char* end = field.data() + field.size();
+  const auto [stop, error] = std::from_chars(field.data(), end, time);
+  if (stop == end && error == std::errc() && time != INT64_MAX) return {};
+  return text("found ", shown(field), ", expected a time: a 64-bit integer");
+}
 
 bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, IdLimits limits,
                  ChunkWriter& out, ChunkLines& lines) {

@@ -14,8 +14,9 @@ namespace gz {
 struct EdgeTextOptions {
   std::string name;      // for messages
   char delimiter = ',';  // ' ': any run of spaces and tabs
+  int width = 2;         // columns of every line; those that are read are below it
   int src = 0, dst = 1, weight = -1, time = -1;
-  bool guessed_weight = false;  // nobody said that the column holds weights: integers of 2^24 and more are refused
+  bool guessed_weight = false;  // the caller did not name the weights: integers of 2^24 and more are refused
   uint64_t begin = 0;           // where the data starts: after a byte order mark and a header
   uint64_t lines_before = 0;    // lines up to there
   bool skip_errors = false;
@@ -25,6 +26,10 @@ struct EdgeTextReport {
   uint64_t lines = 0, skipped = 0;
   std::vector<std::string> examples;  // of skipped lines
 };
+
+// A finite number of at least 0, or an integer; empty, or what is wrong with the field.
+std::string parse_weight(std::string_view field, float& weight);
+std::string parse_time(std::string_view field, int64_t& time);
 
 // Parses whole lines into `out`. `text` must be followed by kTextPadding readable bytes. Returns false when a bad line
 // was met and they are not to be skipped.

@@ -16,9 +16,11 @@ namespace gz {
 struct KeyTextOptions {
   std::string name;      // for messages
   char delimiter = ',';  // ' ': any run of spaces and tabs
+  int width = 2;         // columns of every line; those that are read are below it
   int src = 0, dst = 1, weight = -1, time = -1;
   uint64_t lines_before = 0;  // of the file, before the text that is fed
   bool skip_errors = false;
+  bool refuse_missing = true;  // NULL, nan and the like are not ids
 };
 
 // One block of edges; ids as IdMapBuilder::map() gives them.

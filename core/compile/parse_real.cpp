@@ -1,12 +1,13 @@
-// parse_real: the way through strtod, which wants a terminated string and a locale.
+// parse_real: by strtod, which needs a terminated string and a locale. Windows has from_chars in every library.
 #include "compile/parse_real.h"
+
+#ifndef _WIN32
 
 #include <locale.h>
 
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -26,18 +27,9 @@ bool belongs(char c) {
 
 template <class T>
 T to_real(const char* text, char** stop) {
-#if defined(__MINGW32__)  // it declares no _strtof_l; programs start in the C locale
-  if constexpr (std::is_same_v<T, float>) return std::strtof(text, stop);
-  if constexpr (std::is_same_v<T, double>) return std::strtod(text, stop);
-#elif defined(_WIN32)
-  static const _locale_t c_locale = _create_locale(LC_ALL, "C");
-  if constexpr (std::is_same_v<T, float>) return _strtof_l(text, stop, c_locale);
-  if constexpr (std::is_same_v<T, double>) return _strtod_l(text, stop, c_locale);
-#else
   static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
   if constexpr (std::is_same_v<T, float>) return strtof_l(text, stop, c_locale);
   if constexpr (std::is_same_v<T, double>) return strtod_l(text, stop, c_locale);
-#endif
 }
 
 template <class T>
@@ -79,3 +71,5 @@ std::from_chars_result parse_real_by_strtod(const char* first, const char* last,
 }
 
 }  // namespace gz
+
+#endif

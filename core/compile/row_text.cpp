@@ -10,38 +10,13 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "compile/fields.h"
 #include "compile/parse_real.h"
 
 namespace gz {
 namespace {
 
 constexpr size_t kBatchBytes = size_t{1} << 20;  // rows a worker gathers before it writes them
-
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-
-std::string_view trimmed(std::string_view field) {
-  while (!field.empty() && is_blank(field.front())) field.remove_prefix(1);
-  while (!field.empty() && is_blank(field.back())) field.remove_suffix(1);
-  if (field.size() >= 2 && field.front() == '"' && field.back() == '"') {
-    return trimmed(field.substr(1, field.size() - 2));
-  }
-  return field;
-}
-
-// The next field, taken off `line`; `more` tells whether a delimiter followed it.
-std::string_view next_field(std::string_view& line, char delimiter, bool& more) {
-  size_t end = 0;
-  if (delimiter == ' ') {
-    while (!line.empty() && is_blank(line.front())) line.remove_prefix(1);
-    while (end < line.size() && !is_blank(line[end])) ++end;
-  } else {
-    end = std::min(line.find(delimiter), line.size());
-  }
-  const std::string_view field = line.substr(0, end);
-  more = end < line.size();
-  line.remove_prefix(more ? end + 1 : end);
-  return trimmed(field);
-}
 
 template <class T>
 bool parse_integer(std::string_view field, std::byte* to) {
@@ -64,7 +39,10 @@ bool parse_float(std::string_view field, std::byte* to) {
 }  // namespace
 
 struct RowText::Worker {
+  explicit Worker(FieldRules rules) : fields(rules, unescaped) {}
   ChunkReader reader;
+  std::deque<std::string> unescaped;
+  Fields fields;
   std::vector<uint64_t> ids;
   std::vector<std::byte> rows, sorted;
   std::vector<uint32_t> order;
@@ -76,7 +54,8 @@ RowText::RowText(RowTextOptions options, Progress* progress)
       progress_(progress),
       account_(options_.name, options_.lines_before, options_.skip_errors),
       to_skip_(options_.begin) {
-  for (int i = 0; i < options_.threads; ++i) workers_.push_back(std::make_unique<Worker>());
+  for (int i = 0; i < options_.threads; ++i)
+    workers_.push_back(std::make_unique<Worker>(FieldRules{options_.delimiter}));
 }
 
 RowText::RowText(RowTextOptions options, ContainerWriter& writer, size_t index, Progress* progress)
@@ -128,15 +107,11 @@ std::string RowText::parse_value(std::string_view field, std::byte* to) const {
 
 // Empty when the line was a row, blank or a comment; otherwise what is wrong with it.
 std::string RowText::parse_line(std::string_view line, Worker& worker) {
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  std::string_view content = line;
-  while (!content.empty() && is_blank(content.front())) content.remove_prefix(1);
-  while (!content.empty() && is_blank(content.back())) content.remove_suffix(1);
-  if (content.empty() || content.front() == '#' || content.front() == '%') return {};
-  if (options_.delimiter == ' ') line = content;
-
-  bool more = false;
-  const std::string_view field = next_field(line, options_.delimiter, more);
+  Fields& fields = worker.fields;
+  if (!worker.unescaped.empty()) worker.unescaped.clear();
+  std::string_view field;
+  if (!fields.start(line) || !fields.next(field)) return fields.fault();
+  field = trimmed(field);
   uint64_t id = 0;
   const char* end = field.data() + field.size();
   const auto [stop, error] = std::from_chars(field.data(), end, id);
@@ -153,15 +128,12 @@ std::string RowText::parse_line(std::string_view line, Worker& worker) {
 
   const size_t at = worker.rows.size();
   worker.rows.resize(at + row_bytes_);
-  uint64_t column = 0;
+  size_t column = 0;
   std::string fault;
-  for (; more && column < options_.columns && fault.empty(); ++column) {
-    const std::string_view value = next_field(line, options_.delimiter, more);
-    fault = parse_value(value, worker.rows.data() + at + column * dtype_bytes(dtype_));
+  for (; column < options_.columns && fault.empty() && fields.next(field); ++column) {
+    fault = parse_value(trimmed(field), worker.rows.data() + at + column * dtype_bytes(dtype_));
   }
-  if (fault.empty() && (column < options_.columns || more)) {
-    fault = text("found ", more ? "more than " : "", column, " values, expected ", options_.columns);
-  }
+  if (fault.empty()) fault = fields.end(column + 1, options_.columns + 1);
   if (!fault.empty()) {
     worker.rows.resize(at);
     return fault;
@@ -223,7 +195,6 @@ void RowText::write_rows(Worker& worker) {
 
 void RowText::take(size_t chunks, const std::function<std::string_view(size_t, ChunkReader&)>& text_of,
                    uint64_t units) {
-  if (stopped_) return;
   std::vector<ChunkLines> lines(chunks);
   std::atomic<size_t> next{0}, done{0};
   std::atomic<bool> stop{false};

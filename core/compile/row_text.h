@@ -1,7 +1,8 @@
 // row_text: lines of "id,f1,f2,..." -> rows of a feature array, each at its id.
 //
 // Two passes: the first learns the largest id, the second parses the values and writes every row where it belongs. Ids
-// that have no line are rows of zeros. An id that has two is told in the report: which of them was written is chance.
+// that have no line are rows of zeros. An id that has two is in the report; which of its lines was written is
+// undefined.
 #pragma once
 
 #include <atomic>
@@ -73,7 +74,6 @@ class RowText {
   LineCarry carry_;
   LineAccount account_;
   uint64_t to_skip_ = 0, units_done_ = 0, units_total_ = 0;
-  bool stopped_ = false;
 };
 
 }  // namespace gz

@@ -118,7 +118,7 @@ def _array(path: str, columns: int) -> npt.NDArray[np.float32] | None:
             return None
     size, row = os.path.getsize(path), 4 * max(columns, 1)
     if size % row:
-        raise InputError(f"{path}: no .npy header, and {size} bytes are no whole rows of {row} bytes of float32")
+        raise InputError(f"{path}: no .npy header, and {size} bytes are not whole float32 rows of {row} bytes")
     shape = (size // row, columns) if columns else (size // row,)
     return np.memmap(path, np.float32, "r", shape=shape)
 

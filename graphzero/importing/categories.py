@@ -1,4 +1,8 @@
-"""Columns of text as codes: encoded batch by batch, so that only the different values are held as strings."""
+"""Columns of text as codes: encoded batch by batch, so that only the different values are held as strings.
+
+Code -1 means that the value is missing: null, NaN or an empty string. It is not a category: labels of -1 are not
+learned from, and an embedding has no row for it.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import InputError
+from .decoding import decoded, is_arrow, is_text_type, kind_of, numbers, shown
 from .tables import Table
 
-__all__ = ["codes_of", "encoded"]
+__all__ = ["codes_of", "encoded", "missing_note"]
 
 
-def encoded(column: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
+def encoded(column: Any, where: str) -> tuple[npt.NDArray[np.int64], list[Any]]:
     """Return a code for each value of a batch and the values they stand for; -1 for what is missing or empty."""
-    if hasattr(column, "type") and hasattr(column, "cast"):
-        column = column if hasattr(column, "dictionary") else column.dictionary_encode()
+    kind = kind_of(column)
+    if kind not in ("text", "number", "date", "null"):
+        raise InputError(f"{where} holds {shown(kind)}, expected text")
+    if is_arrow(column):
+        column = _encoded_arrow(column, where)
         names = column.dictionary.to_pylist()
         codes = np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
     else:
         values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+        missing = np.asarray(column.isna()) if hasattr(column, "isna") else np.zeros(len(values), bool)
         place: dict[Any, int] = {}
-        listed = [None if _is_missing(value) else value for value in values.tolist()]
-        codes = np.array([-1 if v is None else place.setdefault(v, len(place)) for v in listed], np.int64)
+        codes = np.full(len(values), -1, np.int64)
+        for i, value in enumerate(values.tolist()):
+            if value is not None and not missing[i] and value == value:  # not NaN
+                codes[i] = place.setdefault(value, len(place))
         names = list(place)
     empty = [i for i, name in enumerate(names) if name is None or name == ""]
     if empty:
@@ -30,24 +42,39 @@ def encoded(column: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
     return codes, names
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
+def _encoded_arrow(column: Any, where: str) -> Any:
+    import pyarrow as pa
+
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type):
+        return column
+    column = decoded(column)
+    if is_text_type(column.type):
+        try:
+            column = column.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            raise InputError(f"{where} holds bytes that are not UTF-8 text, expected text") from None
+    return column.dictionary_encode()
 
 
 def codes_of(table: Table, column: str) -> tuple[npt.NDArray[Any], list[str] | None]:
-    """Return a whole column: numbers as they are, text as codes (-1: missing) with the values in order."""
+    """Return a whole column: numbers (NaN: missing), or text as codes (-1: missing) and its values in order."""
     parts: list[npt.NDArray[Any]] = []
     place: dict[str, int] = {}
-    numeric = True
+    where, numeric, row = f"{table.name}: column {column!r}", True, 0
     for (batch,) in table.batches([column]):
-        values = _numbers(batch)
-        if values is not None:
-            parts.append(values)
-            continue
-        numeric = False
-        codes, names = encoded(batch)
-        known = np.array([place.setdefault(str(name), len(place)) if name not in (None, "") else -1 for name in names])
-        parts.append(np.where(codes < 0, -1, np.append(known, -1)[codes]).astype(np.int64))
+        kind = kind_of(batch)
+        if kind not in ("number", "text", "null"):
+            raise InputError(f"{where} holds {shown(kind)}, expected whole numbers or text")
+        if kind != "text":
+            parts.append(_with_nan(batch, where, row))
+        else:
+            numeric = False
+            codes, names = encoded(batch, where)
+            known = [place.setdefault(str(name), len(place)) if name not in (None, "") else -1 for name in names]
+            parts.append(np.where(codes < 0, -1, np.append(np.array(known, np.int64), -1)[codes]).astype(np.int64))
+        row += len(batch)
     if numeric:
         return np.concatenate(parts) if parts else np.empty(0, np.int64), None
     ordered = sorted(place)
@@ -58,12 +85,24 @@ def codes_of(table: Table, column: str) -> tuple[npt.NDArray[Any], list[str] | N
     return rank[np.concatenate(parts)], ordered
 
 
-def _numbers(column: Any) -> npt.NDArray[Any] | None:
-    """Return a batch of numbers, with NaN for what is missing; None for anything else."""
-    if isinstance(column, np.ndarray):
-        return column if column.dtype.kind in "iufb" else None
-    kind = str(getattr(column, "type", getattr(column, "dtype", ""))).lower()
-    if kind.startswith("dictionary") or not kind.startswith(("int", "uint", "float", "double", "half", "bool")):
-        return None
-    values = np.asarray(column.to_numpy(zero_copy_only=False) if hasattr(column, "cast") else column.to_numpy())
-    return values.astype(np.float64) if values.dtype.kind == "O" else values
+def missing_note(values: npt.NDArray[Any]) -> str:
+    """Return what a report says of missing values among codes or labels; nothing where there are none."""
+    count = int(np.count_nonzero(np.isnan(values) if values.dtype.kind == "f" else values == -1))
+    return f", {count:,} missing (-1)" if count else ""
+
+
+def _with_nan(column: Any, where: str, row: int) -> npt.NDArray[Any]:
+    """Return a batch of numbers, with NaN for what is missing."""
+    if is_arrow(column):
+        column = decoded(column)
+        missing = np.asarray(column.is_null())
+    else:
+        missing = np.zeros(len(column), bool) if isinstance(column, np.ndarray) else np.asarray(column.isna())
+    if not missing.any():
+        found = numbers(column, where, row)
+        return found.astype(np.int64) if found.dtype.kind in "bu" else found
+    out = np.full(len(column), np.nan)
+    kept = column.drop_null() if is_arrow(column) else column[~missing]
+    if len(kept):
+        out[~missing] = numbers(kept, where, row)
+    return out

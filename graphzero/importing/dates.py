@@ -8,58 +8,72 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .edge_tables import numbers
+from .decoding import check_complete, decoded, is_arrow, kind_of, numbers, shown
 
-__all__ = ["as_time_column", "is_date"]
-
-
-def is_date(column: Any) -> bool:
-    """Whether a column holds dates or timestamps by its type."""
-    if isinstance(column, np.ndarray):
-        return bool(column.dtype.kind == "M")
-    kind = str(getattr(column, "type", getattr(column, "dtype", "")))
-    return kind.startswith(("timestamp", "date", "datetime"))
+__all__ = ["as_time_column"]
 
 
-def as_time_column(column: Any, where: str, row: int, unit: str) -> npt.NDArray[np.int64]:
-    """Return times as int64; dates, timestamps and ISO text become whole `unit`s since 1970 (UTC)."""
-    if hasattr(column, "type") and hasattr(column, "cast"):
-        import pyarrow.types as types
+def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.NDArray[np.int64]:
+    """Return times as int64. Dates, timestamps and ISO text become whole `unit`s since 1970 (UTC).
 
-        if column.null_count:
-            numbers(column, where, row)  # says which row
-        kind = column.type
-        if types.is_dictionary(kind):
-            column, kind = column.dictionary_decode(), kind.value_type
-        if types.is_timestamp(kind) or types.is_date(kind):
-            return _whole(np.asarray(column.cast("timestamp[ns]").to_numpy(zero_copy_only=False)), unit)
-        if types.is_string(kind) or types.is_large_string(kind):
-            return _parsed(column.to_pylist(), where, row, unit)
-    values = numbers(column, where, row)
-    if values.dtype.kind == "M":
-        return _whole(values, unit)
-    if values.dtype.kind in "OUS":
-        return _parsed(values.tolist(), where, row, unit)
+    Durations and times of day become whole `unit`s too. None: the unit of the column's own type.
+    """
+    kind = kind_of(column)
+    if kind not in ("number", "date", "text"):
+        raise InputError(f"{where} holds {shown(kind)}, expected whole numbers, dates or timestamps")
+    if is_arrow(column):
+        column = decoded(column)
+        check_complete(column, where, row)
+        column = _ticks(column)
+    elif not isinstance(column, np.ndarray):
+        check_complete(column, where, row)
+        if getattr(column.dtype, "tz", None) is not None:  # pandas: the same instants, in UTC
+            column = np.asarray(column, f"datetime64[{column.dtype.unit}]")
+        else:
+            column = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if column.dtype.kind in "Mm":
+        if np.isnat(column).any():
+            raise InputError(f"{where} has no value in row {row + int(np.argmax(np.isnat(column)))}, expected a time")
+        whole = column if unit is None else column.astype(f"{column.dtype.name.split('[')[0]}[{unit}]")
+        return np.asarray(whole.astype(np.int64))
+    if kind == "text":
+        return _parsed(column.tolist(), where, row, unit or "s")
+    values = numbers(column, where, row) if column.dtype.kind == "O" else column
     if values.dtype.kind == "f" and np.array_equal(values, np.floor(values)):
         return values.astype(np.int64)
+    if values.dtype == np.uint64 and values.size and int(values.max()) >= 2**63:
+        raise InputError(f"{where} holds {values.max()}, expected times below 2^63")
     if values.dtype.kind not in "iu":
-        raise InputError(f"{where}: found {values.dtype}, expected whole numbers, dates or timestamps")
+        raise InputError(f"{where} holds {values.dtype}, expected whole numbers, dates or timestamps")
     return values.astype(np.int64)
 
 
-def _whole(values: npt.NDArray[Any], unit: str) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = values.astype(f"datetime64[{unit}]").astype(np.int64)
-    return found
+def _ticks(column: Any) -> npt.NDArray[Any]:
+    """Return an Arrow column as NumPy has it; times of day as durations since midnight."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_decimal(kind):
+        column = column.cast("float64")
+    elif types.is_date64(kind):
+        column = column.cast("timestamp[ms]")
+    elif types.is_date32(kind):
+        return np.asarray(column.cast("int32").to_numpy(zero_copy_only=False)).astype("datetime64[D]")
+    elif types.is_time(kind):
+        column = column.cast("int32" if types.is_time32(kind) else "int64")
+        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(f"timedelta64[{kind.unit}]")
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _parsed(texts: list[Any], where: str, row: int, unit: str) -> npt.NDArray[np.int64]:
     try:
-        return _whole(np.array(texts, dtype="datetime64[us]"), unit)
-    except ValueError:
+        whole = np.array(texts, dtype="datetime64[us]").astype(f"datetime64[{unit}]")
+        return np.asarray(whole.astype(np.int64))
+    except (ValueError, TypeError):
         for at, text in enumerate(texts):
             try:
                 np.datetime64(text, "us")
-            except ValueError:
+            except (ValueError, TypeError):
                 raise InputError(
                     f"{where}: row {row + at}: found {text!r}, expected a date such as 2024-05-31"
                 ) from None

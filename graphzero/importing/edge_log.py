@@ -1,17 +1,19 @@
-"""Edges of a table under dense ids, on disk until every id is known; what was left out, and rows that follow."""
+"""Edges on disk until every id is known, which of them are left out, and rows that go with those that stay."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import StorageError
 from ..row_sources import Rows
 from ..sources import Block, GraphFileSource
-from .id_space import IdSpace
 
 __all__ = ["BothWays", "EdgeLog", "FileBothWays", "alternating", "kept_rows", "repeated"]
 
@@ -19,45 +21,66 @@ _BLOCK = 1 << 20
 
 
 class EdgeLog:
-    """Columns of edges in files of `folder`; a source for `compile_graph` once `finish` was called."""
+    """Columns of edges in temporary files of `folder`; a source for `compile_graph` once `finish` was called."""
 
     def __init__(self, folder: str, name: str, weights: bool, times: bool) -> None:
-        """Make the files."""
+        """Make the files, which have no names: they are gone with the process."""
         self.name, self.has_weights, self.has_times = name, weights, times
         os.makedirs(folder, exist_ok=True)
-        self._path = os.path.join(folder, name)
         self._kinds: dict[str, Any] = {"src": np.int64, "dst": np.int64, "keep": np.bool_, "row": np.bool_}
         self._kinds |= ({"weight": np.float32} if weights else {}) | ({"time": np.int64} if times else {})
+        self._folder = folder
         self._files: dict[str, IO[bytes]] = {}
         for column in self._kinds:
-            self._files[column] = open(f"{self._path}.{column}", "wb")  # noqa: SIM115 - closed by finish
+            self._files[column] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by close
         self._ends: list[int] = [0]
         self.kept = self.left_out = self.rows = 0
         self._columns: dict[str, npt.NDArray[Any]] = {}
 
-    def write(self, chosen: npt.NDArray[np.bool_], columns: dict[str, Any]) -> None:
-        """Add the edges of some rows of the table: `chosen` tells which rows, and ends of -1 are left out."""
-        keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if columns["drop"] else np.ones(len(columns["src"]), bool)
-        row = chosen.copy()
-        row[chosen] = keep
-        for column, values in (("keep", keep), ("row", row), *((c, v) for c, v in columns.items() if c != "drop")):
-            if column in self._files:
-                self._files[column].write(np.ascontiguousarray(values, self._kinds[column]).data)
+    def write(self, columns: dict[str, Any], chosen: npt.NDArray[np.bool_] | None = None, drop: bool = False) -> None:
+        """Add edges: those of the rows of a table that are `chosen` (None: all); `drop` leaves out ends of -1."""
+        count = len(columns["src"])
+        keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if drop else np.ones(count, bool)
+        row = keep if chosen is None else chosen.copy()
+        if chosen is not None:
+            row[chosen] = keep
+        with self._writing():
+            for column, values in (("keep", keep), ("row", row), *columns.items()):
+                if column in self._files:
+                    self._files[column].write(np.ascontiguousarray(values, self._kinds[column]).data)
         self._ends.append(self._ends[-1] + len(keep))
         self.kept += int(keep.sum())
         self.left_out += int(len(keep) - keep.sum())
-        self.rows += len(chosen)
+        self.rows += len(row)
 
-    def finish(self, source: IdSpace, target: IdSpace) -> None:
-        """Resolve ids that were provisional, in the order in which they came."""
+    def finish(self, source: Callable[[Any], None], target: Callable[[Any], None]) -> None:
+        """Put final ids in the place of provisional ones, in the order in which they came."""
         for column, file in self._files.items():
-            file.close()
-            self._columns[column] = _mapped(f"{self._path}.{column}", self._kinds[column])
+            with self._writing():
+                file.flush()
+            size = os.fstat(file.fileno()).st_size
+            kind = self._kinds[column]
+            self._columns[column] = np.memmap(file, kind, "r+") if size else np.empty(0, kind)
         for begin, end in zip(self._ends, self._ends[1:], strict=False):
-            for column, space in (("src", source), ("dst", target)):
+            for column, resolve in (("src", source), ("dst", target)):
                 ids = np.array(self._columns[column][begin:end])
-                space.resolve(ids)
+                resolve(ids)
                 self._columns[column][begin:end] = ids
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say where a write failed: files without a name have none to say."""
+        try:
+            yield
+        except OSError as error:
+            what = f"{self._folder}: writing the edges of {self.name!r} failed: {error.strerror}"
+            raise StorageError(error.errno, what, self._folder) from error
+
+    def close(self) -> None:
+        """Give the files up."""
+        self._columns.clear()
+        for file in self._files.values():
+            file.close()
 
     @property
     def num_edges(self) -> int:
@@ -133,10 +156,6 @@ def alternating(count: int) -> Rows:
             yield (np.arange(at, min(at + step, 2 * count)) % 2).astype(np.uint8)
 
     return Rows("reverse", "uint8", None, 2 * count, blocks)
-
-
-def _mapped(path: str, dtype: Any) -> npt.NDArray[Any]:
-    return np.memmap(path, dtype, "r+") if os.path.getsize(path) else np.empty(0, dtype)
 
 
 def kept_rows(rows: Rows, keep: npt.NDArray[np.bool_] | None, pad_to: int | None = None) -> Rows:

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from .._edge_columns import EdgeColumns, Picked, describe, pick
 from ..errors import InputError
-from ..sources import Block, as_id_column, as_times, as_weights
-from .columns import EdgeColumns
-from .decoding import decoded
+from ..sources import Block, as_id_column, as_weights
+from .dates import as_time_column
+from .decoding import kind_of, numbers, shown
 from .tables import Table
 
-__all__ = ["TableEdges"]
+__all__ = ["TableEdges", "pick_columns"]
+
+
+def pick_columns(table: Table, columns: Any, weights: Any, times: Any) -> Picked:
+    """Return which columns of a table hold what."""
+    names = table.names
+    return pick(table.name, names, len(names), columns, weights, times, lambda column: table.is_numeric(names[column]))
 
 
 class TableEdges:
     """A source of edges for `compile_graph`: columns of a table."""
 
-    def __init__(self, table: Table, columns: EdgeColumns, first_row: int = 0) -> None:
+    def __init__(self, table: Table, columns: EdgeColumns, first_row: int = 0, described: Sequence[str] = ()) -> None:
         """Take the table and the names of the columns that matter; messages count its rows from `first_row`."""
-        self._first_row = first_row
+        self._first_row, self.described = first_row, list(described)
         self.name, self.num_edges = table.name, table.num_rows
         self.table, self.columns = table, columns
+
+    @classmethod
+    def of(cls, table: Table, columns: Any, weights: Any, times: Any) -> TableEdges:
+        """Pick the columns by what was asked for, or by their names."""
+        at, names = pick_columns(table, columns, weights, times), table.names
+        return cls(table, EdgeColumns.of(names, at), described=describe(names, len(names), at))
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield blocks of edges whose ids are integers."""
@@ -41,48 +53,21 @@ class TableEdges:
             rest = iter(batch[2:])
             weights = None if self.columns.weight is None else next(rest)
             times = None if self.columns.time is None else next(rest)
+            weight, time = (f"{self.name}: column {c!r}" for c in (self.columns.weight, self.columns.time))
             yield (
                 batch[0],
                 batch[1],
-                None if weights is None else as_weights(self._numbers(weights, self.columns.weight, row)),
-                None if times is None else as_times(self._numbers(times, self.columns.time, row)),
+                None if weights is None else as_weights(numbers(weights, weight, row)),
+                None if times is None else as_time_column(times, time, row, None),
             )
             row += len(batch[0])
 
     def _ids(self, column: Any, name: str, row: int) -> npt.NDArray[Any]:
-        values = self._numbers(column, name, row)
+        where, kind = f"{self.name}: column {name!r}", kind_of(column)
+        if kind != "number":
+            hint = "; ids='map' maps others to 0, 1, 2, ..." if kind == "text" else ""
+            raise InputError(f"{where} holds {shown(kind)}, expected integer node ids{hint}")
+        values = numbers(column, where, row)
         if values.dtype.kind not in "iu":
-            raise InputError(
-                f"{self.name}: column {name!r} holds {values.dtype if values.dtype.kind != 'O' else 'text'}, expected "
-                "integer node ids; ids='map' maps others to 0, 1, 2, ..."
-            )
+            raise InputError(f"{where} holds {values.dtype}, expected integer node ids")
         return as_id_column(values, name)
-
-    def _numbers(self, column: Any, name: Any, row: int) -> npt.NDArray[Any]:
-        return numbers(column, f"{self.name}: column {name!r}", row)
-
-
-def numbers(column: Any, where: str, row: int = 0) -> npt.NDArray[Any]:
-    """Return a column without nulls as a NumPy array; dates and times as datetime64 or their ticks."""
-    if isinstance(column, np.ndarray):
-        return column
-    arrow = hasattr(column, "null_count")
-    if arrow:
-        column = decoded(column)
-    missing = np.asarray(column.is_null() if arrow else column.isna())
-    if missing.any():
-        raise InputError(f"{where} has no value in row {row + int(np.argmax(missing))}, expected one in every row")
-    if not arrow:
-        if getattr(column.dtype, "tz", None) is not None:  # pandas: the same instants, in UTC
-            return np.asarray(column, f"datetime64[{column.dtype.unit}]")
-        return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    import pyarrow.types as types
-
-    kind = column.type
-    if types.is_timestamp(kind) or types.is_time64(kind) or types.is_date64(kind) or types.is_duration(kind):
-        column = column.cast("int64")
-    elif types.is_date32(kind) or types.is_time32(kind):
-        column = column.cast("int32")
-    elif types.is_decimal(kind):
-        column = column.cast("float64")
-    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -103,7 +103,7 @@ def _typed(folder: str, where: str, meta: dict[str, Any]) -> TypedPlan:
         known = plan.nodes.get(safe_name(kind)) if by_node else plan.edges.get(_edge_type(where, kind))
         if known is None:
             raise InputError(
-                f"{where}: feature_data {entry.get('name')!r} is of type {kind!r}, which the graph has not"
+                f"{where}: feature_data {entry.get('name')!r} has type {kind!r}, which is not in the graph"
             )
         known.features[safe_name(entry["name"])] = _values(folder, where, entry)
         plan.found.append(f"{entry.get('domain')} features {kind} {entry['name']}: {entry['path']}")

@@ -62,7 +62,7 @@ class IdSpace:
             self._text = keys[0] is not None
             rows += len(parts[-1])
         if self._builder is not None and self._builder.late:
-            raise InputError(f"{self.name}: the memory does not hold the ids of the node table; give more")
+            raise InputError(f"{self.name}: the ids of the node table do not fit in memory=; pass a larger budget")
         self.closed, self.declared = closed, rows if self._builder is None else self.count
         if closed and self._builder is not None and self.declared == rows:
             self._write()

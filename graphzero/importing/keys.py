@@ -17,7 +17,7 @@ Keys = tuple["npt.NDArray[np.uint8] | None", npt.NDArray[np.int64]]  # (bytes, o
 
 
 def keys_of(values: Any, where: str = "ids", row: int = 0) -> Keys:
-    """Return a column of strings or integers. Missing values are refused; floats and others are no ids."""
+    """Return a column of strings or integers. Missing values are refused; floats and other types are not ids."""
     if type(values).__module__.split(".")[0] == "pyarrow":
         return _of_arrow(values, where, row)
     if isinstance(values, (list, tuple)):

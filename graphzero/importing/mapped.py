@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._ahead import ahead
-from .._column_names import SOURCES, TARGETS, TIMES, WEIGHTS, is_number, known_column
-from .._textfile import Dialect, open_text, sniff, utf8_blocks
+from .._edge_columns import SOURCES, TARGETS, TIMES, WEIGHTS, Picked, describe, is_number, known_column, pick
+from .._textfile import Dialect, open_text, sniff, split_line, utf8_blocks
 from ..errors import InputError
 from ..sources import Block, as_block, as_source
-from .columns import pick
+from .edge_log import EdgeLog
 from .edge_tables import TableEdges
 from .keys import keys_of
 from .objects import GraphObject, edges_of
@@ -29,6 +27,7 @@ __all__ = ["MODES", "MappedReader", "names_of", "needs_map"]
 
 MODES = ("map", "text", "integers")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
+_FRACTION = re.compile(r"[-+]?\d+\.\d*([eE][-+]?\d+)?")
 _NAMES = (*SOURCES, *TARGETS, *WEIGHTS, *TIMES, "id", "node")
 
 
@@ -50,16 +49,21 @@ class MappedReader:
         self._mode, self._node_ids, self._skip = mode, node_ids, bool(text.get("skip"))
         paths = _paths(source)
         self._texts = [_Text.of(p, columns, weights, times, text) for p in paths] if paths else []
+        for one in self._texts if mode == "map" else []:
+            one.check_ids()
         self._source = None if paths else as_source(source, weights, times)
         self.unit = "B" if paths else "edges"
         self._total = sum(os.path.getsize(p) for p in paths) if paths else getattr(self._source, "num_edges", 0) or 0
         self._started: tuple[Any, Iterator[Any]] | None = None
         self.weights, self.times = self._carries(weights, times)
         self.builder: _core.IdMapBuilder | None = None
+        self.columns: list[str] = getattr(self._source, "described", [])
+        for one in self._texts[:1]:
+            self.columns = describe(one.dialect.header, one.dialect.columns, one.columns)
 
     def _carries(self, weights: Any, times: Any) -> tuple[bool, bool]:
         if self._texts:
-            return self._texts[0].weight >= 0, self._texts[0].time >= 0
+            return self._texts[0].columns.weight >= 0, self._texts[0].columns.time >= 0
         if isinstance(self._source, TableEdges):
             return self._source.columns.weight is not None, self._source.columns.time is not None
         first = self._first_block()
@@ -72,24 +76,24 @@ class MappedReader:
         self.builder = ids
         if self._node_ids is not None:
             self._declare(ids)
-        with _EdgeLog(folder) as log:
-            for src, dst, weights, times, units in self._mapped(ids):
-                if ids.late:  # from now on ids are known at the end only, and edges keep their order
-                    log.write(src, dst, weights, times)
-                else:
-                    builder.add(src, dst, weights, times, units)
-            if isinstance(self._source, GraphObject) and len(self._source.nodes):
-                ids.map(*keys_of(self._source.nodes, self._source.name))  # those without edges come last
-            ids.close()
-            if isinstance(self._source, GraphObject) and ids.count != self._source.num_nodes:
-                raise InputError(
-                    f"{self._source.name}: {self._source.num_nodes} nodes have {ids.count} different names, expected a "
-                    "name of its own for each; ids=None numbers them"
-                )
-            for src, dst, weights, times in log.read():
-                ids.resolve(src)
-                ids.resolve(dst)
-                builder.add(src, dst, weights, times, 0)
+        log = EdgeLog(folder, "edges", self.weights, self.times)
+        for src, dst, weights, times, units in self._mapped(ids):
+            if ids.late:  # from now on ids are known at the end only, and edges keep their order
+                log.write({"src": src, "dst": dst, "weight": weights, "time": times})
+            else:
+                builder.add(src, dst, weights, times, units)
+        if isinstance(self._source, GraphObject) and len(self._source.nodes):
+            ids.map(*keys_of(self._source.nodes, self._source.name))  # those without edges come last
+        ids.close()
+        if isinstance(self._source, GraphObject) and ids.count != self._source.num_nodes:
+            raise InputError(
+                f"{self._source.name}: {self._source.num_nodes} nodes have {ids.count} different names, expected a "
+                "name of its own for each; ids=None numbers them"
+            )
+        log.finish(ids.resolve, ids.resolve)
+        for block in log.edge_blocks():
+            builder.add(block.src, block.dst, block.weights, block.times, 0)
+        log.close()
         builder.declare_nodes(ids.count)
 
     def check_edges(self, builder: _core.GraphBuilder) -> None:
@@ -103,11 +107,11 @@ class MappedReader:
         before, keys = ids.count, keys_of(self._node_ids, "node_ids")
         mapped = ids.map(*keys)
         if ids.late:
-            raise InputError("node_ids: the memory does not hold the ids of all nodes; give more")
+            raise InputError("node_ids: the ids of all nodes do not fit in memory=; pass a larger budget")
         if ids.count - before != len(mapped):
             values, counts = np.unique(mapped, return_counts=True)
             at = int(np.flatnonzero(mapped == values[np.argmax(counts > 1)])[1])
-            raise InputError(f"node_ids[{at}] = {self._node_ids[at]!r} is there twice, expected each id once")
+            raise InputError(f"node_ids[{at}] = {self._node_ids[at]!r} appears twice, expected each id once")
 
     def _is_text(self) -> bool:
         if self._mode != "map":
@@ -141,12 +145,14 @@ class MappedReader:
             ids,
             name=text.path,
             delimiter=text.dialect.delimiter,
-            src=text.src,
-            dst=text.dst,
-            weight=text.weight,
-            time=text.time,
+            width=max(2, text.dialect.columns),
+            src=text.columns.src,
+            dst=text.columns.dst,
+            weight=text.columns.weight,
+            time=text.columns.time,
             lines_before=text.dialect.lines_before,
             skip_errors=self._skip,
+            refuse_missing=self._mode != "text",
         )
         for block, taken in itertools.chain(ahead(utf8_blocks(text.path, text.dialect.begin)), [(b"", 0)]):
             src, dst, weights, times = parser.feed(block, not block)
@@ -224,32 +230,33 @@ class _Text:
 
     path: str
     dialect: Dialect
-    src: int
-    dst: int
-    weight: int
-    time: int
-    is_text: bool
+    columns: Picked
+    ids: list[str]  # of the first lines
 
     @classmethod
     def of(cls, path: str, columns: Any, weights: Any, times: Any, options: dict[str, Any]) -> _Text:
-        dialect, lines = _sniff(path, options.get("delimiter"), options.get("header"))
-        width = len(_split(lines[0], dialect.delimiter)) if lines else 2
-        names = dialect.header or [str(i) for i in range(max(2, width))]
-        sample = [_split(line, dialect.delimiter) for line in lines]
+        dialect, sample = _sniff(path, options.get("delimiter"), options.get("header"))
 
-        def numeric(name: str) -> bool:
-            at = names.index(name)
-            return not sample or (at < len(sample[0]) and is_number(sample[0][at]))
+        def numeric(column: int) -> bool:
+            return not sample or (column < len(sample[0]) and is_number(sample[0][column]))
 
-        picked = pick(path, names, columns, weights, times, numeric)
-        at = [
-            -1 if name is None else names.index(name) for name in (picked.src, picked.dst, picked.weight, picked.time)
-        ]
+        at = pick(path, dialect.header, dialect.columns, columns, weights, times, numeric)
         # a line that starts like a comment is one where ids are integers, and may be an id where they are strings
         plain = [row for row in sample if row and row[0][:1] not in ("#", "%")] or sample
-        fields = [row[i] for row in plain for i in at[:2] if i < len(row)]
-        integers = all(_is_integer(field) for field in fields)
-        return cls(path, dialect, at[0], at[1], at[2], at[3], not integers)
+        return cls(path, dialect, at, [row[i] for row in plain for i in (at.src, at.dst) if i < len(row)])
+
+    @property
+    def is_text(self) -> bool:
+        return not all(_is_integer(field) for field in self.ids)
+
+    def check_ids(self) -> None:
+        """Refuse numbers with a fraction, which pandas makes of integers where some are missing."""
+        odd = next((field for field in self.ids if _FRACTION.fullmatch(field)), None)
+        if odd is not None:
+            raise InputError(
+                f"{self.path}: found id {odd!r}, expected integers or strings; write the ids without a fraction, or "
+                "pass ids='text' to take them as strings (--ids text)"
+            )
 
 
 def _is_integer(field: str) -> bool:
@@ -265,19 +272,13 @@ def _is_header(path: str, first: list[str], rest: list[list[str]]) -> bool:
     if rest and all(_is_integer(field) for row in rest for field in row[:2]):
         return True
     raise InputError(
-        f"{path}: line 1 ({','.join(first)[:60]!r}) may be the names of columns or an edge; say header=True or "
+        f"{path}: line 1 ({','.join(first)[:60]!r}) may be the names of columns or an edge; pass header=True or "
         "header=False"
     )
 
 
-def _split(line: str, delimiter: str) -> list[str]:
-    if delimiter == " ":
-        return [field.removeprefix('"').removesuffix('"') for field in line.split()]
-    return [field.strip(" \t") for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
-
-
-def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Dialect, list[str]]:
-    """Return how a text is written, and its first lines. A first line of names is told by what is in it."""
+def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Dialect, list[list[str]]]:
+    """Return how a text is written, and its first lines. What is in a first line tells whether it is a header."""
     plain = sniff(path, delimiter, False)
     if plain.columns == 0:  # nothing but comments
         return plain, []
@@ -286,50 +287,22 @@ def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Diale
         head = file.read(1 << 16)
     lines = [line.decode("utf-8", "replace").rstrip("\r") for line in head.split(b"\n")[:200]]
     whole = lines if len(head) < 1 << 16 or len(lines) < 3 else lines[:-1]  # part of a very long line tells its kind
-    lines = [line for line in whole if line.strip()]
-    if not lines:
-        return plain, []
-    fields = _split(lines[0], plain.delimiter)
+    first, *rest = (_fields(line, plain.delimiter) for line in whole if line.strip())
     if header is None:
-        header = _is_header(path, fields, [_split(line, plain.delimiter) for line in lines[1:]])
+        header = _is_header(path, first, rest)
     if not header:
-        return plain, lines
+        return plain, [first, *rest]
     after = plain.begin + head.find(b"\n") + 1 if b"\n" in head else plain.begin + len(head)
-    return Dialect(plain.delimiter, fields, len(fields), after, plain.lines_before + 1), lines[1:]
+    names = list(plain.first)
+    return Dialect(plain.delimiter, names, len(names), after, plain.lines_before + 1), rest
 
 
-class _EdgeLog:
-    """Blocks of edges on disk, in order: what waits for ids that are known at the end."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._file: IO[bytes] | None = None
-        self._shapes: list[tuple[int, bool, bool]] = []
-
-    def __enter__(self) -> _EdgeLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def write(self, src: Any, dst: Any, weights: Any, times: Any) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-        for column in (src, dst, weights, times):
-            if column is not None:
-                self._file.write(np.ascontiguousarray(column).data)
-        self._shapes.append((len(src), weights is not None, times is not None))
-
-    def read(self) -> Iterator[tuple[Any, Any, Any, Any]]:
-        if self._file is None:
-            return
-        self._file.seek(0)
-        for count, weighted, timed in self._shapes:
-            src, dst = (np.frombuffer(bytearray(self._file.read(8 * count)), np.int64) for _ in range(2))
-            weights = np.frombuffer(self._file.read(4 * count), np.float32) if weighted else None
-            times = np.frombuffer(self._file.read(8 * count), np.int64) if timed else None
-            yield src, dst, weights, times
+def _fields(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line, none of one that the parser is going to refuse."""
+    try:
+        return split_line(line, delimiter)
+    except InputError:
+        return []
 
 
 def node_ids_from(values: Any) -> Any:
@@ -343,5 +316,5 @@ def node_ids_from(values: Any) -> Any:
     with open_text(path) as file:
         file.read(dialect.begin)
         lines: Sequence[str] = file.read().decode().splitlines()
-    names = [_split(line, dialect.delimiter)[0] for line in lines if line.strip()]
+    names = [split_line(line, dialect.delimiter)[0] for line in lines if line.strip()]
     return [int(n) for n in names] if all(_is_integer(n) for n in names) else names

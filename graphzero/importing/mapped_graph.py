@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from .. import _core
+from .._graph_options import GraphOptions, GraphRequest
 from .._ids import as_threads
 from .._outputs import as_target
 from .._progress import Reporting
@@ -21,42 +21,39 @@ __all__ = ["compile_mapped"]
 _SHARE = 2  # of the budget, the map gets one part in so many
 
 
-def compile_mapped(asked: dict[str, Any]) -> GraphReport:
-    """Do what `compile_graph` was asked for, with ids of any kind; `asked` are its arguments."""
-    if asked["num_nodes"] is not None or asked["id_base"]:
+def compile_mapped(asked: GraphRequest) -> GraphReport:
+    """Do what `compile_graph` was asked for, with ids of any kind."""
+    if asked.num_nodes is not None or asked.id_base:
         raise ValueError("num_nodes and id_base are for ids that are numbers of nodes, not for ids='map'")
-    path = as_target(asked["out"], "topology")
+    path = as_target(asked.out, "topology")
     ids_path = as_target(map_path(path), "features")
-    folder = os.path.abspath(os.fspath(asked["spill_dir"])) if asked["spill_dir"] is not None else os.path.dirname(path)
-    other = edges_of(asked["source"], asked["columns"], asked["weights"], asked["times"])
-    directed = asked["directed"] is not False and getattr(other, "directed", True)
-    source, weights, times = asked["source"], asked["weights"], asked["times"]
+    folder = asked.spill_folder(path)
+    budget, threads = parse_size(asked.memory), as_threads(asked.num_threads)
+    other = edges_of(asked.source, asked.columns, asked.weights, asked.times, budget)
+    source, weights, times = asked.source, asked.weights, asked.times
     if other is not None:
         source, weights, times = other, None, None
-    text = {"delimiter": asked["delimiter"], "header": asked["header"], "skip": asked["on_error"] == "skip"}
-    node_ids = None if asked["node_ids"] is None else node_ids_from(asked["node_ids"])
-    reader = MappedReader(source, asked["ids"] or "map", asked["columns"], weights, times, text, node_ids)
-    budget, threads = parse_size(asked["memory"]), as_threads(asked["num_threads"])
+    text = {"delimiter": asked.delimiter, "header": asked.header, "skip": asked.on_error == "skip"}
+    node_ids = None if asked.node_ids is None else node_ids_from(asked.node_ids)
+    reader = MappedReader(source, asked.ids or "map", asked.columns, weights, times, text, node_ids)
+    options = GraphOptions(
+        directed=asked.directed is not False and getattr(other, "directed", True),
+        direction=asked.direction,
+        weights=reader.weights,
+        times=reader.times,
+        edge_ids=bool(asked.edge_ids),
+        dedup=bool(asked.dedup),
+        self_loops=asked.self_loops,
+        memory=budget - budget // _SHARE,
+        threads=threads,
+        spill_folder=folder,
+    )
     _core.reset_bytes_held_peak()
-    with Reporting(asked["progress"], reader.unit) as callback:
-        builder = _core.GraphBuilder(
-            directed=directed,
-            direction=asked["direction"],
-            weights=reader.weights,
-            times=reader.times,
-            edge_ids=bool(asked["edge_ids"]),
-            num_nodes=None,
-            dedup=asked["dedup"],
-            self_loops=asked["self_loops"],
-            id_base=0,
-            memory=budget - budget // _SHARE,
-            threads=threads,
-            spill_folder=folder,
-            progress=callback,
-        )
+    with Reporting(asked.progress, reader.unit) as callback:
+        builder = options.builder(callback)
         begin = time.perf_counter()
         reader.feed(builder, budget // _SHARE, threads, folder)
-        if not asked["allow_empty"]:
+        if not asked.allow_empty:
             reader.check_edges(builder)
         ids = reader.builder
         assert ids is not None
@@ -87,4 +84,5 @@ def compile_mapped(asked: dict[str, Any]) -> GraphReport:
         self_loops_dropped=done["self_loops_dropped"],
         skipped_examples=reader.examples,
         id_map=ids_path,
+        columns=reader.columns,
     )

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._column_names import known_column
 from .._dtypes import NAMES
+from .._edge_columns import known_column, named
 from ..errors import InputError
 from ..row_sources import Rows
-from .categories import codes_of
-from .columns import _named
-from .dates import as_time_column, is_date
-from .edge_tables import numbers
+from .categories import codes_of, missing_note
+from .csv_tables import csv_table
+from .dates import as_time_column
+from .decoding import kind_of, numbers, shown
 from .parts import split_name
 from .plan import Plan
-from .tables import ArrowTable, Table, as_table, require_pyarrow
+from .spec import check_features
+from .tables import Table, as_table
 
 __all__ = ["add_node_table", "features_of", "node_table"]
 
@@ -30,18 +31,21 @@ SPLITS = ("split", "set", "fold")
 _MOST_CATEGORIES = 4096  # names that the manifest holds
 
 
-def add_node_table(plan: Plan, nodes: Any, columns: dict[str, Any]) -> npt.NDArray[Any] | list[Any]:
+def add_node_table(
+    plan: Plan, nodes: Any, columns: dict[str, Any], memory: int | None = None
+) -> npt.NDArray[Any] | list[Any]:
     """Fill in features, labels and splits from a table, and return the ids of its rows.
 
-    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is told by its name.
+    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is found by its name.
     Numbers become one matrix x, lists a matrix each, and text a vector of codes whose names are kept in the manifest.
     """
-    table = node_table(nodes)
+    table = node_table(nodes, memory=memory)
     picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
+    check_features(columns.get("features"), "node_columns['features']")
     if columns.get("features") is not None:
-        rest = [_named(table.name, table.names, column) for column in columns["features"]]
+        rest = [named(table.name, table.names, column) for column in columns["features"]]
     plan.found.append(f"nodes: {table.name}, {table.num_rows} rows, ids in {ids!r}")
     plan.num_nodes = None
     _add_features(plan, table, rest)
@@ -51,13 +55,13 @@ def add_node_table(plan: Plan, nodes: Any, columns: dict[str, Any]) -> npt.NDArr
         if categories is not None:
             plan.about["classes"] = categories
             plan.num_classes = len(categories)
-        plan.found.append(f"labels: column {picked['label']!r}")
+        plan.found.append(f"labels: column {picked['label']!r}{missing_note(labels)}")
     if picked["split"] is not None:
         codes, names = codes_of(table, picked["split"])
         if names is None:
             raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
         plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
-        plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}")
+        plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}{missing_note(codes)}")
     values = _whole(table, ids)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
 
@@ -66,22 +70,19 @@ _ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
 
 
 def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
-    return known_column(table.names, known) if asked is None else _named(table.name, table.names, asked)
+    return known_column(table.names, known) if asked is None else named(table.name, table.names, asked)
 
 
-def node_table(nodes: Any, text: Sequence[str] = ()) -> Table:
-    """Return a table of nodes or edges: what `as_table` knows, or a CSV file whose columns `text` hold strings."""
+def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) -> Table:
+    """Return a table of nodes or edges: what `as_table` knows, or a CSV file whose columns `text` hold strings.
+
+    memory: what its batches may take, in bytes.
+    """
     if isinstance(nodes, (str, os.PathLike)) and not os.path.exists(nodes):
         raise FileNotFoundError(f"{os.fspath(nodes)}: no such file")
-    table = as_table(nodes)
+    table = as_table(nodes, memory)
     if table is None and isinstance(nodes, (str, os.PathLike)):
-        path = os.fspath(nodes)
-        arrow = require_pyarrow(path)
-        import pyarrow.csv as csv
-        import pyarrow.dataset as files
-
-        convert = csv.ConvertOptions(column_types={column: arrow.string() for column in text})
-        return ArrowTable(path, files.dataset(path, format=files.CsvFileFormat(convert_options=convert)))
+        return csv_table(os.fspath(nodes), text)
     if table is None:
         raise TypeError(f"found a {type(nodes).__name__}, expected a table: a DataFrame, Parquet, CSV, ...")
     return table
@@ -126,13 +127,13 @@ def features_of(table: Table, columns: Sequence[str] | Mapping[str, Any], unit: 
     if isinstance(columns, Mapping):
         for name, wanted in columns.items():
             alone = isinstance(wanted, (str, int))
-            picked = [_named(table.name, table.names, column) for column in ([wanted] if alone else wanted)]
+            picked = [named(table.name, table.names, column) for column in ([wanted] if alone else wanted)]
             _add_column(found, table, picked, str(name), unit, alone)
         return found
     first = next(iter(table.batches(columns)), None) if columns else None
     plain: list[str] = []
     for name, column in zip(columns, first or [], strict=bool(first)):
-        if _kind(column) == "number":
+        if kind_of(column) == "number":
             plain.append(name)
         else:
             _add_column(found, table, [name], name, unit)
@@ -148,8 +149,16 @@ def _add_column(
     if first is None:
         found.notes.append(f"left out: features {name}, of a table without rows")
         return
-    kinds = {_kind(column) for column in first}
-    if kinds == {"date"} and len(columns) == 1:
+    kinds = {kind_of(column) for column in first}
+    odd = next((i for i, c in enumerate(first) if kind_of(c) not in ("number", "date", "text", "list", "null")), None)
+    if odd is not None:
+        raise InputError(
+            f"{table.name}: column {columns[odd]!r} holds {shown(kind_of(first[odd]))}, expected numbers, text, dates "
+            "or lists of numbers; list the columns to import, without this one, as features"
+        )
+    if "null" in kinds:
+        found.notes.append(f"left out: column {columns[0]!r}, which holds no values")
+    elif kinds == {"date"} and len(columns) == 1:
         found.rows[name] = _times(table, columns[0], name, unit)
         found.notes.append(f"features {name}: dates, in units of {unit} since 1970")
     elif alone and kinds == {"number"}:
@@ -157,10 +166,12 @@ def _add_column(
         found.notes.append(f"features {name}: column {columns[0]!r}")
     elif "text" not in kinds and "date" not in kinds:
         found.rows[name] = _matrix(table, columns, name)
-        shown = "a column of lists" if kinds == {"list"} else f"columns {', '.join(columns[:8])}"
-        found.notes.append(f"features {name}: {shown}{', ...' if len(columns) > 8 else ''}")
+        what = "a column of lists" if kinds == {"list"} else f"columns {', '.join(columns[:8])}"
+        found.notes.append(f"features {name}: {what}{', ...' if len(columns) > 8 else ''}")
     elif len(columns) > 1:
-        raise InputError(f"{table.name}: columns {columns} of features {name!r} are not all numbers: name them apart")
+        raise InputError(
+            f"{table.name}: columns {columns} of features {name!r} are not all numbers; make them separate features"
+        )
     else:
         codes, names = codes_of(table, columns[0])
         if names is None or len(names) > _MOST_CATEGORIES:
@@ -168,7 +179,7 @@ def _add_column(
             return
         found.rows[name] = codes.astype(np.int32)
         found.categories[name] = names
-        found.notes.append(f"features {name}: codes of {len(names)} categories")
+        found.notes.append(f"features {name}: codes of {len(names)} categories{missing_note(codes)}")
 
 
 def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
@@ -198,20 +209,10 @@ def _times(table: Table, column: str, name: str, unit: str) -> Rows:
     return Rows(name, "int64", None, table.num_rows, blocks)
 
 
-def _kind(column: Any) -> str:
-    if is_date(column):
-        return "date"
-    if isinstance(column, np.ndarray):
-        return "list" if column.ndim == 2 else "number" if column.dtype.kind in "iufb" else "text"
-    kind = str(getattr(column, "type", getattr(column, "dtype", "")))
-    if "list" in kind:
-        return "list"
-    return "number" if any(word in kind.lower() for word in ("int", "float", "double", "bool")) else "text"
-
-
 def _matrix(table: Table, columns: list[str], name: str) -> Rows:
     def rows(batch: list[Any], at: int) -> npt.NDArray[np.float32]:
-        values = [_numbers(column, f"{table.name}: column {n!r}", at) for column, n in zip(batch, columns, strict=True)]
+        where = f"{table.name}: column"
+        values = [numbers(c, f"{where} {n!r}", at, lists=True) for c, n in zip(batch, columns, strict=True)]
         return np.ascontiguousarray(values[0] if values[0].ndim == 2 else np.column_stack(values), dtype=np.float32)
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
@@ -224,14 +225,3 @@ def _matrix(table: Table, columns: list[str], name: str) -> Rows:
 
     width = rows(next(iter(table.batches(columns))), 0).shape[1]
     return Rows(name, "float32", width, table.num_rows, blocks)
-
-
-def _numbers(column: Any, where: str, row: int) -> npt.NDArray[Any]:
-    if _kind(column) != "list" or isinstance(column, np.ndarray):
-        return numbers(column, where, row)
-    if column.null_count:
-        raise InputError(f"{where} has no value in some rows from {row} on, expected a list in every row")
-    flat = column.flatten().to_numpy(zero_copy_only=False)
-    if len(flat) % max(len(column), 1) or len(np.unique(np.diff(getattr(column, "offsets", [0, 1])))) > 1:
-        raise InputError(f"{where} has lists of different lengths, expected one length")
-    return np.asarray(flat).reshape(len(column), -1)

@@ -122,7 +122,7 @@ def _header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dty
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(stream)
     except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"{name}: no array of numbers ({error})") from error
+        raise InputError(f"{name}: not an array of numbers ({error})") from error
     if dtype.hasobject or dtype.kind not in "iufb":
         raise InputError(f"{name}: holds {dtype}, expected numbers")
     return tuple(int(n) for n in shape), bool(fortran), dtype

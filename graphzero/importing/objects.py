@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..sources import Block, as_id_column, as_times, as_weights
-from .columns import pick
 from .edge_tables import TableEdges
 from .tables import as_table
 
@@ -20,17 +19,19 @@ __all__ = ["GraphObject", "SparseEdges", "edges_of"]
 _BLOCK = 1 << 20
 
 
-def edges_of(source: Any, columns: Any = None, weights: Any = None, times: Any = None) -> Any:
+def edges_of(
+    source: Any, columns: Any = None, weights: Any = None, times: Any = None, memory: int | None = None
+) -> Any:
     """Return a source of edges for objects and table files; None for what `compile_graph` reads itself.
 
     What is asked for in `weights` and `times` is a column's name here; the source yields what was picked.
     """
-    table = as_table(source)
+    table = as_table(source, None if memory is None else memory // 4)
     if table is not None:
         for what, asked in (("weights", weights), ("times", times)):
             if asked is not None and not isinstance(asked, (bool, str, int)):
                 raise TypeError(f"{what} of a table is the name of a column, got {type(asked).__name__}")
-        return TableEdges(table, pick(table.name, table.names, columns, weights, times, table.is_numeric))
+        return TableEdges.of(table, columns, weights, times)
     if hasattr(source, "tocoo") and hasattr(source, "shape"):
         if times not in (None, False):
             raise ValueError(f"{type(source).__name__}: a matrix has no times; give a table with a column of them")

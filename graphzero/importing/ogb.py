@@ -69,16 +69,16 @@ def _from_csv(raw: str, name: str) -> Plan:
     plan = Plan("OGB folder", path, num_nodes=_count(raw, "num-node-list"))
     plan.found.append(f"edges: raw/{os.path.basename(path)}{', each with its inverse' if inverse else ''}")
     if inverse:
-        plan.edges = InverseEdges(NumberText(path, integers=True), edges)
+        plan.edges = InverseEdges(NumberText(path, "int64"), edges)
     for file, feature in (("node-feat", "x"), ("node_species", "species"), ("node_year", "year")):
         found = _file(raw, file)
         if found is not None:
-            text = NumberText(found, integers=feature != "x")
+            text = NumberText(found, "float32" if feature == "x" else "int64")
             plan.features[feature] = text.rows(feature, plan.num_nodes)
             plan.found.append(f"features {feature}: raw/{os.path.basename(found)}")
     labels = _file(raw, "node-label")
     if labels is not None:
-        text = NumberText(labels)
+        text = NumberText(labels, blank_is_missing=True)
         if text.columns == 1:
             plan.labels = text.rows("y", plan.num_nodes)
             plan.found.append(f"labels: raw/{os.path.basename(labels)}")
@@ -158,7 +158,8 @@ def _add_node_files(plan: TypedPlan, raw: str, node_type: str) -> None:
         path = _file(os.path.join(raw, what, node_type), what)
         if what == "relations" or path is None:
             continue
-        text = NumberText(path, integers=what not in ("node-feat", "node-label"))
+        kind = "float32" if what in ("node-feat", "node-label") else "int64"
+        text = NumberText(path, kind, blank_is_missing=what == "node-label")
         if what == "node-label" and text.columns == 1:
             node.labels = text.rows("y", node.num_nodes)
             plan.found.append(f"labels {node_type}: {what}/{node_type}")

@@ -16,11 +16,11 @@ from .. import _manifest
 from .._dataset_writer import as_labels
 from .._dtypes import refuse_text
 from .._ids import IdArray
-from .._textfile import sniff
 from .._trainable import standard_split
 from ..errors import InputError
 from ..row_sources import Rows, all_rows, is_text
 from . import npz
+from .number_text import NumberText
 from .torchfile import load_pt
 
 __all__ = ["as_rows", "label_rows", "label_stream", "named_splits", "safe_name"]
@@ -101,21 +101,20 @@ def label_rows(source: Any, id_base: int = 0, complete: bool = False) -> Rows:
 
 def _column(rows: Rows, name: str) -> Rows:
     if rows.columns not in (None, 1):
-        raise InputError(f"{name}: {rows.columns} columns, expected one label a node")
+        raise InputError(f"{name}: {rows.columns} columns, expected one label per node")
     return rows
 
 
 def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
     """Return the labels by node, and whether the text named the nodes."""
-    dialect = sniff(path)
-    table = read_numbers(path, dialect.delimiter, dialect.lines_before)
+    table = NumberText(path, "float64").table()
     if table.shape[1] == 1:
         return table[:, 0], False
     if table.shape[1] != 2:
-        raise InputError(f"{path}: {table.shape[1]} columns, expected one label a line, or id and label")
+        raise InputError(f"{path}: {table.shape[1]} columns, expected one label per line, or id and label")
     ids = table[:, 0].astype(np.int64) - id_base
     if ids.size and (ids.min() < 0 or not np.array_equal(ids, table[:, 0] - id_base)):
-        raise InputError(f"{path}: the first column is no node id of at least {id_base}, expected id and label")
+        raise InputError(f"{path}: the first column is not a node id of at least {id_base}, expected id and label")
     out = np.full(int(ids.max(initial=-1)) + 1, np.nan)
     out[ids] = table[:, 1]
     if len(np.unique(ids)) != len(ids):
@@ -124,29 +123,11 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
     return out, True
 
 
-def read_numbers(path: str, delimiter: str = ",", skip: int = 0) -> npt.NDArray[np.float64]:
-    """Return a small text file of numbers as a table of float64; `nan` and empty fields are NaN."""
-    from .._textfile import open_text
-
-    with open_text(path) as file:
-        lines = file.read().decode("utf-8", "replace").splitlines()[skip:]
-    kept = [line for line in lines if line.strip() and line.lstrip()[0] not in "#%"]
-    if not kept:
-        return np.empty((0, 1))
-    separator = None if delimiter == " " else delimiter
-    try:
-        return np.loadtxt(
-            kept, delimiter=separator, ndmin=2, converters=lambda s: float(s) if s.strip() else float("nan")
-        )
-    except ValueError as error:
-        raise InputError(f"{path}: {error}: expected numbers") from None
-
-
 def label_stream(rows: Rows, num_classes: int | None, pad_to: int) -> tuple[Iterator[IdArray], int]:
     """Return blocks of int64 labels, -1 for none and for nodes past the last row, and the number of classes."""
     if rows.complete and rows.count is not None and rows.count < pad_to:
         raise InputError(
-            f"labels: {rows.count} rows, expected {pad_to}, one a node; -1 or NaN stands for a node without a label"
+            f"labels: {rows.count} rows, expected {pad_to}, one per node; use -1 or NaN for a node without a label"
         )
     if num_classes is None:
         largest = -1
@@ -205,7 +186,7 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
     if path.endswith(".json"):
         with open(path, encoding="utf-8") as file:
             return named_splits(json.load(file), id_base)
-    raise InputError(f"{path}: cannot tell the splits apart: expected .npz, .pt or .json with names, or a folder")
+    raise InputError(f"{path}: has no names for splits; expected .npz, .pt or .json with names, or a folder")
 
 
 def safe_name(text: object) -> str:
@@ -252,10 +233,10 @@ def _split_values(value: Any, id_base: int) -> Any:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if path.endswith((".pt", ".pth")):
         return load_pt(path)
-    table = read_numbers(path, sniff(path).delimiter, sniff(path).lines_before)
+    table = NumberText(path, "float64").table()
     ids = table[:, 0].astype(np.int64)
     if table.shape[1] != 1 or not np.array_equal(ids, table[:, 0]):
-        raise InputError(f"{path}: expected one whole number a line, the ids of the split")
+        raise InputError(f"{path}: expected one whole number per line, the ids of the split")
     return ids - id_base
 
 

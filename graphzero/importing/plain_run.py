@@ -37,7 +37,7 @@ class PlainWork:
         self.peak = 0
         self.tagged = bool(options.pop("tag_reverse", False))
         if self.tagged and options.get("directed") is False:
-            raise ValueError("tag_reverse stores each edge both ways itself: leave directed out")
+            raise ValueError("tag_reverse already stores each edge in both directions: omit directed")
         if plan.edge_features or self.tagged:
             options["edge_ids"] = True
         self.count, self.origin = plan.num_nodes, "the declared number of nodes"
@@ -65,7 +65,7 @@ class PlainWork:
         if self.tagged:
             doubled = {k: repeated(all_rows(rows, k)[0]) for k, rows in self.plan.edge_features.items()}
             self.plan.edge_features = {**doubled, "reverse": alternating(report.source_edges)}
-            self.plan.found.append("edges: each followed by its reverse, told by the edge feature reverse")
+            self.plan.found.append("edges: each followed by its reverse, marked in the edge feature reverse")
         for key, rows in self.plan.edge_features.items():
             self._edge_rows(key, rows, report.source_edges * (2 if self.tagged else 1))
         return report
@@ -110,7 +110,7 @@ class PlainWork:
 
             first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))
             raise InputError(
-                f"ids of the edges that no row of the nodes has: {report.nodes - len(given)}, such as {first!r}"
+                f"{report.nodes - len(given)} ids in the edges have no row in the node table, such as {first!r}"
             )
         self._account("graph", start, report.peak_memory)
         keys = [] if report.id_map is None else [report.id_map, text_path(report.id_map)]

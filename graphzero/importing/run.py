@@ -165,8 +165,8 @@ def import_dataset(
         raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
     if nodes is not None:
         if node_ids is not None:
-            raise ValueError("nodes has the ids of nodes already: leave node_ids out")
-        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {})))
+            raise ValueError("nodes already has the ids: omit node_ids")
+        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4))
     _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
     options = {**plan.graph, "direction": direction, **graph_options}
     if tag_reverse:
@@ -262,13 +262,13 @@ def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, A
             plan.found.append("ids: strings, mapped to 0, 1, 2, ...")
     if ids is None:
         if node_ids is not None:
-            raise ValueError("node_ids are for ids='map'")
+            raise ValueError("node_ids needs ids='map'")
         return
     options.update(ids=ids, node_ids=None if node_ids is None else node_ids_from(node_ids))
     if node_ids is None and (plan.features or plan.labels is not None or (plan.splits and "" not in plan.splits)):
         raise ValueError(
-            "ids are mapped, so rows of features, labels and ids in splits need the original ids of the rows: give "
-            "node_ids=, a list or a file with one id a row"
+            "ids are mapped, so rows of features, labels and ids in splits need the original ids of the rows: pass "
+            "node_ids=, a list or a file with one id per row"
         )
 
 

@@ -13,7 +13,7 @@ from .. import _manifest
 from ..errors import InputError
 from .parts import is_path
 
-__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "is_spec", "read_spec"]
+__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "check_features", "is_spec", "read_spec"]
 
 MISSING = ("error", "drop", "fill")
 DUPLICATES = ("error", "first", "last")
@@ -127,7 +127,21 @@ def _node(entry: Any, where: str, folder: str) -> NodeSpec:
     _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
     _one_of(spec.missing, MISSING, f"{where}.missing")
     _one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
+    check_features(spec.features, f"{where}.features")
     return spec
+
+
+def check_features(value: Any, where: str) -> None:
+    """Refuse what does not name columns of features."""
+    names = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else None
+    if value is not None and names is None:
+        raise InputError(
+            f"{where}: found {value!r}, expected a list of columns, or columns by the name of a feature; an empty "
+            "list imports none"
+        )
+    for name in names or ():
+        if isinstance(name, bool) or not isinstance(name, (str, int, list, tuple)):
+            raise InputError(f"{where}: found {name!r}, expected the name of a column")
 
 
 def _is_entry(entry: Mapping[Any, Any], kind: Any) -> bool:
@@ -156,6 +170,7 @@ def _edge(entry: dict[str, Any], where: str, folder: str) -> EdgeSpec:
         given["type"] = _edge_type(given["type"], where)
     spec = EdgeSpec(**given)
     _one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    check_features(spec.features, f"{where}.features")
     if spec.symmetrise and spec.type[0] != spec.type[2]:
         raise InputError(f"{where}.symmetrise: the type is {spec.type}, expected one within a node type")
     return spec

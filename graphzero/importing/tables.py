@@ -9,13 +9,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._ahead import ahead
-from ..errors import InputError
+from .._sizes import format_size
+from ..errors import BudgetError, InputError
 
 __all__ = ["ArrowTable", "NumpyTable", "Table", "as_table", "is_table_file", "require_pyarrow"]
 
 _BATCH = 1 << 20
 _ROWS = 1 << 17  # of Parquet at a time: larger batches are no faster (benchmarks/importing) and hold more
 _READ = 1 << 20  # bytes of a column at a time: a row group may be larger than the budget
+_PROBE = 256  # rows that are read to see what a row takes
+_COPIES = 4  # of a batch: it, the next one ahead, its pages and its NumPy arrays
 _PARQUET = (".parquet", ".pq", ".parq")
 _IPC = (".arrow", ".feather", ".ipc", ".arrows")
 
@@ -66,9 +69,9 @@ class NumpyTable:
 class ArrowTable:
     """A stream of record batches, from anything with `__arrow_c_stream__`, or from files."""
 
-    def __init__(self, name: str, source: Any) -> None:
-        """Take an object with an Arrow stream, or a dataset of files."""
-        self.name, self._source = name, source
+    def __init__(self, name: str, source: Any, memory: int | None = None) -> None:
+        """Take an object with an Arrow stream, or a dataset of files; `memory` bounds the batches of Parquet files."""
+        self.name, self._source, self._memory = name, source, memory
         self.num_rows = _row_count(source)
         self._reader: Any = None
         if _is_dataset(source):
@@ -110,7 +113,7 @@ class ArrowTable:
             for fragment in self._source.get_fragments():
                 try:
                     _check_columns(fragment, wanted)
-                    yield from _file_batches(fragment, self._source.schema, wanted)
+                    yield from _file_batches(fragment, self._source.schema, wanted, self._memory)
                 except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError) as error:
                     name = getattr(fragment, "path", None) or self.name
                     raise InputError(f"{name}: cannot be read: {' '.join(str(error).split())}") from error
@@ -133,7 +136,7 @@ def _check_columns(fragment: Any, columns: list[str]) -> None:
         raise InputError(f"{path}: no column {missing!r}, which other files of the folder have; found {shown}")
 
 
-def _file_batches(fragment: Any, schema: Any, columns: list[str]) -> Iterator[Any]:
+def _file_batches(fragment: Any, schema: Any, columns: list[str], memory: int | None) -> Iterator[Any]:
     """Yield the columns of one file, with the types of `schema`, holding little more than a batch of them.
 
     A dataset's scanner reads whole row groups, and several ahead: a gigabyte for strings, where this holds 25 MB.
@@ -142,11 +145,13 @@ def _file_batches(fragment: Any, schema: Any, columns: list[str]) -> Iterator[An
         import pyarrow as arrow
         import pyarrow.parquet as parquet
 
-        with parquet.ParquetFile(fragment.open(), pre_buffer=False, buffer_size=_READ) as file:
+        read = _READ if memory is None else max(1 << 16, min(_READ, memory // (16 * max(1, len(columns)))))
+        with parquet.ParquetFile(fragment.open(), pre_buffer=False, buffer_size=read) as file:
             if set(columns) <= set(file.schema_arrow.names):
                 types = arrow.schema([schema.field(column) for column in columns])
                 groups = [group.id for group in fragment.row_groups]  # a fragment may be some of them
-                for batch in file.iter_batches(batch_size=_ROWS, row_groups=groups, columns=columns):
+                rows = _rows_at_once(file, fragment.path, groups, columns, memory)
+                for batch in file.iter_batches(batch_size=rows, row_groups=groups, columns=columns):
                     batch = batch.select(columns)
                     yield batch if batch.schema.equals(types) else batch.cast(types)
                 return
@@ -155,11 +160,35 @@ def _file_batches(fragment: Any, schema: Any, columns: list[str]) -> Iterator[An
     )
 
 
-def as_table(source: Any) -> Table | None:
-    """Return `source` as a table, None where it is none: arrays, tensors, sparse matrices, text files."""
+def _rows_at_once(file: Any, path: str, groups: list[int], columns: list[str], memory: int | None) -> int:
+    """Return how many rows of a Parquet file a batch may have, by what its first rows take and its footer says."""
+    if memory is None or not groups:
+        return _ROWS
+    first = next(file.iter_batches(batch_size=_PROBE, row_groups=groups[:1], columns=columns), None)
+    each = 0 if first is None or not first.num_rows else first.nbytes // first.num_rows + 1
+    for at in groups:
+        group = file.metadata.row_group(at)
+        parts = (group.column(i) for i in range(group.num_columns))
+        size = sum(p.total_uncompressed_size for p in parts if p.path_in_schema.split(".")[0] in columns)
+        each = max(each, size // max(1, group.num_rows))
+    if each * _COPIES > memory:
+        least = format_size(each * _COPIES * 4)  # batches get a quarter of the budget
+        raise BudgetError(
+            f"{path}: a row takes about {format_size(each)}, and {_COPIES} must fit in a quarter of the budget: pass "
+            f"memory={least!r} or more",
+            each * _COPIES * 4,
+        )
+    return max(1, min(_ROWS, memory // (_COPIES * max(1, each))))
+
+
+def as_table(source: Any, memory: int | None = None) -> Table | None:
+    """Return `source` as a table, None where it is not one: arrays, tensors, sparse matrices, text files.
+
+    memory: what its batches may take, in bytes, where they are read from files.
+    """
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        return _file_table(path) if is_table_file(path) else None
+        return _file_table(path, memory) if is_table_file(path) else None
     if hasattr(source, "iloc") and hasattr(source, "columns"):  # pandas: no need of pyarrow
         names = [str(column) for column in source.columns]
         columns = {name: source.iloc[:, i] for i, name in enumerate(names)}
@@ -173,7 +202,7 @@ def as_table(source: Any) -> Table | None:
     if isinstance(source, dict) and source and all(isinstance(key, str) for key in source):
         lengths = {len(column) for column in source.values()}
         if len(lengths) > 1:
-            raise InputError(f"dict: columns of {sorted(lengths)} values, expected as many in each")
+            raise InputError(f"dict: columns of {sorted(lengths)} values, expected columns of one length")
         return NumpyTable("dict", {k: np.asarray(v) for k, v in source.items()}, lengths.pop())
     if type(source).__name__ == "LazyFrame" and hasattr(source, "collect"):
         source = source.collect()
@@ -209,13 +238,13 @@ def _files_in(folder: str) -> list[str]:
     return found
 
 
-def _file_table(path: str) -> ArrowTable:
+def _file_table(path: str, memory: int | None) -> ArrowTable:
     arrow = require_pyarrow(path)
     kind = _kind_of(path)
     try:
         if kind == "ipc" and os.path.isfile(path) and _is_stream(path):
             return ArrowTable(path, _StreamFile(path))
-        return ArrowTable(path, dataset_of([path], str(kind)))
+        return ArrowTable(path, dataset_of([path], str(kind)), memory)
     except (arrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(f"{path}: no such file") from None

@@ -55,7 +55,7 @@ def override_typed(plan: TypedPlan, given: Mapping[str, Any]) -> None:
             continue
         if not isinstance(value, Mapping) or any(key not in plan.nodes for key in value):
             types = ", ".join(map(repr, plan.nodes))
-            raise InputError(f"{what} must be a dict by node type ({types}): the source has several")
+            raise InputError(f"{what} must be a dict by node type for this source, with some of {types}")
         for name, one in value.items():
             node = plan.nodes[name]
             if what == "features":

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._column_names import TIMES, WEIGHTS, known_column
+from .._edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
 from ..errors import InputError
 from ..row_sources import all_rows
 from ..sources import as_weights
-from .categories import codes_of, encoded
-from .columns import EdgeColumns, _named, pick
+from .categories import codes_of, encoded, missing_note
 from .dates import as_time_column
+from .decoding import numbers
 from .edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
-from .edge_tables import numbers
+from .edge_tables import pick_columns
 from .id_space import IdSpace
 from .node_tables import IDS, LABELS, SPLITS, _pick, _times, features_of, node_table
 from .parts import label_rows, safe_name, split_name
@@ -49,10 +49,11 @@ def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
     if spec.relation is None:
         return [(source, relation, target)]
     table = node_table(spec.table)
-    column = _named(table.name, table.names, spec.relation)
+    column = named(table.name, table.names, spec.relation)
     names: dict[str, None] = {}
     for (batch,) in table.batches([column]):
-        names |= dict.fromkeys(str(name) for name in encoded(batch)[1] if name not in (None, ""))
+        found = encoded(batch, f"{table.name}: column {column!r}")[1]
+        names |= dict.fromkeys(str(name) for name in found if name not in (None, ""))
     return [(source, safe_name(name), target) for name in sorted(names)]
 
 
@@ -66,7 +67,11 @@ class _Tables:
     def __init__(self, spec: TableSpec, plan: TypedPlan, folder: str, memory: int, threads: int) -> None:
         self._spec, self._plan, self._folder = spec, plan, folder
         self._share, self._threads = max(1 << 20, memory // (2 * max(1, len(plan.nodes)))), threads
+        self._batches = memory // 4  # of the budget, for rows of tables on their way
         self._spaces = {name: self._space(name) for name in plan.nodes}
+
+    def _table(self, source: Any, text: Sequence[str] = ()) -> Table:
+        return node_table(source, text, self._batches)
 
     def _space(self, name: str) -> IdSpace:
         return IdSpace(name, self._folder, self._share, self._threads)
@@ -82,7 +87,7 @@ class _Tables:
         for space in self._spaces.values():
             space.finish()
         for (one, edge_type), log in zip(edges, logs, strict=True):
-            log.finish(self._spaces[edge_type[0]], self._spaces[edge_type[2]])
+            log.finish(self._spaces[edge_type[0]].resolve, self._spaces[edge_type[2]].resolve)
             self._add_edges(one, edge_type, log)
         for name in self._plan.nodes:
             self._add_nodes(name, self._spec.nodes.get(name, NodeSpec()), dense.get(name))
@@ -91,9 +96,9 @@ class _Tables:
 
     def _declare(self, name: str, spec: NodeSpec) -> npt.NDArray[np.int64]:
         """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
-        table = node_table(spec.table)
+        table = self._table(spec.table)
         column = _pick(table, spec.id, IDS) or table.names[0]
-        table = node_table(spec.table, [column]) if spec.ids == "text" else table
+        table = self._table(spec.table, [column]) if spec.ids == "text" else table
         always, closed = spec.ids != "auto", spec.missing != "fill"
         found = self._spaces[name].declare((batch for (batch,) in table.batches([column])), always, closed)
         again = len(found) - self._spaces[name].count
@@ -103,7 +108,7 @@ class _Tables:
             if spec.duplicates == "error":
                 at = int(np.setdiff1d(rows, first)[0])
                 raise InputError(
-                    f"{table.name}: row {at}: id {_value(table, column, at)!r} is there twice, expected each id once "
+                    f"{table.name}: row {at}: id {_value(table, column, at)!r} appears twice, expected each id once "
                     f"({again} such rows); duplicates: first or last takes one of them"
                 )
             if spec.duplicates == "last":
@@ -114,7 +119,7 @@ class _Tables:
             kept = np.zeros(len(found), bool)
             kept[rows] = True
             self._spaces[name].declare(_filtered(table, column, kept), always, closed)
-            self._plan.found.append(f"nodes {name}: {again} rows left out, whose ids are there twice")
+            self._plan.found.append(f"nodes {name}: {again} rows left out, whose ids appear twice")
         self._plan.found.append(f"nodes {name}: {table.name}, {len(rows)} rows, ids in {column!r}")
         dense = np.full(len(found), -1, np.int64)
         dense[rows] = np.arange(len(rows))
@@ -131,7 +136,7 @@ class _Tables:
             self._plan.found.append(f"ids of {name}: mapped to 0, 1, 2, ...")
         if dense is None:
             return
-        keep, table = dense >= 0, node_table(spec.table)
+        keep, table = dense >= 0, self._table(spec.table)
         filled = (node.num_nodes or 0) - int(keep.sum())
         if filled:
             self._plan.found.append(f"nodes {name}: {filled} of edges without a row, filled with zeros and no label")
@@ -139,10 +144,10 @@ class _Tables:
         taken = {_pick(table, spec.id, IDS) or table.names[0], *(c for c in roles.values() if c), spec.time}
         wanted = spec.features if spec.features is not None else [n for n in table.names if n not in taken]
         if isinstance(wanted, (list, tuple)):
-            wanted = [_named(table.name, table.names, column) for column in wanted]
+            wanted = [named(table.name, table.names, column) for column in wanted]
         self._add_features(name, node, table, wanted, keep)
         if spec.time is not None:
-            column = _named(table.name, table.names, spec.time)
+            column = named(table.name, table.names, spec.time)
             times = _times(table, column, "time", self._spec.time_unit)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
@@ -164,7 +169,8 @@ class _Tables:
             if names is not None:
                 self._plan.about.setdefault("classes", {})[name] = names
                 node.num_classes = len(names)
-            self._plan.found.append(f"labels {name}: column {roles['label']!r}")
+            note = missing_note(values[keep])
+            self._plan.found.append(f"labels {name}: column {roles['label']!r}{note}")
         if roles["split"] is not None:
             codes, names = codes_of(table, roles["split"])
             codes = codes[keep]
@@ -173,31 +179,33 @@ class _Tables:
                     f"{table.name}: column {roles['split']!r} holds numbers, expected names such as 'train'"
                 )
             node.splits = {split_name(one): np.flatnonzero(codes == i) for i, one in enumerate(names)}
-            self._plan.found.append(f"splits {name}: column {roles['split']!r}, {', '.join(node.splits)}")
+            note = f"{', '.join(node.splits)}{missing_note(codes)}"
+            self._plan.found.append(f"splits {name}: column {roles['split']!r}, {note}")
 
     # -- edges --------------------------------------------------------------------------------------------------------
 
     def _log(self, spec: EdgeSpec, edge_type: tuple[str, str, str]) -> EdgeLog:
         """Write the edges of one type under dense ids."""
-        table = node_table(spec.table)
+        table = self._table(spec.table)
         columns = _edge_columns(table, spec)
         ends = ((columns.src, edge_type[0]), (columns.dst, edge_type[2]))
         text = [column for column, name in ends if self._spec.nodes.get(name, NodeSpec()).ids == "text"]
-        table = node_table(spec.table, text) if text else table
+        table = self._table(spec.table, text) if text else table
         log = EdgeLog(self._folder, "__".join(edge_type), columns.weight is not None, columns.time is not None)
-        relation = None if spec.relation is None else _named(table.name, table.names, spec.relation)
+        relation = None if spec.relation is None else named(table.name, table.names, spec.relation)
         wanted = [*columns.all(), *([relation] if relation is not None else [])]
         row = 0
         for batch in table.batches(wanted):
             parts = dict(zip(("src", "dst", *_carried(columns)), batch, strict=False))
             chosen = np.ones(len(batch[0]), bool)
             if relation is not None:
-                codes, names = encoded(batch[-1])
+                codes, names = encoded(batch[-1], f"{table.name}: column {relation!r}")
                 chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
             if chosen.any():
-                log.write(chosen, self._dense(table, spec, edge_type, columns, parts, chosen, row))
+                dense, drop = self._dense(table, spec, edge_type, columns, parts, chosen, row)
+                log.write(dense, chosen, drop)
             else:
-                log.write(chosen, {"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64), "drop": False})
+                log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
             row += len(chosen)
         return log
 
@@ -210,9 +218,10 @@ class _Tables:
         parts: dict[str, Any],
         chosen: npt.NDArray[np.bool_],
         row: int,
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], bool]:
         """Return the chosen rows of a batch under dense ids; an end without a node is an error, or -1 to be dropped."""
-        out: dict[str, Any] = {"drop": False}
+        out: dict[str, Any] = {}
+        drop = False
         picked = {name: _chosen(column, chosen) for name, column in parts.items()}
         for side, name, column in (("src", edge_type[0], columns.src), ("dst", edge_type[2], columns.dst)):
             where = f"{table.name}: column {column!r}"
@@ -227,13 +236,13 @@ class _Tables:
                     f"{found} has no row in the node table of {name!r} ({unknown.size} such rows among {len(chosen)}); "
                     "missing: drop leaves the edge out, fill adds the node"
                 )
-            out["drop"] = out["drop"] or bool(unknown.size)
+            drop = drop or bool(unknown.size)
         if columns.weight is not None:
             out["weight"] = as_weights(numbers(picked["weight"], f"{table.name}: column {columns.weight!r}", row))
         if columns.time is not None:
             where = f"{table.name}: column {columns.time!r}"
             out["time"] = as_time_column(picked["time"], where, row, self._spec.time_unit)
-        return out
+        return out, drop
 
     def _add_edges(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:
         edge, what = self._plan.edges[edge_type], " ".join(edge_type)
@@ -241,7 +250,7 @@ class _Tables:
         self._plan.found.append(f"edges {what}: {log.kept}{', each with its reverse' if spec.symmetrise else ''}")
         if log.left_out:
             self._plan.found.append(f"edges {what}: {log.left_out} left out, whose ends have no row in a node table")
-        table = node_table(spec.table)
+        table = self._table(spec.table)
         wanted = spec.features
         if isinstance(wanted, (list, tuple)):  # each a feature of its own: attributes keep their types
             wanted = {safe_name(column): column for column in wanted}
@@ -259,7 +268,7 @@ class _Tables:
 
     def _edge_splits(self, table: Table, spec: EdgeSpec, log: EdgeLog) -> dict[str, npt.NDArray[np.int64]]:
         """Return the edge ids of each split that a column names; reverses are in the split of their edge."""
-        column = _named(table.name, table.names, spec.split)
+        column = named(table.name, table.names, spec.split)
         codes, names = codes_of(table, column)
         codes = codes[np.asarray(log.row_kept)]
         if names is None:
@@ -287,7 +296,7 @@ def _value(table: Table, column: str, at: int) -> Any:
 
 def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
     given = None if spec.source is None or spec.target is None else (spec.source, spec.target)
-    picked = pick(table.name, table.names, given, False, None)
+    picked = EdgeColumns.of(table.names, pick_columns(table, given, False, None))
     used = {
         picked.src,
         picked.dst,
@@ -298,8 +307,8 @@ def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
     rest = [name for name in table.names if name not in used]
     weight = known_column(rest, WEIGHTS) if spec.weight is None else spec.weight
     time = known_column(rest, TIMES) if spec.time is None else spec.time
-    named = [None if column in (None, False) else _named(table.name, table.names, column) for column in (weight, time)]
-    return EdgeColumns(picked.src, picked.dst, named[0], named[1])
+    weight, time = (None if c in (None, False) else named(table.name, table.names, c) for c in (weight, time))
+    return EdgeColumns(picked.src, picked.dst, weight, time)
 
 
 def _carried(columns: EdgeColumns) -> list[str]:

@@ -8,31 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
+from .._graph_options import GraphOptions
 from ..errors import InputError
 from ._cluster import is_stopped
 from ._splits import Split
 
 
-@dataclass(frozen=True)
-class CutOptions:
-    """What every split is cut with."""
-
-    folder: str
-    directed: bool
-    direction: str
-    weights: bool
-    times: bool
-    edge_ids: bool
-    num_nodes: int | None
-    two_sided: bool
-    num_targets: int | None
-    self_loops: bool
-    id_base: int
-    memory: int
-    threads: int
-
-
-def cut(split: Split, options: CutOptions) -> dict[str, Any]:
+def cut(split: Split, options: GraphOptions) -> dict[str, Any]:
     """Leave the edges of a split in files of the folder, cut into buckets by row; return where they are.
 
     The files have a new name each time: of a task that runs twice, the answer that arrives names whole files.
@@ -40,31 +22,12 @@ def cut(split: Split, options: CutOptions) -> dict[str, Any]:
     import numpy as np
 
     _limit_arrow(options.threads)
-    path = os.path.join(options.folder, f"{split.first_edge}-{uuid.uuid4().hex}")
-    builder = _core.GraphBuilder(
-        directed=options.directed,
-        direction=options.direction,
-        weights=options.weights,
-        times=options.times,
-        edge_ids=options.edge_ids,
-        given_edge_ids=options.edge_ids,
-        num_nodes=options.num_nodes,
-        two_sided=options.two_sided,
-        num_targets=options.num_targets,
-        dedup=False,  # it takes all splits to know what is a duplicate
-        self_loops=options.self_loops,
-        id_base=options.id_base,
-        memory=options.memory,
-        threads=options.threads,
-        spill_folder=options.folder,
-        progress=None,
-        first_edge=split.first_edge,
-        runs_path=path,
-    )
+    path = os.path.join(options.spill_folder, f"{split.first_edge}-{uuid.uuid4().hex}")
+    builder = options.builder(None, split.first_edge, path)
     builder.expect(split.num_edges)
     edge = split.first_edge
     for block in split.edge_blocks():
-        if is_stopped(options.folder):
+        if is_stopped(options.spill_folder):
             return {}
         numbers = np.arange(edge, edge + len(block)) if options.edge_ids else None
         builder.add(

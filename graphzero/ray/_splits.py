@@ -9,9 +9,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
+from .._edge_columns import EdgeColumns
 from ..errors import InputError
-from ..importing.columns import EdgeColumns, pick
-from ..importing.edge_tables import TableEdges
+from ..importing.edge_tables import TableEdges, pick_columns
 from ..importing.tables import ArrowTable, dataset_of, is_table_file, require_pyarrow
 from ..sources import ArraySource, Block, load_npy
 from ._cluster import Tasks, require_ray
@@ -205,7 +205,7 @@ def _head(table: Any) -> tuple[int, Any]:
 def _pick(name: str, schema: Any, columns: Any, weights: Any, times: Any) -> EdgeColumns:
     """Return the columns that one machine would take."""
     table = ArrowTable(name, schema.empty_table())
-    return pick(name, table.names, columns, weights, times, table.is_numeric)
+    return EdgeColumns.of(table.names, pick_columns(table, columns, weights, times))
 
 
 def _from_npy(path: str, columns: Any, weights: Any, times: Any, split_edges: int, slots: int) -> Source:

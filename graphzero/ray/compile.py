@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any
 
 from .. import _core
+from .._graph_options import GraphOptions
 from .._ids import as_count
 from .._outputs import as_target
 from .._progress import Callback, Reporting
@@ -22,7 +23,7 @@ from ..compile import Path, _Nodes
 from ..compile import compile_graph as compile_here
 from ..errors import InputError
 from ._cluster import Tasks, WorkFolder, put_together, require_ray
-from ._compile_tasks import CutOptions, Part, WriteOptions, count_distinct, cut, write
+from ._compile_tasks import Part, WriteOptions, count_distinct, cut, write
 from ._parts import plan_parts
 from ._splits import Source, split_source
 
@@ -95,13 +96,14 @@ def compile_graph(
             )
         with WorkFolder(target) as folder:
             job = _Job(tasks, slots, target, folder, budget, callback)
-            options = CutOptions(
-                folder=folder,
+            options = GraphOptions(  # it takes all splits to know what is a duplicate: dedup comes later
+                spill_folder=folder,
                 directed=directed is not False,
                 direction=direction,
                 weights=found.has("weight"),
                 times=found.has("time"),
                 edge_ids=bool(edge_ids),
+                given_edge_ids=bool(edge_ids),
                 num_nodes=None if nodes is None else nodes.sources,
                 two_sided=nodes is not None and nodes.two_sided,
                 num_targets=None if nodes is None else nodes.targets,
@@ -137,7 +139,7 @@ class _Job:
         self.tasks, self.slots, self.target, self.progress = tasks, slots, target, progress
         self.options = WriteOptions(folder, budget, tasks.num_threads)
 
-    def compile(self, source: Source, options: CutOptions, dedup: bool, begin: float) -> GraphReport:
+    def compile(self, source: Source, options: GraphOptions, dedup: bool, begin: float) -> GraphReport:
         """Cut, plan, write, publish."""
         cuts = self.tasks.run(
             cut, [(split, options) for split in source.splits], "reading", self.progress, self.options.folder

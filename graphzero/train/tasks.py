@@ -193,7 +193,20 @@ def feature_of(data: TrainingData, options: TrainOptions) -> Any:
         known = ", ".join(map(repr, data.features))
         has = f"it has {known}; choose one with feature=" if known else "it has no node features; import with features="
         raise KeyError(f"no feature {options.feature!r} in the dataset: {has}")
+    refuse_codes(data, options.feature)
     return data.features[options.feature]
+
+
+def refuse_codes(data: Any, feature: str, node_type: str | None = None) -> None:
+    """Refuse a feature of category codes: as numbers they mean nothing, and -1 means missing."""
+    about = getattr(data, "info", {}).get("about", {})
+    codes = about.get("categories", {})
+    names = codes.get(node_type, {}) if node_type is not None else codes
+    if feature in names:
+        raise ValueError(
+            f"feature {feature!r} holds category codes, -1 for missing, and models take numbers; embed them, for "
+            "example by torch.nn.Embedding(n + 1, d, padding_idx=0)(codes + 1), or train on another feature"
+        )
 
 
 def sampled_outputs(model: torch.nn.Module, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
@@ -218,11 +231,15 @@ def check_outputs(out: Tensor, rows: int, classes: int) -> None:
 
 def count_classes(known: Mapping[str, Any], at_least: int) -> int:
     """Return the number of classes, once every label that training and evaluation will meet has been looked at."""
-    least, most = 0, -1
-    for labels in known.values():
-        least, most = min(least, int(labels.min())), max(most, int(labels.max()))
-    if least < 0:
-        raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
+    most = -1
+    for split, labels in known.items():
+        if int(labels.min()) < 0:
+            missing = int((labels < 0).sum())
+            raise ValueError(
+                f"{missing} nodes of the split {split!r} have the label {int(labels.min())}, which means missing; "
+                "leave nodes without a label out of the split"
+            )
+        most = max(most, int(labels.max()))
     classes = max(at_least, most + 1)
     if classes < 2:
         raise ValueError(f"found {classes} class{'es' * (classes != 1)}; need at least 2")

@@ -16,7 +16,7 @@ from ..features import FeatureStore
 from ..loader import NeighborLoader
 from .hetero import HeteroSAGE
 from .records import TrainOptions
-from .tasks import Step, Task, check_outputs, count_classes
+from .tasks import Step, Task, check_outputs, count_classes, refuse_codes
 
 __all__ = ["TypedNodeTask", "describe_types", "features_by_type", "typed_inputs", "typed_outputs"]
 
@@ -82,6 +82,8 @@ def features_by_type(data: Dataset, options: TrainOptions) -> dict[str, dict[str
     if not found:
         known = {t: list(node.features) for t, node in data.nodes.items()}
         raise KeyError(f"no feature {name!r} in the dataset, its node types have {known}")
+    for node_type in found:
+        refuse_codes(data, name, node_type)
     return found
 
 

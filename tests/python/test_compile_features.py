@@ -171,8 +171,8 @@ def test_text_rows(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0,1,2\n1,2\n", "line 2: found 1 values, expected 2"),
-        ("0,1\n1,2,3\n", "line 2: found more than 1 values, expected 1"),
+        ("0,1,2\n1,2\n", "line 2: found 2 columns, expected 3 separated by ','"),
+        ("0,1\n1,2,3\n", "line 2: found 3 columns, expected 2 separated by ','"),
         ("0,1\nx,2\n", "line 2: found 'x', expected an integer node id"),
         ("0,1\n1,abc\n", "line 2: found 'abc', expected a value of type float32"),
         ("0,1\n-1,3\n", "line 2: found '-1', expected an integer node id"),

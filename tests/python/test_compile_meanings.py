@@ -126,7 +126,7 @@ def test_the_weights_that_are_given_win(tmp_path: Path) -> None:
     src, dst, own, given = [0, 1], [1, 0], [1.0, 2.0], np.array([5.0, 6.0])
     gz.compile_graph((src, dst, own, [3, 4]), tmp_path / "g.gl", weights=given, times=np.array([8, 9]))
     assert edges_of(tmp_path / "g.gl") == [(0, 1, 5.0, 8), (1, 0, 6.0, 9)]
-    with pytest.raises(gz.InputError, match="2 sources and 3 weights"):
+    with pytest.raises(gz.InputError, match="src has 2 elements, weights has 3"):
         gz.compile_graph((src, dst, own), tmp_path / "g.gl", weights=np.ones(3))
     for source in (tmp_path / "g.gl", iter([(src, dst, own)])):
         with pytest.raises(TypeError, match="an array of weights goes with edges in arrays, not with"):
@@ -165,7 +165,7 @@ def test_no_edges_are_an_error_unless_they_are_meant(tmp_path: Path) -> None:
         (b'{"edges": [[0, 1]]}', "looks like JSON"),
         (b'[{"src": 0}]', "looks like JSON"),
         (b"<!DOCTYPE html>\n<html>\n", "looks like HTML"),
-        (b"\x28\xb5\x2f\xfd$1abc", "damaged or cut short|compressed by zstd"),
+        (b"\x28\xb5\x2f\xfd$1abc", "damaged or truncated|compressed by zstd"),
         (b"PK\x03\x04abcd", "zip archive"),
         (b"PAR1abcd", "Parquet"),
         (gzip.compress(b""), "found no edges"),
@@ -261,10 +261,10 @@ def test_matrix_market(tmp_path: Path) -> None:
         (matrix("coordinate pattern general", ["0 2"]), {}, "line 5: found id 0, expected at least id_base = 1"),
         (matrix("coordinate pattern general", ["1 5"]), {}, "line 5: found id 5, expected below num_nodes = 4"),
         (matrix("coordinate real general", ["1 2 -1"]), {}, "line 5: found '-1', expected a weight"),
-        (matrix("coordinate real skew-symmetric", ["1 2 1"]), {}, "say weights=False"),
-        (matrix("coordinate pattern symmetric", ["2 1"]), {"directed": True}, "leave directed out"),
-        (matrix("coordinate pattern general", ["2 1"]), {"id_base": 0}, "leave it out"),
-        (matrix("coordinate pattern general", ["2 1"]), {"num_nodes": 7}, "leave it out"),
+        (matrix("coordinate real skew-symmetric", ["1 2 1"]), {}, "pass weights=False"),
+        (matrix("coordinate pattern symmetric", ["2 1"]), {"directed": True}, "omit directed"),
+        (matrix("coordinate pattern general", ["2 1"]), {"id_base": 0}, "omit "),
+        (matrix("coordinate pattern general", ["2 1"]), {"num_nodes": 7}, "omit "),
     ],
 )
 def test_matrices_that_are_no_graph_are_told(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
@@ -290,5 +290,5 @@ def test_the_report_says_what_columns_were_taken_for(
     tmp_path: Path, text: str, options: dict[str, Any], told: str
 ) -> None:
     report = compile_text(tmp_path, text, **options)
-    assert report.columns == [told]
+    assert report.columns[0] == told
     assert told in str(report)

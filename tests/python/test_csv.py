@@ -81,17 +81,21 @@ def test_dialects_that_are_understood(tmp_path: Path, text: str) -> None:
         ("0,1\n+1,2\n", 2, "found '\\+1', expected an integer node id"),
         ("0,1\n1,9223372036854775808\n", 2, r"found '9223372036854775808', expected a node id below 2\^62"),
         ("0,1\n1,99999999999999999999999\n", 2, r"found '99999999999999999999999', expected a node id below 2\^62"),
-        ("0,1\n1\n", 2, "found 1 column, expected 2 divided by ','"),
+        ("0,1\n1\n", 2, "found 1 column, expected 2 separated by ','"),
         ("0,1\n1,\n", 2, "found '', expected an integer node id"),
         ("0,1\n,1\n", 2, "found '', expected an integer node id"),
         ("0,1\n1 2\n", 2, "found 1 column, expected 2"),
         ("0,1\n1\t2\n", 2, "found 1 column, expected 2"),
-        ("0 1\n1,2\n", 2, "found 1 column, expected 2 divided by blanks"),
+        ("0 1\n1,2\n", 2, "found 1 column, expected 2 separated by blanks"),
         ("0,1\n1,0x10\n", 2, "found '0x10'"),
         ("0,1\n1,2 3\n", 2, "found '2 3'"),
         ("0,1\n1,٣\n", 2, "expected an integer node id"),
         ("0,1\r2,3\r", 1, "lines end in carriage returns alone"),
-        ('0,1\n"1,2\n', 2, "found '\"1'"),
+        ('0,1\n"1,2\n', 2, "a quoted field does not end on its line"),
+        ('0,1\n"1"2,3\n', 2, "found text after a closing quote"),
+        ("0,1\n1,2,3\n", 2, "found 3 columns, expected 2 separated by ','"),
+        ("a,b,c\n0,1,2\n0,1\n", 3, "found 2 columns, expected 3 separated by ','"),
+        ("0,1,2\n0,1,2,\n0,1,2,,\n", 3, "found 5 columns, expected 3"),
         ("src,dst\n0,1\nsrc,dst\n", 3, "found 'src'"),
         ("0,x\n", 1, "found 'x'"),
         ("# c\n\n0,1\n\n0,1\n0;1\n", 6, "found 1 column"),
@@ -182,7 +186,7 @@ def test_columns_are_chosen_by_name_or_number(tmp_path: Path) -> None:
     text = 'id,from,to\n7,0,1\n8,2,3\n"x, y",4,5\n'
     assert compile_text(tmp_path, text, columns=("from", "to"), weights=False)[1] == [*TWO, (4, 5)]
     assert compile_text(tmp_path, text, columns=(2, 1), weights=False)[1] == [(1, 0), (3, 2), (5, 4)]
-    for columns, message in ((("a", "to"), "no column 'a'"), ((0,), "expected two"), ((0, True), "a name or a number")):
+    for columns, message in ((("a", "to"), "no column 'a'"), ((0,), "expected two"), ((0, True), "by name or number")):
         with pytest.raises((ValueError, TypeError), match=message):
             compile_text(tmp_path, text, columns=columns)
     with pytest.raises(ValueError, match="has no header"):
@@ -201,7 +205,7 @@ def test_compressed_text(tmp_path: Path, compress: Any) -> None:
     with pytest.raises(gz.InputError, match=r"e\.gz: line 70001: found 1 column"):
         gz.compile_graph(tmp_path / "e.gz", tmp_path / "h.gl", num_threads=2)
     (tmp_path / "cut.gz").write_bytes(compress(text.encode())[:-2000])
-    with pytest.raises(gz.InputError, match="damaged or cut short"):
+    with pytest.raises(gz.InputError, match="damaged or truncated"):
         gz.compile_graph(tmp_path / "cut.gz", tmp_path / "h.gl")
     assert not (tmp_path / "h.gl").exists()
 
@@ -243,6 +247,7 @@ _field = st.one_of(
     st.integers(0, 50).map(str),
     st.integers(0, 50).map(lambda i: f'"{i}"'),
     st.sampled_from(["", "x", "-3", "1.5", "007", " 4", "5 ", "\t6", "+2", "9" * 30, '"', "#", "1e3", "12 13"]),
+    st.sampled_from(['"3" ', '"1,2"', '"4""', '"a""b"', '"5"x']),
 )
 _line = st.one_of(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda e: f"{e[0]},{e[1]}"),
@@ -251,21 +256,35 @@ _line = st.one_of(
 )
 
 
+_FIELD = re.compile(r'[ \t]*"((?:[^"]|"")*)"[ \t]*(,|$)|[ \t]*([^",][^,]*|)(,|$)')
+
+
+def plain_fields(content: str) -> list[str] | None:
+    """The fields of a line as RFC 4180 has them; None where a quote does not close, or text follows one."""
+    fields, at, more = [], 0, True
+    while more:
+        match = _FIELD.match(content, at)
+        if match is None:
+            return None
+        quoted, after, plain, end = match.groups()
+        fields.append((plain if quoted is None else quoted.replace('""', '"')).strip(" \t"))
+        at, more = match.end(), (end if quoted is None else after) == ","
+    return fields
+
+
 def plain_parse(text: str) -> tuple[list[tuple[int, int]], list[int]]:
     """What the documentation says, one line at a time: edges, and the numbers of bad lines."""
-    edges, bad = [], []
+    edges, bad, width = [], [], 0
     for number, line in enumerate(text.split("\n"), 1):
         content = line.removesuffix("\r").strip(" \t")
         if not content or content[0] in "#%":
             continue
-        fields = []
-        for raw in content.split(","):
-            field = raw.strip(" \t")
-            if len(field) >= 2 and field[0] == field[-1] == '"':
-                field = field[1:-1].strip(" \t")
-            fields.append(field)
-        ids = [f for f in fields[:2] if re.fullmatch("[0-9]+", f) and int(f) < 2**62]
-        if len(ids) == 2:
+        fields = plain_fields(content)
+        if fields is not None and not width:
+            width = max(2, len(fields) - (len(fields) > 1 and not fields[-1]))
+        right = fields is not None and (len(fields) == width or (len(fields) == width + 1 and not fields[-1]))
+        ids = [f for f in (fields or [])[:2] if re.fullmatch("[0-9]+", f) and int(f) < 2**62]
+        if right and len(ids) == 2:
             edges.append((int(ids[0]), int(ids[1])))
         else:
             bad.append(number)

@@ -48,7 +48,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"graph": np.array([[0, -1], [1, 2]])}, gz.InputError, "-1"),
     ({"graph": "no/such.csv"}, FileNotFoundError, "no/such.csv"),
     ({"graph": "no/such.gl"}, FileNotFoundError, "no/such.gl"),
-    ({"features": np.eye(2, dtype=np.float32)}, ValueError, "2 rows, expected 3"),
+    ({"features": np.eye(2, dtype=np.float32)}, ValueError, "num_nodes = 2.*the rows of x"),
     ({"features": {"x": "no/such.gd"}}, FileNotFoundError, "no/such.gd"),
     ({"features": {"x": FailingBlocks()}}, RuntimeError, "the source broke"),
     ({"features": {"a/b": np.eye(3)}}, ValueError, "cannot be a name"),

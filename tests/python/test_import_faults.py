@@ -64,7 +64,7 @@ def test_a_file_of_comments_has_no_edges(tmp_path: Path) -> None:
 def test_labels_that_are_too_few(tmp_path: Path) -> None:
     source = written(tmp_path, "e.csv", "0,1\n1,2\n")
     x = np.ones((3, 2), np.float32)
-    with pytest.raises(gz.InputError, match="labels: 2 rows, expected 3, one a node"):
+    with pytest.raises(gz.InputError, match="labels: 2 rows, expected 3, one per node"):
         imported(tmp_path, source, features=x, labels=np.array([0, 1]))
     by_id = written(tmp_path, "y.csv", "id,label\n1,2\n")  # which may leave nodes out
     assert imported(tmp_path, source, features=x, labels=by_id).labels.tolist() == [-1, 2, -1]
@@ -79,13 +79,13 @@ def test_text_compressed_by_what_pyarrow_reads(tmp_path: Path, codec: str, ids: 
         out.write(ids.encode())
     assert edges_of(imported(tmp_path, path)) == EDGES
     cut = written(tmp_path, "cut.csv", path.read_bytes()[:-6])
-    with pytest.raises(gz.InputError, match=r"cut.csv: the compressed data is damaged or cut short"):
+    with pytest.raises(gz.InputError, match=r"cut.csv: the compressed data is damaged or truncated"):
         gz.import_dataset(cut, tmp_path / "two")
 
 
 def test_damaged_gzip_of_string_ids(tmp_path: Path) -> None:
     text = "src,dst\n" + "".join(f"n{i * 7919 % 100003},m{i}\n" for i in range(20_000))
-    with pytest.raises(gz.InputError, match=r"e.csv.gz: the compressed data is damaged or cut short"):
+    with pytest.raises(gz.InputError, match=r"e.csv.gz: the compressed data is damaged or truncated"):
         imported(tmp_path, written(tmp_path, "e.csv.gz", gzip.compress(text.encode())[:-100]))
 
 

@@ -81,7 +81,7 @@ def test_text_that_is_read(tmp_path: Path, name: str, content: bytes, expected: 
         (b"src,dst\n", r"found no edges; allow_empty=True"),
         (b"source,target\nalpha\n", r"line 2: found 1 column, expected 2"),
         (b"", r"found no edges"),
-        (b"alpha,beta\na,b\n", r"line 1 .* say header=True or header=False"),
+        (b"alpha,beta\na,b\n", r"line 1 .* pass header=True or header=False"),
         (b"<!DOCTYPE html><html>404</html>", r"line 1: this looks like HTML"),
         (b"src,dst\n" + b"".join(b"%d,1\n" % i for i in range(500)) + b"abc,1\n", r"line 502: found 'abc'"),
     ],
@@ -130,9 +130,9 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
 def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     for path in (tmp_path / "pipe.csv", Path(os.devnull)):
-        with pytest.raises(gz.InputError, match="is a pipe or a device, expected a file"):
+        with pytest.raises(gz.InputError, match="is a pipe or a device, expected a regular file"):
             gz.import_dataset(path, tmp_path / "out")
-        with pytest.raises(gz.InputError, match="is a pipe or a device, expected a file"):
+        with pytest.raises(gz.InputError, match="is a pipe or a device, expected a regular file"):
             gz.compile_graph(path, tmp_path / "g.gl")
 
 

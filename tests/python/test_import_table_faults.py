@@ -48,7 +48,7 @@ def test_doubled_rows_are_told_or_one_is_taken(tmp_path: Path, which: str, ages:
         "split": ["train", "train", "test", "test"],
     }
     table = {"table": pa.table(doubled)}
-    with pytest.raises(gz.InputError, match="row 3: id 'ann' is there twice, expected each id once"):
+    with pytest.raises(gz.InputError, match="row 3: id 'ann' appears twice, expected each id once"):
         gz.import_dataset(spec(users=table), tmp_path / "no")
     report = gz.import_dataset(spec(users={**table, "duplicates": which}, orders={"features": ["qty"]}), tmp_path / "o")
     ds = report.dataset

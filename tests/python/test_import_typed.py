@@ -389,5 +389,5 @@ def test_reverses_of_a_plain_file_are_tagged(tmp_path, names):
     if names:
         assert ds.ids.to_original([2]) == ["eve"]
     ds.verify()
-    with pytest.raises(ValueError, match="leave directed out"):
+    with pytest.raises(ValueError, match="omit directed"):
         gz.import_dataset(tmp_path / "e.csv", tmp_path / "no", tag_reverse=True, directed=False)

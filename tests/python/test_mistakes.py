@@ -186,7 +186,7 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
             gz.InputError,
             r"dst\[0\] is 18446744073709551615, .*below",
         ),
-        ([(0, 1, 2)] * 3, {}, TypeError, r"give weights apart, \(src, dst, weights\)"),
+        ([(0, 1, 2)] * 3, {}, TypeError, r"pass weights apart, \(src, dst, weights\)"),
         ((EDGES[0], EDGES[1], None, np.full(4, np.datetime64("NaT", "s"))), {}, gz.InputError, r"times\[0\] is NaT"),
         ((EDGES[0], EDGES[1], None, np.full(4, 2**63, np.uint64)), {}, gz.InputError, r"less than 2\^63"),
         (EDGES, {"num_nodes": "4"}, TypeError, "num_nodes must be an integer, got str"),
@@ -195,9 +195,9 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
         ("edges.csv", {"columns": 1}, ValueError, "expected two names or numbers"),
         ("edges.csv", {"delimiter": 5}, ValueError, "delimiter is 5, expected one character"),
         ("folder", {}, IsADirectoryError, "is a folder, expected a file of edges"),
-        ("empty.npy", {}, gz.InputError, "no .npy file of numbers"),
+        ("empty.npy", {}, gz.InputError, "not a .npy file of numbers"),
         ("archive.zip", {}, gz.InputError, "is a zip archive"),
-        ("damaged.csv.gz", {}, gz.InputError, "damaged or cut short"),
+        ("damaged.csv.gz", {}, gz.InputError, "damaged or truncated"),
     ],
 )
 def test_sources_of_edges(here, source, options, error, match):
@@ -219,20 +219,20 @@ def test_somebodys_data_is_not_overwritten(here, kind):
     other = {"graph": "x.gd", "features": "g.gl"}[kind]
     for name in ("edges.csv", "archive.zip", other):
         before = (here / name).read_bytes()
-        with pytest.raises(FileExistsError, match="would be overwritten: give another name"):
+        with pytest.raises(FileExistsError, match="would be overwritten; choose another name"):
             compile_it(source, name)
         assert (here / name).read_bytes() == before
     with pytest.raises(IsADirectoryError, match="is a folder, expected the name of a file"):
         compile_it(source, "folder")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe")
-        with pytest.raises(FileExistsError, match="is no regular file"):
+        with pytest.raises(FileExistsError, match="is not a regular file"):
             compile_it(source, "pipe")
         os.unlink("pipe")
 
 
 def test_an_older_or_a_broken_file_of_the_same_kind_is_replaced(here):
-    for before in (b"", b"cut short", (here / "g.gl").read_bytes()):
+    for before in (b"", b"truncated", (here / "g.gl").read_bytes()):
         (here / "again.gl").write_bytes(before)
         assert gz.compile_graph(EDGES, "again.gl").edges == 4
         gz.verify("again.gl")
@@ -258,7 +258,7 @@ def test_inference_is_refused_before_the_layers(graph, store, here):
 
     for arguments, error, match in (
         ((store, graph, "out.gd"), TypeError, "graph must be a Graph, got FeatureStore"),
-        ((graph, store, "edges.csv"), FileExistsError, "is no GraphZero file and would be overwritten"),
+        ((graph, store, "edges.csv"), FileExistsError, "is not a GraphZero file and would be overwritten"),
         ((graph, store, "none/out.gd"), FileNotFoundError, "no such folder"),
     ):
         with pytest.raises(error, match=match):
