@@ -8,7 +8,9 @@
 #include "bind_load_stats.h"
 #include "bindings.h"
 #include "load/budget.h"
+#include "load/local.h"
 #include "load/order.h"
+#include "load/passes.h"
 #include "load/pipeline.h"
 #include "load/plan.h"
 
@@ -118,8 +120,9 @@ EdgeOrder edge_order_from_name(const std::string& name) {
 // and its locks may be held by them, so it is neither asked nor destroyed.
 class Epoch {
  public:
-  Epoch(std::shared_ptr<LoadPlan> plan_, uint64_t number, const Share& share, Progress* progress)
-      : pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, progress)) {}
+  Epoch(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share, Progress* progress,
+        const std::shared_ptr<LoadPlan>& source)
+      : pipeline_(std::make_unique<Pipeline>(std::move(plan), number, share, progress, source)) {}
   ~Epoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
@@ -131,7 +134,7 @@ class Epoch {
 
   bool is_ours() const { return process_ == process_id(); }
   Pipeline& pipeline() const {
-    if (!is_ours()) fail<ArgumentError>("the epoch runs in the process that was forked: start one here, iter(loader)");
+    if (!is_ours()) fail<ArgumentError>("this iterator belongs to the parent process; call iter(loader) in the child");
     return *pipeline_;
   }
 
@@ -184,7 +187,7 @@ void bind_load(nb::module_& m) {
             new (self) Part{name, std::move(file), matrix, by_edge, std::nullopt, type};
             if (!dtype) return;
             self->out_dtype = dtype_from_name(*dtype);
-            if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', which is none of ours");
+            if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', expected a dtype of feature files");
           },
           nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none(),
           nb::arg("type") = 0);
@@ -237,16 +240,16 @@ void bind_load(nb::module_& m) {
           "make",
           [](const LoadGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds, LoadOptions options,
              const PageLockAddresses& page_lock, uint32_t local_rank, uint32_t local_world_size,
-             const std::string& group) {
+             const std::string& group, const std::vector<std::shared_ptr<LoadPlan>>& guests) {
             PyProgress interruptible{nb::none()};
             options.local = {local_rank, local_world_size, group};
             nb::gil_scoped_release release;
             return make_plan(graph, std::move(parts), std::move(seeds), options, page_lock_of(page_lock),
-                             &interruptible);
+                             &interruptible, guests);
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"),
           nb::arg("page_lock") = PageLockAddresses{}, nb::arg("local_rank") = 0, nb::arg("local_world_size") = 1,
-          nb::arg("group") = "")
+          nb::arg("group") = "", nb::arg("guests") = std::vector<std::shared_ptr<LoadPlan>>{})
       .def_static(
           "outline",
           [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
@@ -273,14 +276,15 @@ void bind_load(nb::module_& m) {
           nb::arg("bytes_per_second"))
       .def("release",
            [](LoadPlan& plan) {
-             nb::gil_scoped_release release;
-             plan.pool->clear();
+             nb::gil_scoped_release release_gil;
+             return release(plan);
            })
-      .def("rest",
-           [](LoadPlan& plan) {
-             nb::gil_scoped_release release;
-             rest(plan);
-           })
+      .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return deliver_alike(plan, guest); })
+      .def_prop_ro("held_bytes",
+                   [](const LoadPlan& plan) {
+                     const std::lock_guard lock(plan.mutex);
+                     return held_bytes(plan);
+                   })
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
   m.def(
       "swept_seconds",
@@ -299,12 +303,13 @@ void bind_load(nb::module_& m) {
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
           "__init__",
-          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
+          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share,
+             const std::shared_ptr<LoadPlan>& source) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;  // files that fit may be read first
-            new (self) Epoch(std::move(plan), epoch, share, &interruptible);
+            new (self) Epoch(std::move(plan), epoch, share, &interruptible, source);
           },
-          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"), nb::arg("source") = nb::none())
       .def("next",
            [](Epoch& self) -> std::optional<nb::dict> {
              LoadedBatch batch;

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _core
 from ._edgetext import TextReader
+from ._handoff import make_room
 from ._ids import as_count, as_threads
 from ._merged import MERGES, compile_merged
 from ._outputs import as_target
@@ -126,6 +127,7 @@ def compile_graph(
         directed = directed if getattr(other, "directed", True) else False
     texts = _text_paths(source)
     budget = parse_size(memory)
+    make_room(budget)
     reader: TextReader | _BlockReader
     if texts is not None:
         skip, two_sided = on_error == "skip", asked is not None and asked.two_sided

@@ -10,9 +10,9 @@
 
 namespace gz {
 
-// Measures batches of epoch 0, reads what fits into RAM and divides the budget. Throws BudgetError when the budget
-// cannot hold the least that the work needs.
-void first_division(LoadPlan& plan, Progress* progress);
+// Measures batches of epoch 0, of the plan and of its guests, reads what fits into RAM and divides the budget. Throws
+// BudgetError when the budget cannot hold the least that the work needs.
+void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress);
 
 // The same at the start of a later epoch, when no other is in flight, from the facts as they are then: a file that
 // became resident, or lost its pages, is read accordingly. Keeps rows that are held if their room stays the same.

@@ -22,18 +22,20 @@ std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress)
-    : plan_(std::move(plan)), passes_(plan_, epoch, share) {
-  bool first = false, rested = false;
+Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress,
+                   const std::shared_ptr<LoadPlan>& source)
+    : plan_(std::move(plan)), passes_(source ? source : plan_, epoch, share) {
+  if (source && !deliver_alike(*plan_, *source)) fail<ArgumentError>("the plan delivers other rows than its guest");
+  bool first = false, released = false;
   {
     std::lock_guard lock(plan_->mutex);
     first = plan_->epochs.empty();
-    rested = plan_->rested;
+    released = plan_->released;
     plan_->epochs.push_back(this);
     registered_ = true;
   }
   try {
-    if (first && (epoch > 0 || rested)) divide_again(*plan_, progress);
+    if (first && (epoch > 0 || source || released)) divide_again(*plan_, progress);
     {
       std::lock_guard lock(plan_->mutex);
       division_ = plan_->division;
@@ -120,6 +122,11 @@ void Pipeline::stop() {
   if (!registered_) return;
   std::erase(plan_->epochs, this);
   registered_ = false;
+  if (!plan_->epochs.empty()) return;
+  for (auto& window : plan_->windows) {  // rows are held for an epoch in flight
+    plan_->released |= window != nullptr;
+    window.reset();
+  }
 }
 
 void Pipeline::sweep(size_t part) {

@@ -64,8 +64,10 @@ struct LoadStats {
 
 class Pipeline {
  public:
-  // Learns anew how the budget is divided where no other epoch of the plan is in flight.
-  Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress = nullptr);
+  // Delivers an epoch of `source`, or of the plan itself, within the plan's budget. Learns anew how that is divided
+  // where no other epoch of the plan is in flight.
+  Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress = nullptr,
+           const std::shared_ptr<LoadPlan>& source = nullptr);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();  // stops and joins

@@ -211,20 +211,25 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
 }
 
 std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
-                                    const LoadOptions& options, PageLock page_lock, Progress* progress) {
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress,
+                                    const std::vector<std::shared_ptr<LoadPlan>>& guests) {
   auto plan = make_outline(std::move(graph), std::move(parts), std::move(seeds), options, std::move(page_lock));
-  first_division(*plan, progress);
+  first_division(*plan, guests, progress);
   return plan;
 }
 
-void rest(LoadPlan& plan) {
+bool release(LoadPlan& plan) {
   const std::lock_guard lock(plan.mutex);
-  if (!plan.epochs.empty()) return;
+  if (!plan.epochs.empty()) return false;
+  bool had = plan.pool->idle_bytes() > 0;
   plan.pool->clear();
-  for (auto& window : plan.windows) {
-    plan.rested |= window != nullptr;
-    window.reset();
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    had |= plan.windows[i] || plan.wholes[i];
+    plan.released |= plan.windows[i] || plan.wholes[i];
+    plan.windows[i].reset();
+    plan.wholes[i].reset();
   }
+  return had;
 }
 
 const char* way_name(Way way) {

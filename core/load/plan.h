@@ -139,7 +139,7 @@ struct LoadPlan {
   std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, null without any
   std::vector<Pipeline*> epochs;                    // guarded by mutex: those in flight
   bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
-  bool rested = false;                              // guarded by mutex: windows were given up, divide again
+  bool released = false;                            // guarded by mutex: rows were freed, divide again
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
   std::atomic<uint64_t> largest_batch{0};           // bytes, of all that were finished
   std::atomic<Pipeline*> alone{nullptr};            // the epoch that has all the room for itself, while others rest
@@ -151,18 +151,21 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
                 const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
-// epoch 0 to learn their size, and divides the budget. `page_lock` makes batches known to a device. Throws
-// ArgumentError, IndexError, BudgetError.
+// epoch 0 to learn their size, and divides the budget. `page_lock` makes batches known to a device. `guests` are plans
+// whose batches will be made within this budget too: see deliver_alike(). Throws ArgumentError, IndexError,
+// BudgetError.
 std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
-                                    const LoadOptions& options, PageLock page_lock, Progress* progress);
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress,
+                                    const std::vector<std::shared_ptr<LoadPlan>>& guests = {});
 
 // The same without a budget that is divided: for estimates.
 std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock);
 
-// Gives up rows that are held for epochs to come, and idle buffers, unless an epoch is in flight.
-void rest(LoadPlan& plan);
+// Frees rows that are held and idle buffers, unless an epoch is in flight; whether there were any. The next epoch
+// divides the budget again.
+bool release(LoadPlan& plan);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from .. import _core
+from .._handoff import make_room
 from .._ids import as_threads
 from .._outputs import as_target
 from .._progress import Reporting
@@ -37,6 +38,7 @@ def compile_mapped(asked: dict[str, Any]) -> GraphReport:
     node_ids = None if asked["node_ids"] is None else node_ids_from(asked["node_ids"])
     reader = MappedReader(source, asked["ids"] or "map", asked["columns"], weights, times, text, node_ids)
     budget, threads = parse_size(asked["memory"]), as_threads(asked["num_threads"])
+    make_room(budget)
     _core.reset_bytes_held_peak()
     with Reporting(asked["progress"], reader.unit) as callback:
         builder = _core.GraphBuilder(
