@@ -1,13 +1,10 @@
-// bind_gather: rows -> NumPy arrays, the tally of a store, the row cache.
-#include <algorithm>
+// bind_gather: rows -> NumPy arrays, and the tally of a store.
 #include <mutex>
 
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
 #include "gather/gather.h"
-#include "gather/hot_rows.h"
-#include "gather/row_cache.h"
 
 namespace gz::bindings {
 namespace {
@@ -97,92 +94,9 @@ std::optional<Array> gather_rows(const FeatureFile& file, const std::string& nam
   return destination.array();
 }
 
-std::optional<Array> gather_cached(RowCache& cache, const Ids& ids, std::optional<Bytes> out,
-                                   const std::optional<std::string>& dtype, const std::string& io, int threads,
-                                   const std::optional<uint64_t>& number, Tally* tally) {
-  const GatherOptions options = parse_options(io, threads, dtype);
-  check_row_ids(cache.file(), cache.matrix(), span_of(ids));
-  const Destination destination(cache.matrix(), ids.size(), options, out);
-  Interrupts progress;
-  GatherStats stats;
-  {
-    nb::gil_scoped_release release;
-    cache.gather(span_of(ids), destination.data(), options, &stats, number.value_or(RowCache::kUnannounced), &progress);
-  }
-  if (tally != nullptr) tally->add(stats);
-  return destination.array();
-}
-
-nb::dict cache_stats(const RowCache& cache) {
-  const CacheStats s = cache.stats();
-  nb::dict d;
-  d["budget_bytes"] = s.budget_bytes;
-  d["held_bytes"] = s.held_bytes;
-  d["announced_bytes"] = cache.announced_bytes();
-  d["capacity"] = s.capacity;
-  d["pinned"] = s.pinned;
-  d["resident"] = s.resident;
-  d["hits"] = s.hits;
-  d["misses"] = s.misses;
-  d["hit_rate"] = s.hit_rate();
-  d["inserted"] = s.inserted;
-  d["evicted"] = s.evicted;
-  d["passed_over"] = s.passed_over;
-  return d;
-}
-
-void bind_cache(nb::module_& m) {
-  nb::class_<RowCache>(m, "RowCache")
-      .def(
-          "__init__",
-          [](RowCache* self, std::shared_ptr<FeatureFile> file, const std::string& name, uint64_t budget) {
-            const Matrix& matrix = file->matrix(name);
-            new (self) RowCache(std::move(file), matrix, budget);
-          },
-          nb::arg("file"), nb::arg("name"), nb::arg("budget"))
-      .def("gather", &gather_cached, nb::arg("ids"), nb::arg("out").noconvert() = nb::none(),
-           nb::arg("dtype") = nb::none(), nb::arg("io") = "auto", nb::arg("threads") = 0,
-           nb::arg("number") = nb::none(), nb::arg("tally") = nb::none())
-      .def(
-          "pin",
-          [](RowCache& cache, const Ids& ids, double share, const std::string& io, int threads) {
-            const GatherOptions options = parse_options(io, threads, std::nullopt);
-            nb::gil_scoped_release release;
-            return cache.pin(span_of(ids), options, share);
-          },
-          nb::arg("ids"), nb::arg("share") = 1.0, nb::arg("io") = "auto", nb::arg("threads") = 0)
-      .def(
-          "announce",
-          [](RowCache& cache, uint64_t number, const Ids& ids) {
-            nb::gil_scoped_release release;
-            cache.announce(number, span_of(ids));
-          },
-          nb::arg("number"), nb::arg("ids"))
-      .def("forget_announced", &RowCache::forget_announced)
-      .def("clear", &RowCache::clear)
-      .def("stats", &cache_stats);
-  m.def(
-      "nodes_by_degree",
-      [](const Topology& topology, uint64_t most, const std::optional<std::string>& direction, int threads) {
-        std::vector<int64_t> ids;
-        {
-          WithoutGil work;
-          const Direction sampled = !direction           ? Direction::kNone
-                                    : *direction == "in" ? Direction::kIn
-                                                         : Direction::kOut;
-          ids = nodes_by_degree(topology, sampled, most, resolve_threads(threads));
-        }
-        const Result<int64_t> out(ids.size());
-        std::copy(ids.begin(), ids.end(), out.data);
-        return out.array({ids.size()});
-      },
-      nb::arg("topology"), nb::arg("most"), nb::arg("direction") = nb::none(), nb::arg("threads") = 0);
-}
-
 }  // namespace
 
 void bind_gather(nb::module_& m) {
-  bind_cache(m);
   nb::class_<Tally>(m, "Tally").def(nb::init<>()).def("read", [](Tally& t) {
     std::lock_guard lock(t.mutex);
     return as_dict(t.stats);

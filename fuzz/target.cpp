@@ -17,7 +17,6 @@
 #include "base/random.h"
 #include "format/legacy.h"
 #include "gather/gather.h"
-#include "gather/row_cache.h"
 #include "guard.h"
 #include "sample/edges_at.h"
 #include "sample/fanout.h"
@@ -248,17 +247,6 @@ void use_features(const std::shared_ptr<const FeatureFile>& file, Calls& calls) 
         gather(*file, matrix, ids, out.data(), options);
       });
     }
-    calls.run("row cache", [&] {
-      RowCache cache(file, matrix, 1 + random.below(1 << 16));
-      const auto ids = calls.ids(random.below(24), matrix.rows);
-      GatherOptions options;
-      options.threads = 1;
-      check_row_ids(*file, matrix, ids);
-      std::vector<std::byte> out(ids.size() * gathered_row_bytes(matrix, options) + 1);
-      cache.pin(std::span(ids).first(ids.size() / 4), options, 0.5);
-      cache.announce(0, ids);
-      cache.gather(ids, out.data(), options, nullptr, 0);
-    });
   }
 }
 

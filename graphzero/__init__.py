@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ._dtypes import DataType
 from .batch import Batch
-from .cache import RowCache
 from .checks import VerifyReport, verify
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
@@ -61,7 +60,6 @@ __all__ = [
     "MissingFileError",
     "NeighborLoader",
     "Pairs",
-    "RowCache",
     "StorageError",
     "Subgraph",
     "VerifyReport",

@@ -15,7 +15,6 @@ from ._ids import as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._rows import Destination
 from ._sizes import format_size
-from .cache import RowCache
 
 __all__ = ["FeatureStore"]
 
@@ -161,12 +160,6 @@ class FeatureStore:
         room = target.room(matrix, len(rows), wanted)
         found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)
         return target.result(found, wanted or matrix.dtype)
-
-    def cached(
-        self, memory: int | str | float, *, pin: Any = None, pin_share: float = 0.75, name: str | None = None
-    ) -> RowCache:
-        """A cache of this store's rows that takes at most `memory`: `fs.cached("2GB", pin=graph).gather(ids)`."""
-        return RowCache(self, memory, name=name, pin=pin, pin_share=pin_share)
 
     def stats(self) -> dict[str, Any]:
         """What this store's gathers did so far: rows, how many came from the mapping, bytes useful and read, seconds.

@@ -13,7 +13,7 @@ __all__ = ["FileMemory", "MemoryReport", "memory_report"]
 
 _PURPOSES = {
     "compile": "compiling",
-    "cache": "row caches",
+    "cache": "held rows",
     "reads": "reads in flight",
     "batches": "batches and results",
     "tables": "sampling tables",

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -19,6 +20,9 @@
 #else
 #include <pthread.h>
 #include <sys/mman.h>
+#if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
 #endif
 
 namespace gz {
@@ -66,6 +70,17 @@ uint64_t bytes_held(Purpose purpose) { return g_held[static_cast<size_t>(purpose
 uint64_t bytes_held() { return g_total; }
 uint64_t bytes_held_peak() { return g_peak; }
 void reset_bytes_held_peak() { g_peak = g_total.load(); }
+
+void populate(std::span<std::byte> memory) noexcept {
+#ifdef __linux__
+  // EINVAL: the kernel is older than 5.14. Other errors are shortages of memory, which touching would make fatal.
+  if (madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno != EINVAL) return;
+#endif
+  for (size_t at = 0; at < memory.size(); at += kPage) {
+    auto& byte = const_cast<volatile std::byte&>(memory[at]);
+    byte = byte;
+  }
+}
 
 // Small buffers come from the C library; from 64 KiB up they are mappings of their own, so that a freed one goes back
 // to the system at once and peak memory is what the tally says.

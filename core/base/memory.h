@@ -23,6 +23,10 @@ uint64_t bytes_held();
 uint64_t bytes_held_peak();
 void reset_bytes_held_peak();
 
+// Makes the system allocate and clear the pages of memory that nobody uses yet, so that the first use does not wait for
+// it. `memory` starts at a page. What is written there already stays as it is.
+void populate(std::span<std::byte> memory) noexcept;
+
 // Uninitialised, 4 KiB-aligned memory with an owner. Large ones ask for huge pages: a gathered batch is a fresh 200 MB,
 // and 4 KiB faults would cost as much as the gather (benchmarks/gather).
 class Buffer {

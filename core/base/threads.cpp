@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/background.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -119,7 +118,6 @@ class Pool {
   }
 
   void serve() {
-    Background::start_ordinary();
     std::unique_lock lock(mutex_);
     for (;;) {
       Job* job = wait_for_job(lock);

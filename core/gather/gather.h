@@ -28,15 +28,15 @@ struct GatherOptions {
   Io io = Io::kAuto;
   int threads = 0;                 // 0: one per processor
   std::optional<DType> out_dtype;  // nothing: as on disk; kFloat32 converts on the way
-  // Reads never go through the page cache where the file system allows, and rows in it are not looked for: what the
-  // row cache asks for, since its own copy is the one that counts.
+  // Reads never go through the page cache where the file system allows, and rows in it are not looked for: for
+  // callers that keep rows themselves.
   bool past_page_cache = false;
 };
 
 struct GatherStats {
   uint64_t rows = 0;
   uint64_t rows_mapped = 0;   // copied from the mapping
-  uint64_t rows_cached = 0;   // copied from a RowCache
+  uint64_t rows_cached = 0;   // copied from a whole copy in RAM
   uint64_t bytes_useful = 0;  // rows times their size on disk
   uint64_t bytes_read = 0;    // by explicit reads, whole pages: bytes_read / bytes_useful is the amplification
   uint64_t reads = 0;

@@ -50,8 +50,16 @@ class HeldRows {
   uint32_t free() const { return free_; }  // places that take() can hand out
   std::byte* row(uint32_t place) const { return rows_.data() + place * row_bytes_; }
   const std::byte* rows() const { return rows_.data(); }
-  std::span<std::byte> memory() const { return {rows_.data(), capacity_ * row_bytes_}; }
-  uint64_t touched_bytes() const { return touched_ * row_bytes_; }  // of it, from its start
+
+  // Populates the next stretch of memory that places will take for the first time: a huge page takes long to clear, in
+  // a virtual machine milliseconds. To be called when there is nothing better to do.
+  void populate_ahead() {
+    const uint64_t bytes = capacity_ * row_bytes_, touched = touched_ * row_bytes_;
+    if (bytes < kPopulateAhead || touched + kPopulateAhead <= populated_ || populated_ >= bytes) return;
+    populated_ = std::max(populated_, touched / kStretch * kStretch);
+    populate({rows_.data() + populated_, std::min(kStretch, bytes - populated_)});
+    populated_ += kStretch;
+  }
 
   void prefetch_entry(uint64_t id) const {
     if (may_hold(id)) table_.prefetch_entry(id);
@@ -115,7 +123,9 @@ class HeldRows {
  private:
   static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
   static constexpr uint32_t kAhead = 32, kNear = 16;       // places that are found, and prepared, before they are taken
-  static constexpr uint32_t kLost = UINT32_MAX;            // no row has this id (RowWindow::supports)
+  static constexpr uint64_t kStretch = uint64_t{2} << 20;  // bytes that are populated at a time,
+  static constexpr uint64_t kPopulateAhead = 16 * kStretch;  // and how far ahead of those in use
+  static constexpr uint32_t kLost = UINT32_MAX;              // no row has this id (RowWindow::supports)
   static constexpr uint64_t kLostId = uint64_t{1} << 40;
 
   struct Place {
@@ -185,6 +195,7 @@ class HeldRows {
   uint32_t found_ = 0, used_ = 0;  // of free_places_, counted on and on
   uint32_t touched_ = 0;           // places that were ever taken: the first ones. The others cost no memory yet
   uint32_t free_;
+  uint64_t populated_ = 0;  // bytes of rows_, from its start
 };
 
 }  // namespace gz

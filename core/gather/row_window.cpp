@@ -115,112 +115,47 @@ WindowStats RowWindow::stats() const {
   return state_->post.stats;
 }
 
-bool RowWindow::is_nearly_complete(const Claim& claim) {
-  return claim.is_nearly_complete.load(std::memory_order_relaxed) || claim.is_complete();
-}
-
 namespace {
 
-// Tells the sweep that somebody is done, whatever happens.
-template <class What>
-struct Tell {
+// Returns a claim to the sweep, whatever happens.
+struct Release {
   WindowPost& post;
-  std::vector<What>& list;
-  What what;
-  ~Tell() {
+  std::shared_ptr<RowWindow::Claim> claim;
+  ~Release() {
     std::lock_guard lock(post.mutex);
-    list.push_back(std::move(what));
+    post.released.push_back(std::move(claim));
     post.news.notify_all();
   }
 };
 
-// Copies rows from their places in a window to a batch of so many.
-class ClaimCopier {
- public:
-  ClaimCopier(const Matrix& matrix, const std::byte* rows, size_t size, std::byte* out, const GatherOptions& options,
-              Progress* progress)
-      : copier_(matrix, gathered_dtype(matrix, options), size * gathered_row_bytes(matrix, options) > kStreamingBytes),
-        row_bytes_(matrix.row_bytes),
-        rows_(rows),
-        out_(out),
-        progress_(progress) {}
-
-  void copy(std::span<const RowMove> moves) {
-    for (; !moves.empty(); moves = moves.subspan(std::min(moves.size(), kCopyRows))) {
-      const auto some = moves.first(std::min(moves.size(), kCopyRows));
-      copier_.gather(rows_, some, out_);
-      copied_ += some.size();
-      if (progress_ != nullptr) progress_->report("gather", 0, copied_);
-    }
-  }
-
-  void finish(GatherStats& stats) const {
-    finish_streaming();
-    stats.rows += copied_;
-    stats.bytes_useful += copied_ * row_bytes_;
-    stats.copy_seconds += std::chrono::duration<double>(Clock::now() - start_).count();
-  }
-
- private:
-  const RowCopier copier_;
-  const uint64_t row_bytes_;
-  const std::byte* const rows_;
-  std::byte* const out_;
-  Progress* const progress_;
-  const Clock::time_point start_ = Clock::now();
-  size_t copied_ = 0;
-};
-
 }  // namespace
-
-void RowWindow::deliver_some(Claim& claim, std::byte* out, const GatherOptions& options, GatherStats* stats,
-                             Progress* progress) {
-  State& s = *state_;
-  auto memory = take_buffer(claim.size() * sizeof(RowMove), Purpose::kTables);
-  {
-    std::unique_lock lock(s.post.mutex);
-    if (!s.post.sweeping || s.post.stopping) return;
-    claim.early_rows = {std::move(memory), 0};
-    claim.early = Claim::Early::kAsked;
-    s.post.asked.push_back(claim.shared_from_this());
-    s.post.news.notify_all();
-    s.post.news.wait(lock, [&] { return claim.early != Claim::Early::kAsked; });
-    if (claim.early == Claim::Early::kRefused) {
-      claim.early_rows = {};
-      return;
-    }
-  }
-  GatherStats done;
-  {
-    const Tell<EarlyRows> copied{s.post, s.post.copied, std::exchange(claim.early_rows, {})};
-    ClaimCopier copier(s.matrix, s.rows.rows(), claim.size(), out, options, progress);
-    copier.copy(copied.what.moves());
-    copier.finish(done);
-  }
-  if (stats != nullptr) stats->add(done);
-}
 
 void RowWindow::deliver(Claim& claim, std::byte* out, const GatherOptions& options, GatherStats* stats,
                         Progress* progress) {
   State& s = *state_;
   if (!claim.begin_delivery()) throw Cancelled();
-  const Tell<std::shared_ptr<Claim>> released{s.post, s.post.released, claim.shared_from_this()};
+  const Release release{s.post, claim.shared_from_this()};
   if (claim.error) std::rethrow_exception(claim.error);
+  const auto start = Clock::now();
+  const uint64_t out_bytes = claim.size() * gathered_row_bytes(s.matrix, options);
+  const RowCopier copier(s.matrix, gathered_dtype(s.matrix, options), out_bytes > kStreamingBytes);
   GatherStats done;
   std::vector<RowMove> moves, missing;
   moves.reserve(kCopyRows);
-  ClaimCopier copier(s.matrix, s.rows.rows(), claim.size(), out, options, progress);
   const auto copy = [&] {
-    copier.copy(moves);
+    copier.gather(s.rows.rows(), moves, out);
+    done.rows += moves.size();
     moves.clear();
+    if (progress != nullptr) progress->report("gather", 0, done.rows);
   };
   for (size_t i = 0; i < claim.size(); ++i) {
-    if (claim.is_given(i)) continue;
     (claim.is_placed(i) ? moves : missing).push_back({claim.value(i), claim.position(i)});
     if (moves.size() == kCopyRows) copy();
   }
   copy();
-  copier.finish(done);
+  finish_streaming();
+  done.bytes_useful = done.rows * s.matrix.row_bytes;
+  done.copy_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (!missing.empty()) {
     GatherOptions direct = options;
     direct.past_page_cache = true;

@@ -12,7 +12,6 @@
 #include <memory>
 #include <span>
 
-#include "base/background.h"
 #include "gather/gather.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
@@ -65,10 +64,7 @@ class RowWindow {
     std::shared_ptr<LocalGroup> group;
     size_t part = 0;
     uint64_t ring_bytes = 0;
-    std::function<bool()> hungry;      // whether somebody waits for the next batch
-    Ready nearly;                      // a claim has become nearly complete; called as Ready is
-    Background* background = nullptr;  // of the sweep's threads: they step back while batches are complete before
-                                       // anybody asks for them
+    std::function<bool()> hungry;  // whether somebody waits for the next batch
   };
   // The sweep's thread: returns after stop_sweep(), when nothing is in flight. One at a time; afterwards no claim of it
   // may be used. Throws StorageError when the machinery of reads fails, not for a failed read.
@@ -83,11 +79,6 @@ class RowWindow {
   // Copies the rows of a complete claim to `out` and ends it. Throws what made its reads fail, or Cancelled when
   // forget() came between.
   void deliver(Claim& claim, std::byte* out, const GatherOptions& options, GatherStats* stats, Progress* progress);
-  // Copies those rows of an admitted claim that are there already, and lets go of them; deliver() then copies the rest
-  // to the same `out`. Nothing where the claim is complete or over. Throws PoolFull before anything is done.
-  void deliver_some(Claim& claim, std::byte* out, const GatherOptions& options, GatherStats* stats, Progress* progress);
-  // Whether most rows of a claim are there.
-  static bool is_nearly_complete(const Claim& claim);
   // Ends all claims that are not being delivered.
   void forget();
 

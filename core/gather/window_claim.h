@@ -13,13 +13,6 @@
 
 namespace gz {
 
-// Rows in a window that are being copied, and where to.
-struct EarlyRows {
-  std::shared_ptr<Buffer> memory;
-  size_t count = 0;
-  std::span<RowMove> moves() const { return memory->span_of<RowMove>().first(count); }
-};
-
 // One word a row: above, its id while it is wanted and its place in the window afterwards; below, its position in the
 // batch. Wanted rows come first, in the order of the file; those that were shared at admission lie behind them. The
 // sweep consumes the wanted ones in a circle: from `start` to their end, then from their beginning to `start`.
@@ -32,9 +25,6 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
   uint32_t value(size_t i) const { return static_cast<uint32_t>(words_[i] >> 32); }
   uint32_t position(size_t i) const { return static_cast<uint32_t>(words_[i]); }
   void place(size_t i, uint32_t where) { words_[i] = uint64_t{where} << 32 | position(i); }
-  // Rows that were copied before the claim was complete have no place any more.
-  bool is_given(size_t i) const { return value(i) == kGiven; }
-  void give(size_t i) { place(i, kGiven); }
   uint64_t* words() { return words_; }
   void prefetch_words() const { prefetch(words_ + cursor); }
 
@@ -68,16 +58,7 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
     return before != kDelivering;
   }
 
-  // Rows that are copied before the claim is complete: the sweep lists them when it is asked to, then they are the
-  // copier's, who gives the list back when he is done.
-  enum class Early { kAsked, kListed, kRefused };
-  Early early = Early::kRefused;  // guarded by the post's mutex
-  EarlyRows early_rows;
-
-  std::atomic<bool> is_nearly_complete{false};
-
  private:
-  static constexpr uint32_t kGiven = UINT32_MAX;  // no place has this number
   enum : int { kOpen, kComplete, kDelivering, kOver };
   std::atomic<int> state_{kOpen};
   std::shared_ptr<Buffer> memory_;

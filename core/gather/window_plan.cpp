@@ -1,7 +1,6 @@
 // window_plan: which rows of a segment are wanted, where they go, and the reads that bring them.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <utility>
 
 #include "base/checked.h"
@@ -10,13 +9,8 @@
 namespace gz {
 namespace {
 
-constexpr double kFull = 0.96;         // of the places: what claims may come to hold,
-constexpr double kFullAtFirst = 0.92;  // and what they are expected to before they do: they are never quite even
-constexpr int kFirstLooks = 32;        // at what claims hold in the first circle
-constexpr size_t kFewClaims = 4;       // say nothing about what they share
-constexpr size_t kClaimsAhead = 4;     // prefetch distances
+constexpr size_t kClaimsAhead = 4;  // prefetch distances
 constexpr size_t kRowsAhead = 16;
-constexpr int kCalm = 4;  // circles without a stall, after which one more claim is tried
 
 }  // namespace
 
@@ -40,8 +34,7 @@ WindowSweep::Planned WindowSweep::plan_segment() {
     return Planned::kFull;
   }
   place_entries();
-  touch_ahead_.use(rows_.touched_bytes());
-  most_held_ = std::max<uint64_t>(most_held_, rows_.capacity() - rows_.free());
+  size_.note_held(rows_.capacity() - rows_.free());
   next_segment();
   tell_others();
   return missing > 0 ? Planned::kReads : Planned::kNothing;
@@ -152,7 +145,6 @@ void WindowSweep::wait_for(Arrival& read, uint32_t row, uint32_t place) {
 
 void WindowSweep::next_segment() {
   ++advanced_;
-  if (advanced_ < segments_ && advanced_ % std::max<uint64_t>(segments_ / kFirstLooks, 1) == 0) learn_at_first();
   if (++segment_ < segments_) return;
   segment_ = 0;
   for (const auto& claim : active_) {
@@ -161,49 +153,7 @@ void WindowSweep::next_segment() {
     claim->cursor = 0;
   }
   ++stats_.circles;
-  learn_from_circle();
-}
-
-// n claims want R n^a different rows, a < 1: the more there are, the more they share. What the claims of the first
-// circle hold so far tells a: of each part of the file, the rows of those that were admitted when the sweep passed. And
-// that tells how many would fill the places later, when claims hold rows for half a circle on average: R n^a / (1 + a).
-void WindowSweep::learn_at_first() {
-  claims_then_.push_back(static_cast<double>(admitted_.size()));
-  if (admitted_.size() < kFewClaims || stalled_ || claims_then_.size() < 2) return;
-  uint64_t rows = 0;
-  for (const auto& claim : admitted_) rows += claim->size();
-  const double each = static_cast<double>(rows) / static_cast<double>(admitted_.size());
-  const double held = static_cast<double>(rows_.capacity() - rows_.free()) / each;
-  const auto held_by_now = [&](double a) {
-    double sum = 0, before = 0;
-    for (const double claims : claims_then_) {
-      sum += std::pow((before + claims) / 2, a);
-      before = claims;
-    }
-    return sum / kFirstLooks;
-  };
-  double low = 0.2, high = 1;
-  for (int i = 0; i < 20; ++i) {
-    const double a = (low + high) / 2;
-    (held_by_now(a) < held ? low : high) = a;
-  }
-  const double room = kFullAtFirst * rows_.capacity() / each - 1;  // one more is complete, and being copied
-  if (room <= 1) return;
-  const double fit = std::pow((1 + high) * room, 1 / high);
-  target_ = std::clamp(static_cast<uint64_t>(std::min(fit, 1e9)), target_, std::max(target_, most_));
-}
-
-// Who had all claims that it may have for a circle, and did not fill the places, may have more.
-void WindowSweep::learn_from_circle() {
-  if (!stalled_ && ++calm_circles_ % kCalm == 0 && most_ < options_.most) ++most_;
-  if (!stalled_ && kept_waiting_ && most_held_ > 0) {
-    const double more = kFull * rows_.capacity() / static_cast<double>(most_held_);
-    const auto fit = static_cast<uint64_t>(static_cast<double>(target_) * more);
-    target_ =
-        std::clamp(fit, target_, std::max(target_, std::min(most_, target_ + std::max<uint64_t>(target_ / 8, 1))));
-  }
-  most_held_ = 0;
-  stalled_ = kept_waiting_ = false;
+  size_.end_circle();
 }
 
 }  // namespace gz

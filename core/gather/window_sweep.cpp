@@ -13,9 +13,12 @@ namespace {
 
 constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are planned at a time
 constexpr size_t kAhead = 16;                     // prefetch distance in tables
-constexpr size_t kNearly = 4;                     // a part of so many of a claim's rows is still to come
-constexpr size_t kHardly = 64;                    // the same for one that lacks hardly any
 constexpr uint64_t kCushion = 1;                  // complete claims that may wait, or a sixteenth of all
+
+uint64_t target_before(const WindowPost& post) {
+  std::lock_guard lock(post.mutex);
+  return post.stats.target;
+}
 
 const File& source_of(const MountedFile& file) { return file.direct() != nullptr ? *file.direct() : file.file(); }
 
@@ -38,9 +41,7 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
             return text("row ", arrivals_[read.first].rows.front().row, " of '", matrix_.name, "'");
           },
           others_ ? others_->ring() : nullptr),
-      touch_ahead_(rows.memory(), options.background),
-      target_(std::max<uint64_t>(options.target, 1)),
-      most_(std::max(options.most, target_)),
+      size_(options.target, options.most, target_before(post), rows.capacity()),
       heads_(segment_rows_, kNoEntry),
       places_(segment_rows_, HeldRows::kNone),
       wanted_bits_((segment_rows_ + 63) / 64, 0),
@@ -50,10 +51,8 @@ WindowSweep::WindowSweep(const FeatureFile& file, const Matrix& matrix, HeldRows
   std::lock_guard lock(post_.mutex);
   post_.sweeping = true;
   post_.released.clear();  // of the sweep before, if it failed
-  post_.copied.clear();
   stats_ = post_.stats;
-  target_ = std::clamp(stats_.target, target_, most_);  // what the sweep before learned
-  post_.stats.target = stats_.target = target_;
+  post_.stats.target = stats_.target = size_.target();
 }
 
 WindowSweep::~WindowSweep() {
@@ -62,9 +61,6 @@ WindowSweep::~WindowSweep() {
   post_.sweeping = post_.stopping = post_.forgetting = false;
   post_.offered.clear();
   post_.released.clear();
-  post_.copied.clear();
-  for (const auto& claim : post_.asked) claim->early = Claim::Early::kRefused;
-  post_.asked.clear();
   post_.news.notify_all();
 }
 
@@ -72,9 +68,6 @@ void WindowSweep::run() {
   bool idle = true;
   while (exchange_post(idle)) {
     admit();
-    if (options_.background != nullptr) {
-      options_.background->set_awaited(admitted_.empty() || !admitted_.front()->is_complete());
-    }
     const Planned planned = has_enough() ? Planned::kEnough : plan_ahead();
     start_planned();
     idle = false;
@@ -84,8 +77,8 @@ void WindowSweep::run() {
     } else if (reads_.in_flight() > 0) {
       wait_for_reads();
     } else if (planned == Planned::kFull) {
-      if (!admitted_.front()->is_complete() && being_copied_ == 0) detach_first();
-      idle = true;  // until the first claim in line is released, or some of its rows are
+      if (!admitted_.front()->is_complete()) detach_first();
+      idle = true;  // until the first claim in line is released
     } else if (planned == Planned::kEnough) {
       idle = true;
     } else {
@@ -105,29 +98,24 @@ void WindowSweep::drop_planned() {
 }
 
 bool WindowSweep::exchange_post(bool idle) {
-  WindowPost::Claims offered, released, asked;
-  std::vector<EarlyRows> copied;
+  WindowPost::Claims offered, released;
   bool forgetting = false;
   {
     std::unique_lock lock(post_.mutex);
     if (idle) {
       tell_others(true);
-      const bool room = admitted_.size() < target_ && wanted_ == 0;
+      const bool room = admitted_.size() < size_.target() && wanted_ == 0;
       post_.news.wait(lock, [&] {
-        return post_.stopping || post_.forgetting || !post_.released.empty() || !post_.asked.empty() ||
-               !post_.copied.empty() || (room && !(post_.offered.empty() && offered_.empty()));
+        return post_.stopping || post_.forgetting || !post_.released.empty() ||
+               (room && !(post_.offered.empty() && offered_.empty()));
       });
     }
     if (post_.stopping) return false;
     offered.swap(post_.offered);
     released.swap(post_.released);
-    asked.swap(post_.asked);
-    copied.swap(post_.copied);
     forgetting = post_.forgetting;
   }
-  for (const EarlyRows& rows : copied) release_copied(rows);
   for (const auto& claim : released) release(*claim);
-  for (const auto& claim : asked) list_rows(*claim);
   for (auto& claim : offered) offered_.push_back(std::move(claim));
   if (forgetting) forget_all();
   return true;
@@ -144,7 +132,7 @@ void WindowSweep::forget_all() {
   for (const auto& claim : admitted_) {
     if (std::find(kept.begin(), kept.end(), claim) != kept.end()) continue;
     for (size_t i = 0; i < claim->size(); ++i) {
-      if (claim->is_placed(i) && !claim->is_given(i)) rows_.release(claim->value(i));
+      if (claim->is_placed(i)) rows_.release(claim->value(i));
     }
   }
   offered_.clear();
@@ -161,43 +149,21 @@ void WindowSweep::release(Claim& claim) {
   const size_t count = claim.size();
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) rows_.prefetch_place(claim.value(i + kAhead));
-    if (claim.is_placed(i) && !claim.is_given(i)) rows_.release(claim.value(i));
+    if (claim.is_placed(i)) rows_.release(claim.value(i));
   }
   const auto at = std::find_if(admitted_.begin(), admitted_.end(), [&](const auto& c) { return c.get() == &claim; });
   if (at != admitted_.end()) admitted_.erase(at);
 }
 
-// The rows of a claim that are there: they are the copier's from now on.
-void WindowSweep::list_rows(Claim& claim) {
-  const auto is_same = [&](const auto& c) { return c.get() == &claim; };
-  const bool is_open = !claim.is_complete() && std::any_of(admitted_.begin(), admitted_.end(), is_same);
-  size_t rows = 0;
-  for (size_t i = 0; is_open && i < claim.size(); ++i) {
-    if (i + kAhead < claim.size()) rows_.prefetch_place(claim.value(i + kAhead));
-    if (!claim.is_placed(i) || claim.is_given(i) || rows_.is_loading(claim.value(i))) continue;
-    claim.early_rows.memory->as<RowMove>()[rows++] = {claim.value(i), claim.position(i)};
-    claim.give(i);
-  }
-  claim.early_rows.count = rows;
-  being_copied_ += rows > 0 ? 1 : 0;
-  std::lock_guard lock(post_.mutex);
-  claim.early = rows > 0 ? Claim::Early::kListed : Claim::Early::kRefused;
-  post_.news.notify_all();
-}
-
-void WindowSweep::release_copied(const EarlyRows& rows) {
-  for (const RowMove& move : rows.moves()) rows_.release(static_cast<uint32_t>(move.from));
-  --being_copied_;
-}
-
 // Evenly spaced over the circle; a run that fits as a whole need not be.
 bool WindowSweep::may_admit() const {
-  if (offered_.empty() || admitted_.size() >= target_) return false;
-  return wanted_ == 0 || options_.claims <= target_ / 2 || advanced_ - last_admission_ >= segments_ / target_;
+  if (offered_.empty() || admitted_.size() >= size_.target()) return false;
+  return wanted_ == 0 || options_.claims <= size_.target() / 2 ||
+         advanced_ - last_admission_ >= segments_ / size_.target();
 }
 
 void WindowSweep::admit() {
-  kept_waiting_ = kept_waiting_ || (!offered_.empty() && admitted_.size() >= target_);
+  if (!offered_.empty() && admitted_.size() >= size_.target()) size_.note_waiting();
   if (may_admit()) meet_others();
   while (may_admit()) {
     std::shared_ptr<Claim> claim = std::move(offered_.front());
@@ -252,7 +218,7 @@ void WindowSweep::leave_active(const Claim& claim) {
 // claims, and reads less. Ranks that share their reads go at the pace of the fastest.
 bool WindowSweep::has_enough() const {
   if (others_) return false;
-  const size_t cushion = std::max(kCushion, target_ / 16);
+  const size_t cushion = std::max(kCushion, size_.target() / 16);
   if (admitted_.size() <= cushion) return false;
   return std::all_of(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(cushion) + 1,
                      [](const auto& claim) { return claim->is_complete(); });
@@ -280,6 +246,7 @@ void WindowSweep::wait_for_reads(bool poll) {
   if (poll) {
     reads_.poll(arrived, failed);
   } else {
+    rows_.populate_ahead();
     reads_.wait(arrived, failed);
   }
   tell_others();
@@ -301,13 +268,7 @@ void WindowSweep::arrive(Arrival& read, const std::byte* data, const std::except
   for (const auto& [claim, rows] : read.waiting) {
     if (error) claim->error = error;
     claim->left -= rows;
-    if (claim->left > 0) {
-      if (claim->left <= claim->size() / kNearly && !claim->is_nearly_complete) {
-        claim->is_nearly_complete = true;
-        if (options_.nearly) options_.nearly(claim->number);
-      }
-      continue;
-    }
+    if (claim->left > 0) continue;
     leave_active(*claim);
     complete(*claim);
   }
@@ -323,23 +284,15 @@ void WindowSweep::detach_first() {
   leave_active(*claim);
   complete(*claim);
   ++stats_.stalls;
-  if (claim->left <= claim->size() / kHardly) {  // which costs little: one claim less, for this circle
-    target_ = std::max<uint64_t>(std::min<uint64_t>(target_, admitted_.size() - 1), 2);
-    stalled_ = true;
-    return;
-  }
-  if (stalled_) return;
-  stalled_ = true;
-  target_ = most_ = std::max<uint64_t>(admitted_.size() * 15 / 16, 2);  // it will not go so far again soon
-  calm_circles_ = 0;
+  size_.stall(admitted_.size());
 }
 
 void WindowSweep::post_stats() {
   stats_.held = rows_.capacity() - rows_.free();
-  stats_.target = target_;
+  stats_.target = size_.target();
   std::lock_guard lock(post_.mutex);
   const uint64_t bytes = reads_.bytes_read(), reads = reads_.reads();
-  post_.stats.target = target_;
+  post_.stats.target = size_.target();
   post_.stats.held = stats_.held;
   post_.stats.circles = stats_.circles;
   post_.stats.stalls = stats_.stalls;

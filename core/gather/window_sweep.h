@@ -11,8 +11,8 @@
 #include "gather/held_rows.h"
 #include "gather/row_window.h"
 #include "gather/shared_sweep.h"
-#include "gather/touch_ahead.h"
 #include "gather/window_claim.h"
+#include "gather/window_size.h"
 #include "storage/page_reads.h"
 
 namespace gz {
@@ -23,8 +23,6 @@ struct WindowPost {
   mutable std::mutex mutex;
   std::condition_variable news;  // for the sweep: something below changed; for forget(): it is done
   Claims offered, released;
-  Claims asked;                   // of which some rows are wanted before they are complete
-  std::vector<EarlyRows> copied;  // by those who asked
   bool stopping = false, forgetting = false, sweeping = false;
   WindowStats stats;
 };
@@ -66,8 +64,6 @@ class WindowSweep {
   void forget_all();
   void drop_planned();
   void release(Claim& claim);
-  void list_rows(Claim& claim);
-  void release_copied(const EarlyRows& rows);
   bool may_admit() const;
   void admit();
   void share(Claim& claim);
@@ -93,8 +89,6 @@ class WindowSweep {
   void place_entries();
   void wait_for(Arrival& read, uint32_t row, uint32_t place);
   void next_segment();
-  void learn_at_first();
-  void learn_from_circle();
   void start_planned();
   void wait_for_reads(bool poll = false);  // or takes what has come
   void arrive(Arrival& read, const std::byte* data, const std::exception_ptr& error);
@@ -112,16 +106,13 @@ class WindowSweep {
   const uint64_t segment_rows_, segments_;
   const std::unique_ptr<SharedSweep> others_;  // null where this rank sweeps by itself
   PageReads reads_;
-  TouchAhead touch_ahead_;
 
   uint64_t segment_ = 0;                        // the next to be planned
   uint64_t done_ = 0;                           // segments from here to segment_ have reads planned or in flight
   uint64_t advanced_ = 0, last_admission_ = 0;  // in segments
-  uint64_t target_, most_;                      // claims that may be admitted and not released; and at most
+  WindowSize size_;                             // how many claims may be admitted and not released
   uint64_t planned_reads_ = 0;
   uint64_t wanted_ = 0;  // rows of active claims that no read was planned for
-
-  size_t being_copied_ = 0;  // claims of which some rows were listed
 
   std::deque<std::shared_ptr<Claim>> offered_;   // not admitted
   std::deque<std::shared_ptr<Claim>> admitted_;  // not released, in order of their numbers
@@ -136,11 +127,6 @@ class WindowSweep {
   std::vector<Arrival> arrivals_;  // of reads in flight, which know their places here
   std::vector<size_t> free_arrivals_;
 
-  // Of this circle, from which the target is learned:
-  uint64_t most_held_ = 0;
-  bool stalled_ = false, kept_waiting_ = false;
-  int calm_circles_ = 0;             // since the last stall
-  std::vector<double> claims_then_;  // of the first circle: how many were admitted, look by look
   WindowStats stats_;
 };
 

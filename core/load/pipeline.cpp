@@ -69,7 +69,6 @@ void Pipeline::start_threads() {
       break;
     }
   }
-  sweepers_.resize(windows_.size());
   for (size_t part = 0; part < windows_.size(); ++part) {
     if (!windows_[part]) continue;
     windows_[part]->expect_sweep();
@@ -77,22 +76,7 @@ void Pipeline::start_threads() {
   }
 }
 
-std::unique_lock<std::mutex> Pipeline::lock_first() const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) return lock;
-  makers_.set_awaited(true);
-  lock.lock();
-  makers_.set_awaited(is_awaited());
-  return lock;
-}
-
-void Pipeline::take_threads_back() {
-  makers_.set_awaited(true);
-  for (Background& sweeper : sweepers_) sweeper.set_awaited(true);
-}
-
 void Pipeline::stop() {
-  take_threads_back();
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -131,11 +115,6 @@ void Pipeline::stop() {
 
 void Pipeline::sweep(size_t part) {
   RowWindow::SweepOptions options;
-  std::optional<Background::Member> member;
-  if (!plan_->feeds_device) {
-    member.emplace(sweepers_[part]);
-    options.background = &sweepers_[part];
-  }
   options.target = division_.window;
   options.most = most_window(division_.window);
   options.gap = division_.disk.gap();
@@ -145,10 +124,6 @@ void Pipeline::sweep(size_t part) {
   options.hungry = [this] {
     std::lock_guard lock(mutex_);
     return consumer_waits_;
-  };
-  options.nearly = [this](uint64_t number) {
-    std::lock_guard lock(mutex_);
-    if (number == next_to_deliver_) work_ready_.notify_all();
   };
   {
     std::lock_guard lock(plan_->mutex);
@@ -176,7 +151,7 @@ void Pipeline::sweep(size_t part) {
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   using std::chrono::duration;
-  std::unique_lock lock = lock_first();
+  std::unique_lock lock(mutex_);
   if (next_to_deliver_ >= passes_.now().end() || stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {
@@ -189,7 +164,6 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   };
   if (!has_news() && (!consumer_waits_ || quiet_)) {
     consumer_waits_ = true;
-    take_threads_back();
     quiet_ = false;
     work_ready_.notify_all();
   }
@@ -202,7 +176,6 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
     std::rethrow_exception(error->second);
   }
   auto node = ready_.extract(next_to_deliver_++);
-  makers_.set_awaited(is_awaited());
   stats_.depth_sum += static_cast<double>(ready_.size() + 1);
   out = std::move(node.mapped());
   plan_->handed_out.add(this, buffers_of(out), plan_->options.held);
@@ -229,7 +202,7 @@ void Pipeline::begin_to_count() {
 
 bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
   if (plan_->options.local.count > 1 || !deliver_alike(*plan_, *plan)) return false;
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   if (stopping_ || division_.window == 0) return false;
   passes_.add(std::move(plan), epoch, share);
   work_ready_.notify_all();
@@ -237,13 +210,13 @@ bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Shar
 }
 
 bool Pipeline::looks_ahead() const {
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   return !stopping_ && !passes_.is_last();
 }
 
 bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
   if (!divides_alike(*plan_)) return false;
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   if (stopping_ || division_.window == 0 || next_to_deliver_ < passes_.now().end()) return false;
   if (!passes_.is_next(plan, epoch, share)) return false;
   passes_.go_on();
@@ -252,7 +225,6 @@ bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
 }
 
 void Pipeline::shed() {
-  take_threads_back();
   std::unique_lock lock(mutex_);
   quiet_ = true;
   drop_all(lock);
@@ -267,7 +239,6 @@ void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
   std::map<uint64_t, LoadedBatch> ready;
   drafts.swap(drafts_);
   ready.swap(ready_);
-  makers_.set_awaited(true);
   next_to_sample_ = next_to_deliver_;
   next_to_offer_ = std::max(first_claim_, next_to_deliver_);
   const auto windows = windows_;
@@ -296,7 +267,7 @@ void Pipeline::add_windows(LoadStats& stats) const {
 }
 
 LoadStats Pipeline::stats() const {
-  const auto lock = lock_first();
+  std::lock_guard lock(mutex_);
   LoadStats stats = stats_;
   stats.peak_bytes = plan_->pool->peak_bytes();
   add_windows(stats);

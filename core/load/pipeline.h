@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -22,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/background.h"
 #include "load/order.h"
 #include "load/packed.h"
 #include "load/passes.h"
@@ -103,18 +101,11 @@ class Pipeline {
     HeteroSubgraph graph;  // or packed, where it waits in a window
     std::shared_ptr<const PackedSubgraph> packed;
     std::vector<BatchArray> arrays;
-    // The next one in line may be begun before all its rows are there, which makes room for those of others.
-    enum class Begun { kNo, kInHand, kYes, kTried } begun = Begun::kNo;  // guarded by mutex_
-    LoadedBatch part;                                                    // of it, where it was begun
-    std::vector<std::shared_ptr<RowWindow::Claim>> claims;               // one a part, null where it has none
-    size_t open_claims = 0;                                              // not complete; guarded by mutex_
+    std::vector<std::shared_ptr<RowWindow::Claim>> claims;  // one a part, null where it has none
+    size_t open_claims = 0;                                 // not complete; guarded by mutex_
   };
   class Cancel;
 
-  // For those whom the threads work for: whoever of them has the lock may be waiting for a processor.
-  std::unique_lock<std::mutex> lock_first() const;
-  bool is_awaited() const;
-  void take_threads_back();  // from the background: somebody waits
   void begin_to_count();
   void start_threads();
   void work();
@@ -122,13 +113,11 @@ class Pipeline {
   // These are called with the lock held, do their work without it, and return with it held.
   void sample_some(std::unique_lock<std::mutex>& lock);
   void finish_one(std::map<uint64_t, Draft>::const_iterator which, std::unique_lock<std::mutex>& lock);
-  void begin_one(std::unique_lock<std::mutex>& lock);
   void make_alone(std::unique_lock<std::mutex>& lock);
 
   bool must_rest() const;
   bool may_sample() const;
   std::map<uint64_t, Draft>::const_iterator may_finish() const;
-  bool may_begin() const;
   bool must_be_alone() const;
   bool has_work() const;
   uint64_t room_for_the_next() const;
@@ -142,7 +131,6 @@ class Pipeline {
   Draft draft_of(uint64_t number, BatchSeeds& seeds) const;
   void claim_rows(Draft& draft);
   LoadedBatch finish(Draft& draft, Progress& cancel, GatherStats& stats);
-  GatherOptions how_to_gather(size_t part) const;
   void take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const;
   void gather_part(size_t part, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats);
   void hand_on(std::vector<Draft>&& drafts, uint64_t generation);
@@ -186,8 +174,6 @@ class Pipeline {
   std::vector<WindowStats> windows_before_;           // when the epoch began
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
-  mutable Background makers_;        // of threads_, but for those that feed a device
-  std::deque<Background> sweepers_;  // of sweeps_ likewise, one a part
   std::vector<std::thread> threads_, sweeps_;
 };
 

@@ -19,20 +19,13 @@ constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
 
 void Pipeline::work() {
   const BufferPool::Use use(*plan_->pool);
-  std::optional<Background::Member> member;
-  if (plan_->feeds_device) {
-    give_way();  // to the one thread that keeps the device busy
-  } else {
-    member.emplace(makers_);
-  }
+  if (plan_->feeds_device) give_way();  // to the one thread that keeps the device busy
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (must_be_alone()) {
       make_alone(lock);
     } else if (const auto draft = may_finish(); draft != drafts_.end()) {
       finish_one(draft, lock);
-    } else if (may_begin()) {
-      begin_one(lock);
     } else if (may_sample()) {
       sample_some(lock);
     } else {
@@ -47,9 +40,7 @@ void Pipeline::work() {
   }
 }
 
-bool Pipeline::has_work() const {
-  return must_be_alone() || may_finish() != drafts_.end() || may_begin() || may_sample();
-}
+bool Pipeline::has_work() const { return must_be_alone() || may_finish() != drafts_.end() || may_sample(); }
 
 // Nothing may be begun: until next() is called, or until this epoch or another has made a batch by itself.
 bool Pipeline::must_rest() const {
@@ -70,13 +61,6 @@ uint64_t Pipeline::ahead() const {
   return most + (division_.merges ? std::max<uint64_t>(lead_of(division_.group), 1) : 0);
 }
 
-// Whether the next batch is not ready, or the window will soon have too few.
-bool Pipeline::is_awaited() const {
-  if (consumer_waits_ || ready_.count(next_to_deliver_) == 0) return true;
-  const uint64_t sampled = next_to_sample_ - std::min(next_to_sample_, next_to_deliver_ + sampling_);
-  return next_to_sample_ < passes_.end() && sampled + lead_of(division_.group) / 2 + 1 < ahead();
-}
-
 bool Pipeline::may_sample() const {
   if (next_to_sample_ >= passes_.end() || has_failed(next_to_sample_) || too_large_ || must_rest()) return false;
   if (next_to_sample_ - next_to_deliver_ >= ahead()) return false;
@@ -92,9 +76,7 @@ bool Pipeline::may_sample() const {
 // is in use now, and may be a little larger.
 uint64_t Pipeline::room_for_the_next() const {
   if (ready_.count(next_to_deliver_) != 0) return division_.batch_bytes / 8;
-  const auto next = drafts_.find(next_to_deliver_);
-  const bool has_begun = next != drafts_.end() && next->second.begun == Draft::Begun::kYes;
-  return has_begun || in_hand_.count(next_to_deliver_) != 0 ? 0 : division_.batch_bytes;
+  return in_hand_.count(next_to_deliver_) != 0 ? 0 : division_.batch_bytes;
 }
 
 // Of the batches that are being sampled and of `more`. Those of a group take little each, and one at a time is
@@ -106,7 +88,6 @@ uint64_t Pipeline::sampling_room(uint64_t more) const {
 }
 
 uint64_t Pipeline::finished_bytes(const Draft& draft) const {
-  if (draft.begun == Draft::Begun::kYes) return 0;
   const uint64_t there = (draft.packed ? 0 : subgraph_bytes(draft.graph)) + array_bytes(draft.arrays);
   return division_.batch_bytes - std::min(division_.batch_bytes, there);
 }
@@ -117,7 +98,7 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
   if (too_large_ || must_rest()) return drafts_.end();
   const uint64_t end = next_to_deliver_ + static_cast<uint64_t>(division_.depth);
   for (auto it = drafts_.begin(); it != drafts_.end() && it->first < end; ++it) {
-    if (it->second.open_claims > 0 || it->second.begun == Draft::Begun::kInHand) continue;
+    if (it->second.open_claims > 0) continue;
     if (it->first == next_to_deliver_) return it;
     const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_room();
     const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
@@ -125,61 +106,6 @@ std::map<uint64_t, Pipeline::Draft>::const_iterator Pipeline::may_finish() const
     break;
   }
   return drafts_.end();
-}
-
-// The next batch in line, most of whose rows are there: its memory is free already, or will be in a moment.
-bool Pipeline::may_begin() const {
-  if (division_.window == 0 || too_large_ || must_rest()) return false;
-  const auto it = drafts_.find(next_to_deliver_);
-  if (it == drafts_.end() || it->second.open_claims == 0 || it->second.begun != Draft::Begun::kNo) return false;
-  const auto& claims = it->second.claims;
-  const auto is_far = [](const auto& claim) { return claim && !RowWindow::is_nearly_complete(*claim); };
-  if (std::any_of(claims.begin(), claims.end(), is_far)) return false;
-  const uint64_t wanted = (finishing_ + 1) * finished_bytes(it->second) + sampling_room();
-  const uint64_t leaving = plan_->handed_out.leaving_bytes(this, plan_->options.held);
-  return plan_->pool->used_bytes() + wanted <= plan_->pool->limit() + leaving;
-}
-
-// Where there is no room after all, it is finished when all its rows are there, as others are.
-void Pipeline::begin_one(std::unique_lock<std::mutex>& lock) {
-  using Begun = Draft::Begun;
-  Draft& draft = drafts_.at(next_to_deliver_);
-  draft.begun = Begun::kInHand;
-  const uint64_t number = draft.number, wanted = finished_bytes(draft);
-  const auto claims = draft.claims;
-  const auto packed = draft.packed;
-  ++finishing_;
-  Cancel cancel(*this);
-  lock.unlock();
-  LoadedBatch part;
-  GatherStats gathered;
-  Begun begun = Begun::kTried;
-  std::exception_ptr error;
-  try {
-    wait_for_batches_to_leave(wanted, cancel);
-    part.graph = packed->unpack();
-    take_parts(part.graph, part);
-    begun = Begun::kYes;
-    for (size_t at = 0; at < claims.size(); ++at) {
-      if (!claims[at]) continue;
-      windows_[at]->deliver_some(*claims[at], part.parts[at].buffer->data(), how_to_gather(at), &gathered, &cancel);
-    }
-  } catch (const PoolFull&) {
-  } catch (const Cancelled&) {
-  } catch (...) {
-    error = std::current_exception();
-  }
-  lock.lock();
-  --finishing_;
-  if (cancel.generation() == generation_ && !stopping_) {
-    Draft& same = drafts_.at(number);
-    same.begun = begun;
-    if (begun == Begun::kYes) same.part = std::move(part);
-    stats_.gather.add(gathered);
-    stats_.copy_seconds += gathered.copy_seconds;
-    if (error) keep_error(number, error);
-  }
-  work_ready_.notify_all();
 }
 
 // The consumer drops a batch a moment after it got the next one: its memory is for the one that is finished now.
@@ -385,7 +311,6 @@ void Pipeline::finish_one(std::map<uint64_t, Draft>::const_iterator which, std::
       stats_.copy_seconds += gathered.copy_seconds;
       learn(batch);
       ready_.emplace(number, std::move(batch));
-      makers_.set_awaited(is_awaited());
     }
   }
   batch_ready_.notify_all();
@@ -420,12 +345,10 @@ void Pipeline::take_parts(const HeteroSubgraph& graph, LoadedBatch& batch) const
 
 // Memory first: when there is none the draft is as it was.
 LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats) {
-  LoadedBatch batch = draft.part;
+  LoadedBatch batch;
   batch.number = draft.number - draft.pass->begin;
-  if (draft.begun != Draft::Begun::kYes) {
-    if (draft.packed) batch.graph = draft.packed->unpack();
-    take_parts(draft.packed ? batch.graph : draft.graph, batch);
-  }
+  if (draft.packed) batch.graph = draft.packed->unpack();
+  take_parts(draft.packed ? batch.graph : draft.graph, batch);
   batch.input.size = draft.input.size();
   batch.input.buffer = take_buffer(batch.input.size * sizeof(int64_t));
   std::copy(draft.input.begin(), draft.input.end(), batch.input.data());
@@ -436,19 +359,14 @@ LoadedBatch Pipeline::finish(Draft& draft, Progress& cancel, GatherStats& stats)
   return batch;
 }
 
-GatherOptions Pipeline::how_to_gather(size_t part) const {
-  GatherOptions how = gather_options(plan_->parts[part]);
-  how.io = plan_->options.io;
-  how.threads = 1;  // the pipeline's threads are the parallelism
-  return how;
-}
-
 void Pipeline::gather_part(size_t at, const Draft& draft, LoadedBatch& batch, Progress& cancel, GatherStats& stats) {
   const Part& part = plan_->parts[at];
   const Matrix& matrix = part.file->matrix(part.matrix);
   const auto ids = ids_of(part, batch.graph);
   std::byte* out = batch.parts[at].buffer->data();
-  GatherOptions how = how_to_gather(at);
+  GatherOptions how = gather_options(part);
+  how.io = plan_->options.io;
+  how.threads = 1;  // the pipeline's threads are the parallelism
   if (draft.claims[at]) {
     windows_[at]->deliver(*draft.claims[at], out, how, &stats, &cancel);
   } else if (wholes_[at]) {

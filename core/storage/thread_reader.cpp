@@ -5,7 +5,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/background.h"
 #include "base/error.h"
 #include "storage/reader.h"
 
@@ -80,7 +79,6 @@ class ThreadReader : public Reader {
   };
 
   void work() {
-    Background::start_ordinary();
     std::unique_lock lock(mutex_);
     for (;;) {
       asked_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });

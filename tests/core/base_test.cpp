@@ -4,7 +4,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/background.h"
 #include "base/checked.h"
 #include "base/checksum.h"
 #include "base/error.h"
@@ -14,7 +13,6 @@
 #include "check.h"
 
 #ifdef __linux__
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -162,6 +160,14 @@ TEST(a_buffer_that_came_back_is_handed_out_for_the_same_size) {
   }
 }
 
+TEST(populating_memory_leaves_what_is_written) {
+  const Buffer memory(4 << 20, Purpose::kCache);
+  const std::span<std::byte> bytes(memory.data(), 3 << 20);
+  bytes[5000] = std::byte{7};
+  populate(bytes);
+  CHECK(bytes[5000] == std::byte{7});
+}
+
 #ifdef __linux__
 TEST(a_thread_gives_way_and_the_others_do_not) {
   const auto priority = [] { return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))); };
@@ -173,44 +179,5 @@ TEST(a_thread_gives_way_and_the_others_do_not) {
   }).join();
   CHECK(after > before || before == 19);
   CHECK_EQ(priority(), before);
-}
-
-TEST(background_threads_step_back_unless_they_are_awaited) {
-  Background background;
-  std::atomic<int> id = 0;
-  std::atomic<bool> over = false;
-  std::thread thread([&] {
-    const Background::Member member(background);
-    id = static_cast<int>(syscall(SYS_gettid));
-    while (!over) std::this_thread::yield();
-  });
-  while (id == 0) std::this_thread::yield();
-  const int own = sched_getscheduler(0);
-  CHECK_EQ(sched_getscheduler(id), own);  // somebody waits, to begin with
-  for (int round = 0; round < 3; ++round) {
-    background.set_awaited(false);
-    CHECK_EQ(sched_getscheduler(id), Background::is_possible() ? SCHED_IDLE : own);
-    background.set_awaited(true);
-    CHECK_EQ(sched_getscheduler(id), own);
-  }
-  background.set_awaited(false);
-  std::thread later([&] {
-    const Background::Member member(background);
-    CHECK_EQ(sched_getscheduler(0), Background::is_possible() ? SCHED_IDLE : own);
-  });
-  later.join();
-  std::thread parent([&] {  // what a thread that stepped back starts is not of them
-    const Background::Member member(background);
-    std::thread([&] {
-      Background::start_ordinary();
-      CHECK_EQ(sched_getscheduler(0), own);
-    }).join();
-  });
-  parent.join();
-  background.set_awaited(true);  // one of them is gone
-  over = true;
-  thread.join();
-  background.set_awaited(false);
-  CHECK_EQ(sched_getscheduler(0), own);
 }
 #endif

@@ -12,7 +12,6 @@
 #include "base/threads.h"
 #include "check.h"
 #include "compile/container_writer.h"
-#include "gather/row_cache.h"
 #include "load/pipeline.h"
 #include "sample/neighbours.h"
 #include "sample/walk.h"
@@ -185,35 +184,6 @@ TEST(rows_are_gathered_by_many_on_every_path) {
         }
         check_rows(ids, out);
       }
-    }
-  });
-}
-
-TEST(a_row_cache_is_right_for_many_readers_while_it_evicts) {
-  const auto file = FeatureFile::open(numbered_rows("cache.gd"));
-  const Matrix& x = file->matrix("x");
-  RowCache cache(file, x, 300 * x.row_bytes);
-  const auto hot = random_ids(77, 50);
-  cache.pin(hot, {.threads = 1}, 0.3);
-  std::atomic<uint64_t> number{0};
-  together(kCallers, [&](int caller) {
-    for (int round = 0; round < 25; ++round) {
-      const auto ids = random_ids(static_cast<uint64_t>(caller * 1000 + round), 150);
-      std::vector<float> out(ids.size() * x.columns);
-      auto* to = reinterpret_cast<std::byte*>(out.data());
-      if (caller == 0 && round % 8 == 7) {
-        cache.clear();
-        cache.forget_announced();
-      }
-      if (caller == 1) {
-        const uint64_t batch = number++;
-        cache.announce(batch, ids);
-        cache.gather(ids, to, {.threads = 2}, nullptr, batch);
-      } else {
-        cache.gather(ids, to, {.threads = 2});
-      }
-      check_rows(ids, out);
-      CHECK(cache.stats().held_bytes <= cache.stats().budget_bytes);
     }
   });
 }

@@ -6,16 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <span>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
-#include "base/memory.h"
 #include "base/random.h"
 #include "check.h"
 #include "gather/row_window.h"
-#include "gather/touch_ahead.h"
 #include "gather/window_claim.h"
 #include "gather_files.h"
 
@@ -74,23 +71,9 @@ void check_rows(Swept& swept, RowWindow::Claim& claim, const std::vector<int64_t
   CHECK(got == want);
 }
 
-// The same, some rows of it before it is complete.
-void check_rows_in_parts(Swept& swept, uint64_t number, RowWindow::Claim& claim, const std::vector<int64_t>& ids) {
-  const Matrix& matrix = swept.window.matrix();
-  std::vector<std::byte> got(ids.size() * matrix.row_bytes), want(got.size());
-  GatherStats stats;
-  for (int i = 0; i < 3; ++i) swept.window.deliver_some(claim, got.data(), {}, &stats, nullptr);
-  swept.wait_for(number);
-  swept.window.deliver_some(claim, got.data(), {}, &stats, nullptr);  // complete by now: nothing
-  swept.window.deliver(claim, got.data(), {}, &stats, nullptr);
-  CHECK_EQ(stats.rows, ids.size());
-  gather(*swept.file, matrix, ids, want.data(), {.io = Io::kMmap});
-  CHECK(got == want);
-}
-
 // `claims` claims of `size` rows, `ahead` of them offered before the first is delivered.
 void run_claims(uint64_t rows, uint64_t columns, uint64_t capacity, size_t claims, size_t size, size_t ahead,
-                uint64_t target, uint64_t gap = 16 << 10, bool in_parts = false) {
+                uint64_t target, uint64_t gap = 16 << 10) {
   const std::string path = noise("window.gd", rows, columns);
   RowWindow::SweepOptions sweep{.target = target, .most = target * 2, .claims = UINT64_MAX, .io = Io::kAuto};
   sweep.gap = gap;
@@ -103,12 +86,8 @@ void run_claims(uint64_t rows, uint64_t columns, uint64_t capacity, size_t claim
       open[next] = {claim, std::move(ids)};
       swept.window.offer(std::move(claim));
     }
-    if (in_parts) {
-      check_rows_in_parts(swept, done, *open[done].first, open[done].second);
-    } else {
-      swept.wait_for(done);
-      check_rows(swept, *open[done].first, open[done].second);
-    }
+    swept.wait_for(done);
+    check_rows(swept, *open[done].first, open[done].second);
     open.erase(done);
   }
 }
@@ -128,43 +107,8 @@ TEST(window_with_too_few_places_still_delivers) {
   run_claims(20000, 16, 64, 10, 64, 10, 10);
 }
 
-TEST(window_gives_rows_before_a_claim_is_complete) {
-  run_claims(5000, 16, 2000, 40, 300, 8, 4, 16 << 10, true);
-  run_claims(64, 16, 64, 40, 30, 8, 8, 16 << 10, true);
-  run_claims(100000, 3, 20000, 30, 5000, 6, 6, 16 << 10, true);
-  run_claims(100000, 128, 4000, 60, 700, 20, 4, 0, true);  // 51 MB: a circle takes a while
-  run_claims(20000, 16, 100, 30, 400, 6, 6, 16 << 10, true);
-}
-
-TEST(window_that_is_told_to_forget_or_to_stop_refuses_rows_of_claims) {
-  const std::string path = noise("window.gd", 100000, 128);
-  Swept swept(path, "x", 8000, {.target = 8, .most = 8, .claims = UINT64_MAX, .io = Io::kAuto});
-  std::vector<std::byte> out(1000 * 512);
-  for (uint64_t round = 0; round < 20; ++round) {
-    std::vector<std::shared_ptr<RowWindow::Claim>> claims;
-    for (uint64_t i = 0; i < 6; ++i) {
-      claims.push_back(swept.window.claim(round * 100 + i, random_ids(round * 7 + i, 1000, 100000)));
-      swept.window.offer(claims.back());
-    }
-    std::thread copies([&] {
-      for (int i = 0; i < 4; ++i) swept.window.deliver_some(*claims[0], out.data(), {}, nullptr, nullptr);
-    });
-    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(round % 5));
-    swept.window.forget();
-    copies.join();
-    swept.window.deliver_some(*claims[5], out.data(), {}, nullptr, nullptr);
-    const auto ids = random_ids(round, 500, 100000);
-    const auto claim = swept.window.claim(round * 100 + 50, ids);
-    swept.window.offer(claim);
-    check_rows_in_parts(swept, round * 100 + 50, *claim, ids);  // all places are free again
-  }
-  swept.window.stop_sweep();
-  const auto late = swept.window.claim(5000, random_ids(1, 100, 100000));
-  swept.window.deliver_some(*late, out.data(), {}, nullptr, nullptr);
-}
-
 // Claims want the same few rows, again and again: many more than the places would hold of others.
-TEST(window_learns_what_claims_share_before_its_first_circle_is_over) {
+TEST(window_learns_what_claims_share_in_its_first_circle) {
   const std::string path = noise("window.gd", 100000, 128);
   constexpr uint64_t kClaims = 48, kRows = 1000;
   Swept swept(path, "x", 4 * kRows, {.target = 8, .most = 40, .claims = UINT64_MAX, .io = Io::kAuto});
@@ -266,23 +210,5 @@ TEST(window_reads_rows_across_pages_to_the_last_byte_of_the_file) {
       swept.wait_for(number);
       check_rows(swept, *claim, ids);
     }
-  }
-}
-
-// Beside a writer, behind it, ahead of it by jumps, and when it ends early.
-TEST(touching_ahead_leaves_what_is_written) {
-  constexpr size_t kMB = size_t{1} << 20;
-  for (const size_t step : {kMB / 2, 3 * kMB, 50 * kMB, 200 * kMB}) {
-    const Buffer memory(130 * kMB + 5000, Purpose::kCache);
-    const std::span<std::byte> bytes(memory.data(), 130 * kMB + 5000);
-    for (const size_t end : {size_t{0}, 20 * kMB, bytes.size()}) {
-      TouchAhead touch(bytes);
-      for (size_t at = 0; at < end; at += step) {
-        const size_t until = std::min(at + step, end);
-        for (size_t i = at; i < until; i += 4096) bytes[i] = static_cast<std::byte>(i / 4096 % 251 + 1);
-        touch.use(until);
-      }
-    }
-    for (size_t i = 0; i < bytes.size(); i += 4096) CHECK(bytes[i] == static_cast<std::byte>(i / 4096 % 251 + 1));
   }
 }

@@ -82,8 +82,6 @@ def test_fanouts_that_are_no_list(graph, store, fanouts):
         (lambda g, _: g.csr(direction="x"), ValueError, "direction is 'x', expected 'out' or 'in'"),
         (lambda _, fs: fs.gather([0], num_threads="2"), TypeError, "num_threads must be an integer, got str"),
         (lambda _, fs: fs.gather([0], dtype="float64"), ValueError, "expected float32 as on disk$"),
-        (lambda g, fs: fs.cached("1MB", pin=g, pin_share=float("nan")), ValueError, "share to pin is nan"),
-        (lambda g, fs: fs.cached("1MB", pin=_closed(g)), ValueError, "the graph is closed"),
         (lambda *_: gz.Graph("edges.csv"), gz.FormatError, "graphzero compile"),
         (lambda *_: gz.Graph("folder"), gz.FormatError, "a dataset folder opens with Dataset"),
         (lambda *_: gz.Dataset("g.gl"), gz.StorageError, "is a file, expected a dataset folder"),
@@ -94,11 +92,6 @@ def test_fanouts_that_are_no_list(graph, store, fanouts):
 def test_calls(graph, store, call, error, match):
     with pytest.raises(error, match=match):
         call(graph, store)
-
-
-def _closed(graph):
-    graph.close()
-    return graph
 
 
 @pytest.mark.parametrize(
