@@ -51,7 +51,7 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
 }
 
 // The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan's.
-nb::dict to_python(const LoadedBatch& batch) {
+nb::dict batch_to_python(const LoadedBatch& batch) {
   nb::dict d;
   d["number"] = batch.number;
   d["input_id"] = int64_array(batch.input, {batch.input.size});
@@ -145,6 +145,11 @@ class Epoch {
 
 // What is sampled, and around what.
 void bind_graph(nb::module_& m) {
+  nb::class_<Numbers>(m, "Numbers")
+      .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
+      .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
+      .def_static("range", &Numbers::range, nb::arg("count"))
+      .def("__len__", &Numbers::size);
   nb::class_<LoadGraph>(m, "LoadGraph")
       .def(nb::init<>())
       .def(
@@ -176,9 +181,8 @@ void bind_graph(nb::module_& m) {
       nb::arg("nodes"), nb::arg("times").none(), nb::arg("type") = 0);
 }
 
-}  // namespace
-
-void bind_load(nb::module_& m) {
+// Which rows go with it, and how.
+void bind_options(nb::module_& m) {
   nb::class_<Part>(m, "LoadPart")
       .def(
           "__init__",
@@ -221,12 +225,6 @@ void bind_load(nb::module_& m) {
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"), nb::arg("window") = nb::none());
 
-  nb::class_<Numbers>(m, "Numbers")
-      .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
-      .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
-      .def_static("range", &Numbers::range, nb::arg("count"))
-      .def("__len__", &Numbers::size);
-  bind_graph(m);
   nb::class_<Share>(m, "Share")
       .def(
           "__init__",
@@ -234,7 +232,9 @@ void bind_load(nb::module_& m) {
             new (self) Share(share_of(rank, world_size, uneven, first));
           },
           nb::arg("rank") = 0, nb::arg("world_size") = 1, nb::arg("uneven") = "pad", nb::arg("first") = 0);
+}
 
+void bind_plan(nb::module_& m) {
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
@@ -286,20 +286,9 @@ void bind_load(nb::module_& m) {
                      return held_bytes(plan);
                    })
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
-  m.def(
-      "swept_seconds",
-      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
-        return swept_seconds(bytes, rows, std::max<uint64_t>(window, 1), {reads_per_second, bytes_per_second});
-      },
-      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
-  m.def(
-      "check_load",
-      [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {
-        nb::gil_scoped_release release;
-        check_load(graph, parts, seeds, options);
-      },
-      nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"));
+}
 
+void bind_epoch(nb::module_& m) {
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
           "__init__",
@@ -321,7 +310,7 @@ void bind_load(nb::module_& m) {
                  state = pipeline.next(batch, kPatienceMs);
                }
                if (state == Pipeline::State::kEnd) return std::nullopt;
-               if (state == Pipeline::State::kReady) return to_python(batch);
+               if (state == Pipeline::State::kReady) return batch_to_python(batch);
                if (PyErr_CheckSignals() != 0) throw nb::python_error();
              }
            })
@@ -349,6 +338,28 @@ void bind_load(nb::module_& m) {
       .def_prop_ro("info", [](const Epoch& self) { return to_python(self.pipeline().plan()); })
       .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
       .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
+}
+
+}  // namespace
+
+void bind_load(nb::module_& m) {
+  bind_graph(m);
+  bind_options(m);
+  bind_plan(m);
+  bind_epoch(m);
+  m.def(
+      "swept_seconds",
+      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
+        return swept_seconds(bytes, rows, std::max<uint64_t>(window, 1), {reads_per_second, bytes_per_second});
+      },
+      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
+  m.def(
+      "check_load",
+      [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {
+        nb::gil_scoped_release release;
+        check_load(graph, parts, seeds, options);
+      },
+      nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"));
   m.def(
       "check_view",
       [](uintptr_t address, const std::string& what) {

@@ -292,7 +292,7 @@ bool divides_alike(LoadPlan& plan) {
   facts.disk = now.disk;
   const Sizes sizes{.sampling = now.sampling_bytes,
                     .packed = now.packed_bytes,
-                    .batch = std::max(now.batch_bytes, plan.largest_batch.load()),
+                    .batch = std::max(now.batch_bytes, plan.ledger->largest_batch()),
                     .rows = now.rows};
   try {
     const Division d = divide(plan, facts, sizes);
@@ -308,7 +308,7 @@ void divide_again(LoadPlan& plan, Progress* progress) {
   const Division& d = plan.division;
   Sizes sizes{.sampling = d.sampling_bytes, .packed = d.packed_bytes, .batch = d.batch_bytes, .rows = d.rows};
   // What worked will do again: a batch of which three do not fit was made by itself, and will be.
-  for (const uint64_t batch : {std::max(d.batch_bytes, plan.largest_batch.load()), d.batch_bytes}) {
+  for (const uint64_t batch : {std::max(d.batch_bytes, plan.ledger->largest_batch()), d.batch_bytes}) {
     sizes.batch = batch;
     try {
       apply(plan, sizes, progress);

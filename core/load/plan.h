@@ -5,9 +5,7 @@
 // what is left.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "budget/ledger.h"
 #include "gather/gather.h"
 #include "gather/row_window.h"
 #include "gather/whole_rows.h"
@@ -93,36 +92,6 @@ struct Division {
   std::string why;              // in words, for stats()
 };
 
-// The last batches that were handed out, by all epochs of a loader. Whoever asks an epoch for the next one holds `held`
-// batches of it; what he keeps beyond those is his own, and does not count towards the budget. Until he asks he may be
-// about to drop a batch: `for batch in loader` does so a moment after it got the next one, be it of the next epoch.
-class HandedOut {
- public:
-  using Epoch = const void*;  // whatever tells them apart
-  void add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int held);
-  void next_is_asked_for(Epoch epoch, int held);
-  void is_over(Epoch epoch);
-  // There is no room for a batch of each epoch: from now on consumers hold `held` batches of all of them together.
-  void count_together(int held);
-  // Of batches that will be dropped soon, or written off when the next one of `epoch` is asked for.
-  uint64_t leaving_bytes(Epoch epoch, int held) const;
-  bool keeps_more() const;  // whether more than `held` were ever kept
-
- private:
-  struct Batch {
-    Epoch epoch;  // null where it is over
-    std::vector<std::weak_ptr<Buffer>> buffers;
-  };
-  // Those of batches_ that the consumer of `epoch` need not hold any more.
-  std::vector<size_t> old_batches(Epoch epoch, int held) const;
-  void write_off_old(Epoch epoch, int held);
-
-  mutable std::mutex mutex_;
-  std::deque<Batch> batches_;  // guarded by mutex_
-  bool keeps_more_ = false;    // guarded by mutex_
-  bool together_ = false;      // guarded by mutex_
-};
-
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.
 struct LoadPlan {
   LoadGraph graph;
@@ -141,9 +110,7 @@ struct LoadPlan {
   bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
   bool released = false;                            // guarded by mutex: rows were freed, divide again
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
-  std::atomic<uint64_t> largest_batch{0};           // bytes, of all that were finished
-  std::atomic<Pipeline*> alone{nullptr};            // the epoch that has all the room for itself, while others rest
-  HandedOut handed_out;
+  std::shared_ptr<Ledger> ledger;                   // of what they hold
 };
 
 // Throws what make_plan() would throw at once: ArgumentError, IndexError.
