@@ -50,8 +50,8 @@ WholeRows::WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matr
   }
 }
 
-void WholeRows::gather(std::span<const int64_t> ids, std::byte* out, const GatherOptions& options, GatherStats* stats,
-                       Progress* progress) const {
+void WholeRows::copy(RowRequest*, std::span<const int64_t> ids, std::byte* out, const GatherOptions& options,
+                     GatherStats* stats, Progress* progress) {
   check_row_ids(*file_, matrix_, ids);
   const auto start = Clock::now();
   const uint64_t bytes = ids.size() * gathered_row_bytes(matrix_, options);

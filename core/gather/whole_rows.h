@@ -5,11 +5,11 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
-#include "gather/gather.h"
+#include "gather/row_reader.h"
 
 namespace gz {
 
-class WholeRows {
+class WholeRows : public RowReader {
  public:
   // Reads all rows, past the page cache where that is possible. Throws StorageError.
   WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress);
@@ -17,9 +17,8 @@ class WholeRows {
   static uint64_t bytes_for(const Matrix& matrix);
   const Matrix& matrix() const { return matrix_; }
 
-  // As gz::gather(), from the copy.
-  void gather(std::span<const int64_t> ids, std::byte* out, const GatherOptions& options, GatherStats* stats,
-              Progress* progress) const;
+  void copy(RowRequest* request, std::span<const int64_t> ids, std::byte* out, const GatherOptions& options,
+            GatherStats* stats, Progress* progress) override;
 
  private:
   const std::shared_ptr<const FeatureFile> file_;

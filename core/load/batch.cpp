@@ -67,7 +67,7 @@ void Batch::go_back() {
   graph = {};
   packed = nullptr;
   arrays.clear();
-  claims.clear();
+  requests.clear();
   loaded = {};
   cancelled = false;
 }

@@ -43,10 +43,10 @@ struct Batch : Slot {
   HeteroSubgraph graph;                          // or packed, where it waits for its rows
   std::shared_ptr<const PackedSubgraph> packed;  // null where it does not
   std::vector<BatchArray> arrays;
-  std::vector<std::shared_ptr<RowWindow::Claim>> claims;  // one a part, null where it has none
-  LoadedBatch loaded;                                     // kReady
-  std::exception_ptr error;                               // kFailed
-  std::atomic<bool> cancelled{false};                     // while it is busy: what is made of it is thrown away
+  std::vector<std::shared_ptr<RowRequest>> requests;  // one a part, null where its reader need not know
+  LoadedBatch loaded;                                 // kReady
+  std::exception_ptr error;                           // kFailed
+  std::atomic<bool> cancelled{false};                 // while it is busy: what is made of it is thrown away
 
   void go_back();  // to kPlanned: everything is made again
 };

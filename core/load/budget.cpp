@@ -12,6 +12,7 @@
 #include "storage/preload.h"
 #include "storage/residency.h"
 #include "storage/system_memory.h"
+#include "sweep/claim.h"
 
 namespace gz {
 namespace {
@@ -71,7 +72,7 @@ Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
       sizes.rows[p] = std::max(sizes.rows[p], rows);
       bytes += part;
       roomy += BufferPool::roomy_bytes(part);
-      claims += BufferPool::roomy_bytes(rows * RowWindow::claim_cost());
+      claims += BufferPool::roomy_bytes(rows * Claim::row_bytes());
     }
     sizes.packed =
         std::max(sizes.packed, BufferPool::roomy_bytes(PackedSubgraph(std::move(graph)).bytes()) + claims + arrays);
@@ -321,6 +322,15 @@ void divide_again(LoadPlan& plan, Progress* progress) {
   // Others took the room of the rows that were held: batches are read one by one.
   for (Way& way : plan.division.ways) way = way == Way::kWindow ? Way::kDirect : way;
   plan.division.window = 0;
+}
+
+std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed) {
+  const uint64_t ranks = plan.options.local.count;
+  const uint64_t least = ranks * ((needed + plan.division.fixed_bytes) / 8 * 9 + 8);  // others may be larger still
+  return std::make_exception_ptr(
+      BudgetError(text("batch ", batch, " takes more than memory=", ranks * plan.division.memory,
+                       " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
+                  least));
 }
 
 }  // namespace gz

@@ -5,6 +5,8 @@
 // rest has room for. Sizes are learned: from a few batches before the first epoch, from all of them afterwards.
 #pragma once
 
+#include <exception>
+
 #include "load/divide.h"
 #include "load/plan.h"
 
@@ -20,6 +22,9 @@ void divide_again(LoadPlan& plan, Progress* progress);
 
 // Whether the budget would be divided much as it is, by the facts as they are now.
 bool divides_alike(LoadPlan& plan);
+
+// The BudgetError for a batch that does not fit even by itself: `needed` bytes for batches would do.
+std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed);
 
 // What an epoch would take, by the model that the budget is divided with.
 struct Estimate {

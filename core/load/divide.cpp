@@ -6,8 +6,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "gather/shared_ring.h"
 #include "sample/merged.h"
+#include "sweep/shared_ring.h"
 
 namespace gz {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "gather/shared_ring.h"
+#include "sweep/shared_ring.h"
 
 namespace gz {
 namespace {

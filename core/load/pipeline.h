@@ -1,7 +1,7 @@
 // pipeline: an epoch in flight: seeds -> sampled -> rows requested -> ready -> delivered in order.
 //
-// Batches stand in a ring by number, each with one state (load/schedule.h). A few threads share the work: next_job()
-// says what comes next, run by whoever is free. Sampling ahead is what makes the reads know their future. Threads
+// Batches stand in a ring by number, each with one state (load/ring.h). A few threads share the work: next_job()
+// (load/schedule.h) says what comes next. Sampling ahead is what makes the reads know their future. Threads
 // change when a batch is made, never what is in it, and one that was made ahead may be thrown away and made again when
 // memory is short. A batch that does not fit beside others is built exclusively: everything made ahead is thrown away,
 // other epochs of the loader pause, what their consumers hold is not counted any more, and at last the rows that are
@@ -18,7 +18,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -27,26 +26,10 @@
 #include "load/batch.h"
 #include "load/passes.h"
 #include "load/plan.h"
-#include "load/schedule.h"
+#include "load/ring.h"
+#include "load/stats.h"
 
 namespace gz {
-
-struct LoadStats {
-  uint64_t batches = 0;  // delivered
-  uint64_t nodes = 0, edges = 0;
-  double sample_seconds = 0;         // of all threads, as are the next three
-  double read_seconds = 0;           // waiting for the disk
-  double copy_seconds = 0;           // planning and copying rows
-  double blocked_seconds = 0;        // threads with nothing they may do: the queue, the window or the budget is full
-  double starved_seconds = 0;        // the consumer waiting for a batch
-  double consumer_seconds = 0;       // between two calls of next(): the training step
-  double depth_sum = 0;              // finished batches waiting, summed over calls of next()
-  uint64_t peak_bytes = 0;           // of batches, with those that the consumer holds
-  uint64_t remade = 0;               // batches that were thrown away for want of memory and made again
-  uint64_t topology_bytes_read = 0;  // by explicit reads
-  GatherStats gather;
-  std::vector<WindowStats> windows;  // one a part that has one
-};
 
 class Pipeline {
  public:
@@ -85,62 +68,48 @@ class Pipeline {
   class Cancel;
 
   void start_threads();
-  void sweep(size_t part);
-  void stop_sweeps();
-  void rows_are_there(uint64_t number);
+  std::vector<std::shared_ptr<RowReader>> start_readers(uint64_t requests);
   void begin_to_count();
-  void add_windows(LoadStats& stats) const;
 
-  // All below are called with mutex_ held; what has the lock as a parameter works without it for a while.
+  // All below are called with mutex_ held; those that take the lock work without it for a while.
   ScheduleView view();
-  uint64_t ahead() const;
-  Batch& at(uint64_t number);  // in the ring, from front_ on
   void work(Lock& lock);
   void wait_for_work(Lock& lock);
   void sample_some(uint64_t first, uint64_t count, Lock& lock);
-  void request_rows(Batch& batch);  // without the lock: of a batch in hand
-  void request_in_order();
   void finish_one(uint64_t number, Lock& lock);
-  LoadedBatch finish(Batch& batch, Progress& cancel, GatherStats& stats);  // likewise without
-  void set_ready(Batch& batch, LoadedBatch&& loaded, const GatherStats& gathered);
+  void count_batch(const LoadedBatch& batch, const GatherStats& gathered);
   void fail(uint64_t number, std::exception_ptr error);
-  void go_back(Batch& batch);
-  void shrink(uint64_t number);
   void cancel_all(Lock& lock);
   void build_exclusively(Lock& lock);
-  bool begin_exclusive();  // without the lock, as the next two
+  // Without it:
+  void prepare_requests(Batch& batch);
+  LoadedBatch finish(Batch& batch, Progress& cancel, GatherStats& stats);
+  bool begin_exclusive();
   void end_exclusive();
-  void release_rows();
+  void give_rows_to_batches();
 
   const std::shared_ptr<LoadPlan> plan_;
-  bool registered_ = false;                          // among the plan's epochs
-  Division division_;                                // the plan's, when this epoch began; sizes grow under mutex_
-  std::vector<std::shared_ptr<RowWindow>> windows_;  // this epoch's: none where another epoch sweeps
-  std::vector<std::shared_ptr<WholeRows>> wholes_;
-  uint64_t first_request_ =
-      0;  // batches before this one are read by themselves, so that they need not wait for a circle
+  bool registered_ = false;     // among the plan's epochs
+  uint64_t first_request_ = 0;  // batches before this one are read by themselves and need not wait for a circle
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
-  // All below: guarded by mutex_.
+  // All below: guarded by mutex_, but for what threads read while batches are in their hands.
+  Division division_;                                // the plan's, when this epoch began; sizes grow
+  std::vector<std::shared_ptr<RowReader>> readers_;  // one a part
   Passes passes_;
-  std::deque<Batch> ring_;                 // from the next one in line on
-  uint64_t front_ = 0;                     // its number
-  uint64_t next_ = 0;                      // no batch before this one waits to be begun
-  uint64_t next_request_ = 0;              // the first whose rows are not requested: readers know of batches in order
-  uint64_t failed_ = UINT64_MAX;           // the first that failed
-  uint64_t sampling_ = 0, finishing_ = 0;  // batches in the hands of threads
-  bool too_large_ = false;                 // the next batch in line did not fit beside the others
-  bool exclusive_ = false;                 // it is being built by itself
-  bool paused_ = false;                    // until next() is called
-  int cancelling_ = 0;                     // requests are being cancelled: new ones must not be among them
+  BatchRing ring_;
+  bool too_large_ = false;  // the next batch in line did not fit beside the others
+  bool exclusive_ = false;  // it is being built by itself
+  bool paused_ = false;     // until next() is called
+  int cancelling_ = 0;      // requests are being cancelled: new ones must not be among them
   bool consumer_waits_ = false;
   LoadStats stats_;
-  std::vector<WindowStats> windows_before_;           // when the epoch began
+  std::vector<WindowStats> reads_before_;             // when the epoch began, one a part
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
-  std::vector<std::thread> threads_, sweeps_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace gz

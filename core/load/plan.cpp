@@ -152,17 +152,23 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
   return plan;
 }
 
+void release_windows(LoadPlan& plan) {
+  for (auto& window : plan.windows) {
+    plan.released |= window != nullptr;
+    window.reset();
+  }
+}
+
 bool release(LoadPlan& plan) {
   const std::lock_guard lock(plan.mutex);
   if (!plan.epochs.empty()) return false;
-  bool had = plan.pool->idle_bytes() > 0;
+  const auto is_there = [](const auto& rows) { return rows != nullptr; };
+  const bool holds = std::ranges::any_of(plan.windows, is_there) || std::ranges::any_of(plan.wholes, is_there);
+  const bool had = holds || plan.pool->idle_bytes() > 0;
   plan.pool->clear();
-  for (size_t i = 0; i < plan.parts.size(); ++i) {
-    had |= plan.windows[i] || plan.wholes[i];
-    plan.released |= plan.windows[i] || plan.wholes[i];
-    plan.windows[i].reset();
-    plan.wholes[i].reset();
-  }
+  release_windows(plan);
+  for (auto& whole : plan.wholes) whole.reset();
+  plan.released |= holds;
   return had;
 }
 

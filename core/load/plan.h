@@ -17,7 +17,6 @@
 #include "base/progress.h"
 #include "budget/ledger.h"
 #include "gather/gather.h"
-#include "gather/row_window.h"
 #include "gather/whole_rows.h"
 #include "load/graph.h"
 #include "load/order.h"
@@ -25,6 +24,7 @@
 #include "storage/disk_speed.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
+#include "sweep/row_window.h"
 
 namespace gz {
 
@@ -133,6 +133,9 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
 // Frees rows that are held and idle buffers, unless an epoch is in flight; whether there were any. The next epoch
 // divides the budget again.
 bool release(LoadPlan& plan);
+
+// The part of it for windows, when no epoch is in flight. The plan's mutex is held.
+void release_windows(LoadPlan& plan);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);

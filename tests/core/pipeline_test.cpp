@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "check.h"
-#include "gather/shared_ring.h"
 #include "hub_plan.h"
 #include "load/budget.h"
+#include "sweep/shared_ring.h"
 
 using namespace gz;
 using namespace gz::test;

@@ -12,10 +12,9 @@
 #include "base/process.h"
 #include "base/random.h"
 #include "check.h"
-#include "gather/row_window.h"
-#include "gather/shared_sweep.h"
-#include "gather/window_claim.h"
 #include "gather_files.h"
+#include "sweep/rank_peers.h"
+#include "sweep/sweep_reader.h"
 
 using namespace gz;
 
@@ -35,8 +34,8 @@ std::shared_ptr<LocalGroup> join(uint32_t rank, const std::string& purpose, size
   return group;
 }
 
-std::unique_ptr<SharedSweep> sweep_of(const std::shared_ptr<LocalGroup>& group, uint64_t identity = 7) {
-  return SharedSweep::make(group, 0, identity, 100, kMB, 12 * kMB);  // 7 segments apart at most
+std::unique_ptr<RankPeers> sweep_of(const std::shared_ptr<LocalGroup>& group, uint64_t identity = 7) {
+  return RankPeers::make(group, 0, identity, 100, kMB, 12 * kMB);  // 7 segments apart at most
 }
 
 void wait_for(const std::shared_ptr<LocalGroup>& group, uint32_t rank, bool there) {
@@ -74,73 +73,73 @@ TEST(a_rank_alone_has_no_group) {
 }
 
 TEST(shared_sweeps_wait_for_reads_for_their_turn_and_for_those_behind) {
-  using State = SharedSweep::State;
+  using State = RankPeers::State;
   auto groups = std::vector{join(0, "order"), join(1, "order")};
   wait_for(groups[0], 1, true);
   wait_for(groups[1], 0, true);
   const auto a = sweep_of(groups[0]), b = sweep_of(groups[1]);
   CHECK(!a->must_wait(10) && !b->must_wait(10));  // nobody has anything to do
-  a->tell(State::kMoving, 10, 3);
+  a->announce(State::kMoving, 10, 3);
   CHECK(!b->must_wait(6));  // its reads are there
   CHECK(b->must_wait(7));   // these are in flight
   CHECK(b->must_wait(9));
   CHECK(b->must_wait(10));  // it is there, and rank 0 goes first
-  a->tell(State::kHeld, 10, 0);
+  a->announce(State::kHeld, 10, 0);
   CHECK(!b->must_wait(10));  // it cannot: we may
-  a->tell(State::kMoving, 10, 0);
+  a->announce(State::kMoving, 10, 0);
   CHECK(!b->must_wait(9));
-  b->tell(State::kMoving, 10, 0);
+  b->announce(State::kMoving, 10, 0);
   CHECK(!a->must_wait(10));
   CHECK(!a->must_wait(16));
   CHECK(a->must_wait(17));  // too far ahead
-  b->tell(State::kIdle, 10, 0);
+  b->announce(State::kIdle, 10, 0);
   CHECK(!a->must_wait(17));
-  b->tell(State::kMoving, 95, 0);
-  a->tell(State::kMoving, 2, 0);
+  b->announce(State::kMoving, 95, 0);
+  a->announce(State::kMoving, 2, 0);
   CHECK(a->must_wait(2));  // round the end of the file
-  b->tell(State::kMoving, 96, 0);
+  b->announce(State::kMoving, 96, 0);
   CHECK(a->must_wait(2));  // until there is some way to go
-  b->tell(State::kMoving, 97, 0);
+  b->announce(State::kMoving, 97, 0);
   CHECK(!a->must_wait(2));
   CHECK_EQ(b->meeting_point(1), 1u);  // near enough
   CHECK_EQ(b->meeting_point(50), 2u);
 }
 
-TEST(shared_sweeps_do_not_wait_for_one_that_is_gone_or_hungry_for_long) {
-  using State = SharedSweep::State;
+TEST(shared_sweeps_do_not_wait_for_one_that_is_gone_or_while_starving_for_long) {
+  using State = RankPeers::State;
   auto first = join(0, "gone"), second = join(1, "gone");
   wait_for(first, 1, true);
   const auto a = sweep_of(first);
   auto b = sweep_of(second);
-  b->tell(State::kMoving, 10, 5);
+  b->announce(State::kMoving, 10, 5);
   CHECK(a->must_wait(30));
-  while (a->must_wait(30)) a->wait(true);  // our consumer starves: it is left behind,
-  b->tell(State::kMoving, 11, 5);
+  while (a->must_wait(30)) a->wait(true, false);  // our consumer starves: it is left behind,
+  b->announce(State::kMoving, 11, 5);
   CHECK(!a->must_wait(30));  // though it moves,
-  b->tell(State::kMoving, 25, 5);
+  b->announce(State::kMoving, 25, 5);
   CHECK(!a->must_wait(30));
   CHECK(a->must_wait(32));  // until it was near
   CHECK(a->must_wait(8) == false && a->must_wait(20));
   b.reset();
   second.reset();
-  while (a->must_wait(20)) a->wait(false);
+  while (a->must_wait(20)) a->wait(false, false);
 }
 
 // Wherever it stops: a rank that moved a little while it was waited for must not be waited for without end.
 TEST(shared_sweeps_leave_one_that_stops_at_any_distance) {
-  using State = SharedSweep::State;
+  using State = RankPeers::State;
   for (uint64_t moved = 0; moved < 12; ++moved) {
     auto groups = std::vector{join(0, "stops"), join(1, "stops")};
     wait_for(groups[1], 0, true);
     const auto a = sweep_of(groups[0]), b = sweep_of(groups[1]);
-    a->tell(State::kMoving, 10, 0);
+    a->announce(State::kMoving, 10, 0);
     CHECK(b->must_wait(17));
-    a->tell(State::kHeld, 10 + moved, 0);
+    a->announce(State::kHeld, 10 + moved, 0);
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (uint64_t segment = 17; segment < 40;) {
       CHECK(std::chrono::steady_clock::now() < give_up);
       if (b->must_wait(segment)) {
-        b->wait(true);
+        b->wait(true, false);
       } else {
         ++segment;
       }
@@ -154,7 +153,7 @@ TEST(shared_chunks_are_copied_while_they_are_there) {
   const auto a = sweep_of(first), b = sweep_of(second), stranger = sweep_of(nullptr);
   CHECK(stranger == nullptr);
   CHECK(!b->must_wait(0));  // looks around
-  SharedRing& ring = *a->ring();
+  SharedRing& ring = a->ring();
   std::vector<std::byte> row(512);
   const auto put = [&](uint64_t offset, size_t bytes, int value) {
     const auto slot = ring.take(bytes);
@@ -165,17 +164,17 @@ TEST(shared_chunks_are_copied_while_they_are_there) {
   };
   put(4096, 8192, 1);
   put(64 * 4096, 4096, 2);
-  b->find_chunks(0, kMB);
-  CHECK(!b->chunks().copy(0, 512, row.data()));
-  CHECK(b->chunks().copy(4096, 512, row.data()));
+  b->find(0, kMB);
+  CHECK(!b->copy(0, 512, row.data()));
+  CHECK(b->copy(4096, 512, row.data()));
   CHECK(row[0] == std::byte{1} && row[511] == std::byte{1});
-  CHECK(b->chunks().copy(3 * 4096 - 512, 512, row.data()));
-  CHECK(!b->chunks().copy(3 * 4096 - 256, 512, row.data()));  // its end is not there
-  CHECK(b->chunks().copy(64 * 4096, 512, row.data()));
+  CHECK(b->copy(3 * 4096 - 512, 512, row.data()));
+  CHECK(!b->copy(3 * 4096 - 256, 512, row.data()));  // its end is not there
+  CHECK(b->copy(64 * 4096, 512, row.data()));
   CHECK(row[0] == std::byte{2});
-  b->find_chunks(0, kMB);
+  b->find(0, kMB);
   for (uint64_t i = 0; i < 48; ++i) put(kMB * (i + 1), 256 * 1024, 3);  // once round the ring
-  CHECK(!b->chunks().copy(4096, 512, row.data()));
+  CHECK(!b->copy(4096, 512, row.data()));
   const auto in_flight = ring.take(ring.most_bytes());
   CHECK(in_flight.has_value());
   size_t more = 0;
@@ -185,33 +184,27 @@ TEST(shared_chunks_are_copied_while_they_are_there) {
 
 namespace {
 
-// One rank: a window with its sweep, and its claims.
+// One rank: a window with its sweep, and its requests.
 struct Rank {
   Rank(uint32_t rank, const std::string& path, uint64_t rows)
       : file(FeatureFile::open(path)),
+        matrix(file->matrix("x")),
         group(join(rank, path)),
-        window(file, file->matrix("x"), rows * RowWindow::row_cost(file->matrix("x"))),
-        thread([this] {
-          RowWindow::SweepOptions options{.target = 6, .most = 6};
-          options.group = group;
-          options.ring_bytes = 4 * kMB;
-          window.sweep(options, [this](uint64_t number) {
-            std::lock_guard lock(mutex);
-            complete[number] = true;
-            news.notify_all();
-          });
-        }) {}
-  ~Rank() {
-    window.stop_sweep();
-    thread.join();
-  }
+        window(std::make_shared<RowWindow>(file, matrix, rows * RowWindow::row_cost(matrix))),
+        reader(window, {.target = 6, .most = 6}, make_peers(*file, matrix, group, 0, 4 * kMB),
+               {[this](uint64_t number) {
+                  std::lock_guard lock(mutex);
+                  complete[number] = true;
+                  news.notify_all();
+                },
+                [](const std::exception_ptr& error) { std::rethrow_exception(error); }}) {}
 
-  void offer(uint64_t number, uint64_t rows) {
+  void request(uint64_t number, uint64_t rows) {
     Random random(make_key(number));
     std::vector<int64_t> ids(6000);
     for (auto& id : ids) id = static_cast<int64_t>(random.below(rows));
-    open[number] = {window.claim(number, ids), ids};
-    window.offer(open[number].first);
+    open[number] = {reader.prepare(number, ids), ids};
+    reader.submit(open[number].first);
   }
 
   void check(uint64_t number) {
@@ -219,23 +212,23 @@ struct Rank {
       std::unique_lock lock(mutex);
       news.wait(lock, [&] { return complete[number]; });
     }
-    const auto& [claim, ids] = open[number];
-    const Matrix& matrix = window.matrix();
+    const auto& [request, ids] = open[number];
     std::vector<std::byte> got(ids.size() * matrix.row_bytes), want(got.size());
-    window.deliver(*claim, got.data(), {}, nullptr, nullptr);
+    reader.copy(request.get(), ids, got.data(), {}, nullptr, nullptr);
     gather(*file, matrix, ids, want.data(), {.io = Io::kMmap});
     CHECK(std::memcmp(got.data(), want.data(), got.size()) == 0);
     open.erase(number);
   }
 
   std::shared_ptr<const FeatureFile> file;
+  const Matrix& matrix;
   std::shared_ptr<LocalGroup> group;
-  RowWindow window;
   std::mutex mutex;
   std::condition_variable news;
   std::map<uint64_t, bool> complete;  // guarded by mutex
-  std::map<uint64_t, std::pair<std::shared_ptr<RowWindow::Claim>, std::vector<int64_t>>> open;
-  std::thread thread;
+  std::map<uint64_t, std::pair<std::shared_ptr<RowRequest>, std::vector<int64_t>>> open;
+  std::shared_ptr<RowWindow> window;
+  SweepReader reader;
 };
 
 }  // namespace
@@ -247,12 +240,12 @@ TEST(windows_of_two_ranks_give_the_rows_of_the_file_and_take_from_each_other) {
   Rank first(0, path, 30000), second(1, path, 30000);
   for (uint64_t next = 0, done = 0; done < kClaims; ++done) {
     for (; next < kClaims && next < done + 8; ++next) {
-      first.offer(2 * next, kRows);
-      if (next < kClaims / 2) second.offer(2 * next + 1, kRows);
+      first.request(2 * next, kRows);
+      if (next < kClaims / 2) second.request(2 * next + 1, kRows);
     }
     first.check(2 * done);
     if (done < kClaims / 2) second.check(2 * done + 1);  // then it rests, and the other goes on
   }
-  CHECK(first.window.stats().rows_taken + second.window.stats().rows_taken > 0);
+  CHECK(first.window->stats().rows_taken + second.window->stats().rows_taken > 0);
 }
 #endif

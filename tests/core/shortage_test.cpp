@@ -18,10 +18,10 @@
 #include "check.h"
 #include "fake_reader.h"
 #include "gather/read_rows.h"
-#include "gather/row_window.h"
 #include "gather_files.h"
 #include "storage/reader.h"
 #include "storage/residency.h"
+#include "sweep/sweep_reader.h"
 
 using namespace gz;
 using test::FakeReader;
@@ -71,18 +71,16 @@ TEST(without_a_descriptor_for_a_ring_rows_are_read_by_pread) {
 
 TEST(without_a_descriptor_for_a_ring_a_window_reads_by_threads) {
   const auto file = FeatureFile::open(test::write_features("window.gd", {{"x", DType::kFloat32, 500, 32}}));
-  RowWindow window(file, file->matrix("x"), uint64_t{1} << 20);
+  const auto window = std::make_shared<RowWindow>(file, file->matrix("x"), uint64_t{1} << 20);
   const std::vector<int64_t> ids{3, 400, 17};
-  const auto claim = window.claim(0, ids);
   if (!uring_works()) return;
   drop_idle_readers();
   const NoDescriptors none;
   std::atomic<bool> complete{false};
-  std::thread thread([&] { window.sweep({}, [&](uint64_t) { complete = true; }); });
-  window.offer(claim);
+  SweepReader reader(window, {}, std::make_unique<NoPeers>(), {[&](uint64_t) { complete = true; }, {}});
+  reader.submit(reader.prepare(0, ids));
   for (int i = 0; i < 3000 && !complete; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  window.stop_sweep();
-  thread.join();
+  reader.stop();
   CHECK(complete);
 }
 

@@ -1,5 +1,5 @@
 // window_size_test: how many claims a window admits, circle by circle.
-#include "gather/window_size.h"
+#include "sweep/window_size.h"
 
 #include <cmath>
 
@@ -29,10 +29,10 @@ void check_circles(WindowSize size, std::initializer_list<Circle> circles) {
 
 }  // namespace
 
-TEST(a_window_grows_by_the_room_that_a_circle_left) {
-  check_circles({100, 150, 0, 1000}, {{800, true, 0, 120}, {900, true, 0, 128}, {960, true, 0, 128}});
+TEST(a_window_grows_by_the_room_that_a_circle_left_and_by_one_at_least) {
+  check_circles({100, 150, 0, 1000}, {{800, true, 0, 120}, {900, true, 0, 128}, {960, true, 0, 129}});
   check_circles({100, 150, 0, 1000}, {{100, true, 0, 150}, {200, true, 0, 150}});  // at most 150
-  check_circles({100, 150, 0, 1000}, {{990, true, 0, 100}});                       // full, and no stall
+  check_circles({148, 150, 0, 1000}, {{990, true, 0, 149}, {995, true, 0, 150}, {999, true, 0, 150}});
 }
 
 TEST(a_window_stays_where_its_target_was_no_limit) {
@@ -57,18 +57,19 @@ TEST(a_window_goes_on_with_what_a_sweep_before_learned) {
   CHECK_EQ(WindowSize(0, 0, 0, 1000).target(), 1u);
 }
 
-// n claims hold 10 n^a rows: the number that fills the window is reached in a few circles and never passed.
+// n claims hold 10 n^a rows: the number that fills the window is reached in a few circles, and passed by one at most.
 TEST(a_window_finds_its_size_whatever_claims_share) {
   for (const double a : {0.5, 0.7, 0.9, 1.0}) {
     WindowSize size(40, 100000, 0, 1000);
     for (int circle = 0; circle < 12; ++circle) {
       const double held = 10 * std::pow(static_cast<double>(size.target()), a);
-      CHECK(held <= 1000);
+      CHECK(held <= 10 * std::pow(std::pow(100, 1 / a) + 1, a) + 1e-6);
       size.note_held(static_cast<uint64_t>(held));
+      if (held > 1000) size.stall(size.target());
       size.note_waiting();
       size.end_circle();
     }
     const double fits = std::pow(96, 1 / a);
-    CHECK(static_cast<double>(size.target()) > 0.95 * fits);
+    CHECK(static_cast<double>(size.target()) > 0.9 * fits);
   }
 }

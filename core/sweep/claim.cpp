@@ -1,5 +1,5 @@
-// window_claim: sorting a batch's rows, by three digits of eleven bits.
-#include "gather/window_claim.h"
+// claim: sorting a batch's rows, by three digits of eleven bits.
+#include "sweep/claim.h"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ uint64_t* sort_words(uint64_t* words, uint64_t* spare, size_t n, uint32_t most) 
 
 }  // namespace
 
-RowWindow::Claim::Claim(uint64_t number_, std::span<const int64_t> ids)
+Claim::Claim(uint64_t number_, std::span<const int64_t> ids)
     : number(number_), memory_(take_buffer(ids.size() * sizeof(uint64_t), Purpose::kTables)), size_(ids.size()) {
   words_ = memory_->as<uint64_t>();
   uint32_t most = 0;

@@ -1,5 +1,5 @@
 // shared_ring: room in turn, chunks that are shown, and copies that are checked.
-#include "gather/shared_ring.h"
+#include "sweep/shared_ring.h"
 
 #include <algorithm>
 #include <cstring>
@@ -80,7 +80,7 @@ void SharedChunks::sort() {
 }
 
 bool SharedChunks::copy(uint64_t offset, size_t bytes, std::byte* to) {
-  // Chunks of several ranks may overlap: those that end before the row are passed for good.
+  // Chunks of several ranks may overlap: those that end before the row are not needed again.
   while (at_ < chunks_.size() && chunks_[at_].offset + chunks_[at_].bytes <= offset) ++at_;
   for (size_t i = at_; i < chunks_.size() && chunks_[i].offset <= offset; ++i) {
     const Chunk& chunk = chunks_[i];

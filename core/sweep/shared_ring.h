@@ -1,8 +1,8 @@
 // shared_ring: what a rank has just read of a file, in memory that the other ranks of the host can see.
 //
 // Reads are put one behind the other, round and round. A chunk has a number while its bytes are there, and loses it
-// before they are overwritten: whoever copied from it looks at the number again, and knows whether the copy is good.
-// Nobody is locked out, so nobody can die with a lock.
+// before they are overwritten: a rank that copied from it looks at the number again, and knows whether the copy is
+// good. There are no locks, so no rank can die with one.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct SweepBlock {
     std::atomic<uint64_t> offset;  // in the file
     std::atomic<uint32_t> bytes, at;
   };
-  std::atomic<uint64_t> identity;  // of file and matrix; 0: nobody sweeps
+  std::atomic<uint64_t> identity;  // of file and matrix; 0: no sweep
   std::atomic<uint64_t> where;     // see SharedSweep
   std::atomic<uint64_t> ring_bytes;
   std::atomic<uint64_t> numbers;    // of chunks so far: a later sweep gives others

@@ -6,10 +6,11 @@
 
 namespace gz {
 
-// The one rule: a circle that left slots unused while claims had to wait raises the number in proportion to the room
-// that was left; a stall, when no slot was left for a row, lowers it by a sixteenth. Claims share rows, so n times the
-// claims hold less than n times the rows: the proportion never overshoots, it falls short and is made up for in the
-// next circles. Claims are admitted evenly spaced, so the peak of the first circle is already that of all others.
+// The one rule: a calm circle in which claims had to wait raises the number in proportion to the room that was left,
+// and by one at least; a stall, when no slot was left for a row, lowers it by a sixteenth. Claims share rows, so n
+// times the claims hold less than n times the rows: the proportion does not overshoot. Claims are admitted evenly
+// spaced, so the peak of the first circle is already that of later ones. Going one step too far costs little: when the
+// window is full, the claim that is read by itself lacks but a few rows.
 class WindowSize {
  public:
   // Starts with `target` claims, or with `learned` by a sweep before; never more than `most`. `capacity` is in rows.
@@ -35,8 +36,8 @@ class WindowSize {
   void end_circle() {
     if (!stalled_ && waited_ && peak_ > 0) {
       const double room = kFull * static_cast<double>(capacity_) / static_cast<double>(peak_);
-      const double fit = std::min(static_cast<double>(target_) * room, static_cast<double>(most_));
-      target_ = std::max(target_, static_cast<uint64_t>(fit));
+      const auto fit = static_cast<uint64_t>(std::min(static_cast<double>(target_) * room, 1e18));
+      target_ = std::min(std::max(fit, target_ + 1), most_);
     }
     peak_ = 0;
     stalled_ = waited_ = false;

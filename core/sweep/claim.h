@@ -1,4 +1,4 @@
-// window_claim: the rows that one batch wants from a window, and where they are.
+// claim: the rows that one batch wants from a window, and the slots that they are in.
 #pragma once
 
 #include <atomic>
@@ -9,22 +9,23 @@
 
 #include "base/memory.h"
 #include "base/prefetch.h"
-#include "gather/row_window.h"
+#include "gather/row_reader.h"
 
 namespace gz {
 
-// One word a row: above, its id while it is wanted and its place in the window afterwards; below, its position in the
+// One word a row: above, its id while it is wanted and its slot in the window afterwards; below, its position in the
 // batch. Wanted rows come first, in the order of the file; those that were shared at admission lie behind them. The
 // sweep consumes the wanted ones in a circle: from `start` to their end, then from their beginning to `start`.
-class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
+class Claim : public RowRequest, public std::enable_shared_from_this<Claim> {
  public:
   Claim(uint64_t number_, std::span<const int64_t> ids);
+  static uint64_t row_bytes() { return sizeof(uint64_t); }  // that a row takes
 
   const uint64_t number;
   size_t size() const { return size_; }
-  uint32_t value(size_t i) const { return static_cast<uint32_t>(words_[i] >> 32); }
+  uint32_t value(size_t i) const { return static_cast<uint32_t>(words_[i] >> 32); }  // an id, or a slot
   uint32_t position(size_t i) const { return static_cast<uint32_t>(words_[i]); }
-  void place(size_t i, uint32_t where) { words_[i] = uint64_t{where} << 32 | position(i); }
+  void set_slot(size_t i, uint32_t slot) { words_[i] = uint64_t{slot} << 32 | position(i); }
   uint64_t* words() { return words_; }
   void prefetch_words() const { prefetch(words_ + cursor); }
 
@@ -34,32 +35,33 @@ class RowWindow::Claim : public std::enable_shared_from_this<RowWindow::Claim> {
   bool wrapped = false;
   size_t left = 0;            // rows that have not arrived
   uint64_t last_read = 0;     // the number of the last planned read that brings some of them,
-  uint32_t last_waiting = 0;  // and where it waits for that
+  uint32_t last_waiting = 0;  // and where it is in that read's list
   std::exception_ptr error;   // of a read that failed
 
   // Wanted rows that the sweep has not come to, from cursor on.
   size_t end() const { return wrapped ? start : wanted; }
-  bool is_placed(size_t i) const {
+  bool has_slot(size_t i) const {
     if (i >= wanted) return true;
     return wrapped ? i >= start || i < cursor : i >= start && i < cursor;
   }
 
-  // Who may touch the rows: a claim is delivered once, or ended.
+  // Who may touch the rows: a claim is copied once, or ended.
   void complete() { state_.store(kComplete, std::memory_order_release); }
   bool is_complete() const { return state_.load(std::memory_order_acquire) != kOpen; }
-  bool begin_delivery() {
+  bool begin_copy() {
     int expected = kComplete;
-    return state_.compare_exchange_strong(expected, kDelivering, std::memory_order_acq_rel);
+    return state_.compare_exchange_strong(expected, kCopying, std::memory_order_acq_rel);
   }
-  bool end_unless_delivering() {
+  // False where it is being copied: its slots are released when that is over.
+  bool end_unless_copying() {
     int before = state_.load(std::memory_order_acquire);
-    while (before != kDelivering && !state_.compare_exchange_weak(before, kOver, std::memory_order_acq_rel)) {
+    while (before != kCopying && !state_.compare_exchange_weak(before, kOver, std::memory_order_acq_rel)) {
     }
-    return before != kDelivering;
+    return before != kCopying;
   }
 
  private:
-  enum : int { kOpen, kComplete, kDelivering, kOver };
+  enum : int { kOpen, kComplete, kCopying, kOver };
   std::atomic<int> state_{kOpen};
   std::shared_ptr<Buffer> memory_;
   uint64_t* words_ = nullptr;

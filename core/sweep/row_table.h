@@ -11,7 +11,7 @@
 namespace gz {
 
 // Open addressing over memory that the caller brings (zeroed). An entry is a tag, which says where it belongs, and the
-// slot's number plus one; the slot itself keeps the whole id, and `id_of(slot)` tells it. Sixteen neighbouring ids
+// slot's number plus one; the slot itself keeps the whole id, and `id_of(slot)` returns it. Sixteen neighbouring ids
 // belong side by side, at a place that is a hash of what they share: rows are mostly looked for in the order of the
 // file, and find each other's cache lines and pages warm. Half of the entries stay free, which keeps searches short.
 class RowTable {
@@ -50,7 +50,7 @@ class RowTable {
   }
 
   // Takes away the entry that a slot has under `id`. Closes the hole by moving later entries back, so that
-  // searches stay short for ever.
+  // searches stay short.
   void erase(uint64_t id, uint32_t slot) {
     size_t hole = home(tag(id));
     while (entries_[hole] != 0 && slot_of(entries_[hole]) != slot) hole = after(hole);

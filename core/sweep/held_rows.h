@@ -1,4 +1,7 @@
-// held_rows: which row is in which place of a window, how many claims hold it, and which place is free. No locks.
+// held_rows: which row is in which slot of a window, how many claims hold it, and which slot is free. No locks.
+//
+// A slot whose row no claim holds any more is free, but its row stays and can be used again until take() gives the slot
+// to another row: slots are taken in turn, as a hand goes round them (next_free). That is the whole eviction rule.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +12,14 @@
 
 #include "base/memory.h"
 #include "base/prefetch.h"
-#include "gather/row_table.h"
+#include "sweep/row_table.h"
 
 namespace gz {
 
 class HeldRows {
  public:
   static constexpr uint32_t kNone = RowTable::kNone;
-  // With its place, its entries, and its bit, which is counted as a byte.
+  // With its slot, its entries, and its bit, which is counted as a byte.
   static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16 + 1; }
 
   // Which of all rows are there, a bit each, where that takes little of the budget: a row that is not there, as most
@@ -43,15 +46,15 @@ class HeldRows {
     uint64_t* entries = tables_.as<uint64_t>();
     const size_t count = RowTable::entries_for(capacity);
     table_ = RowTable({entries, count});
-    places_ = reinterpret_cast<Place*>(entries + count);
+    slots_ = reinterpret_cast<Slot*>(entries + count);
   }
 
   uint32_t capacity() const { return capacity_; }
-  uint32_t free() const { return free_; }  // places that take() can hand out
-  std::byte* row(uint32_t place) const { return rows_.data() + place * row_bytes_; }
+  uint32_t free() const { return free_; }  // slots that take() can hand out
+  std::byte* row(uint32_t slot) const { return rows_.data() + slot * row_bytes_; }
   const std::byte* rows() const { return rows_.data(); }
 
-  // Populates the next stretch of memory that places will take for the first time: a huge page takes long to clear, in
+  // Populates the next stretch of memory that slots will take for the first time: a huge page takes long to clear, in
   // a virtual machine milliseconds. To be called when there is nothing better to do.
   void populate_ahead() {
     const uint64_t bytes = capacity_ * row_bytes_, touched = touched_ * row_bytes_;
@@ -65,84 +68,84 @@ class HeldRows {
     if (may_hold(id)) table_.prefetch_entry(id);
   }
   void prefetch_free_entry(uint64_t id) const { table_.prefetch_entry(id); }  // of a row that is about to be taken in
-  void prefetch_place(uint32_t place) const { prefetch(places_ + place); }
-  // The place that a row most probably has, to be looked at soon.
-  void prefetch_place_of(uint64_t id) const {
+  void prefetch_slot(uint32_t slot) const { prefetch(slots_ + slot); }
+  // The slot that a row most probably has, to be looked at soon.
+  void prefetch_slot_of(uint64_t id) const {
     if (!may_hold(id)) return;
-    if (const uint32_t place = table_.likely(id); place != kNone) prefetch_place(place);
+    if (const uint32_t slot = table_.likely(id); slot != kNone) prefetch_slot(slot);
   }
-  // The place of a row that is in RAM, kNone where it is not.
+  // The slot of a row that is in RAM, kNone where it is not.
   uint32_t find(uint64_t id) const { return may_hold(id) ? table_.find(id, id_of()) : kNone; }
 
-  bool is_unused(uint32_t place) const { return places_[place].uses == 0; }
-  bool is_loading(uint32_t place) const { return (places_[place].uses & kLoading) != 0; }
-  void arrived(uint32_t place) { places_[place].uses &= ~kLoading; }
+  bool is_unused(uint32_t slot) const { return slots_[slot].uses == 0; }
+  bool is_loading(uint32_t slot) const { return (slots_[slot].uses & kLoading) != 0; }
+  void arrived(uint32_t slot) { slots_[slot].uses &= ~kLoading; }
 
-  void use(uint32_t place, uint32_t times) {
-    if (places_[place].uses == 0) mark_used(place);
-    places_[place].uses += times;
+  void use(uint32_t slot, uint32_t times) {
+    if (slots_[slot].uses == 0) mark_used(slot);
+    slots_[slot].uses += times;
   }
-  void release(uint32_t place) {
-    if (--places_[place].uses != 0) return;
-    unused_[place / 64] |= uint64_t{1} << place % 64;
+  void release(uint32_t slot) {
+    if (--slots_[slot].uses != 0) return;
+    unused_[slot / 64] |= uint64_t{1} << slot % 64;
     ++free_;
   }
 
-  // A place for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
-  // nobody holds any more gives up its place, in turn.
+  // A slot for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
+  // nobody holds any more loses its slot, in turn.
   uint32_t take(uint64_t id, uint32_t times) {
-    const uint32_t place = next_free();
-    if (place < touched_) {
-      table_.erase(id_of()(place), place);
-      if (places_[place].id != kLost) forget(places_[place].id);
+    const uint32_t slot = next_free();
+    if (slot < touched_) {
+      table_.erase(id_of()(slot), slot);
+      if (slots_[slot].id != kLost) forget(slots_[slot].id);
     } else {
-      touched_ = place + 1;
+      touched_ = slot + 1;
     }
-    places_[place] = {static_cast<uint32_t>(id), times | kLoading};
-    table_.insert(id, place);
+    slots_[slot] = {static_cast<uint32_t>(id), times | kLoading};
+    table_.insert(id, slot);
     if (bitmap_ != nullptr) bitmap_[id / 64] |= uint64_t{1} << id % 64;
-    mark_used(place);
-    return place;
+    mark_used(slot);
+    return slot;
   }
 
-  // The row never arrived: nobody shall find it. Those who use its place still release it.
-  void lose(uint32_t place) {
-    arrived(place);
-    table_.erase(places_[place].id, place);
-    forget(places_[place].id);
-    places_[place].id = kLost;
-    table_.insert(kLostId + place, place);
+  // The row never arrived: find() must not return it. Claims that use its slot still release it.
+  void lose(uint32_t slot) {
+    arrived(slot);
+    table_.erase(slots_[slot].id, slot);
+    forget(slots_[slot].id);
+    slots_[slot].id = kLost;
+    table_.insert(kLostId + slot, slot);
   }
 
   void release_all() {
-    for (uint32_t place = 0; place < touched_; ++place) places_[place].uses = 0;
+    for (uint32_t slot = 0; slot < touched_; ++slot) slots_[slot].uses = 0;
     free_ = capacity_;
     mark_all_unused();
   }
 
  private:
   static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
-  static constexpr uint32_t kAhead = 32, kNear = 16;       // places that are found, and prepared, before they are taken
+  static constexpr uint32_t kAhead = 32, kNear = 16;       // slots that are found, and prepared, before they are taken
   static constexpr uint64_t kStretch = uint64_t{2} << 20;  // bytes that are populated at a time,
   static constexpr uint64_t kPopulateAhead = 16 * kStretch;  // and how far ahead of those in use
   static constexpr uint32_t kLost = UINT32_MAX;              // no row has this id (RowWindow::supports)
   static constexpr uint64_t kLostId = uint64_t{1} << 40;
 
-  struct Place {
+  struct Slot {
     uint32_t id, uses;  // claims that hold it
   };
   struct IdOf {
-    const Place* places;
-    uint64_t operator()(uint32_t at) const { return places[at].id == kLost ? kLostId + at : places[at].id; }
+    const Slot* slots;
+    uint64_t operator()(uint32_t at) const { return slots[at].id == kLost ? kLostId + at : slots[at].id; }
   };
-  IdOf id_of() const { return {places_}; }
+  IdOf id_of() const { return {slots_}; }
   bool may_hold(uint64_t id) const { return bitmap_ == nullptr || (bitmap_[id / 64] >> id % 64 & 1) != 0; }
   void forget(uint64_t id) {
     if (bitmap_ != nullptr) bitmap_[id / 64] &= ~(uint64_t{1} << id % 64);
   }
 
-  void mark_used(uint32_t place) {
-    unused_[place / 64] &= ~(uint64_t{1} << place % 64);
+  void mark_used(uint32_t slot) {
+    unused_[slot / 64] &= ~(uint64_t{1} << slot % 64);
     --free_;
   }
   void mark_all_unused() {
@@ -151,22 +154,22 @@ class HeldRows {
     if (capacity_ % 64 != 0) unused_[words - 1] = (uint64_t{1} << capacity_ % 64) - 1;
   }
 
-  // Free places are found ahead of their use, in turn, so that they and the entries of the rows in them are near when
+  // Free slots are found ahead of their use, in turn, so that they and the entries of the rows in them are near when
   // they go.
   uint32_t next_free() {
     for (;;) {
       while (found_ - used_ < kAhead && find_free()) {
       }
       if (found_ - used_ > kNear) {
-        const uint32_t soon = free_places_[(used_ + kNear) % kAhead];
+        const uint32_t soon = free_slots_[(used_ + kNear) % kAhead];
         if (soon < touched_) table_.prefetch_entry(id_of()(soon));
       }
-      const uint32_t place = free_places_[used_++ % kAhead];
-      if (places_[place].uses == 0) return place;  // else it was taken up again, or found twice
+      const uint32_t slot = free_slots_[used_++ % kAhead];
+      if (slots_[slot].uses == 0) return slot;  // else it was taken up again, or found twice
     }
   }
 
-  // Nearly all places are in use when the window is full: their bits are few, and near.
+  // When the window is full, few slots are unused: their bits are scanned word by word.
   bool find_free() {
     const uint32_t words = (capacity_ + 63) / 64;
     uint32_t word = hand_ / 64;
@@ -176,24 +179,24 @@ class HeldRows {
       word = word + 1 == words ? 0 : word + 1;
       bits = unused_[word];
     }
-    const uint32_t place = word * 64 + static_cast<uint32_t>(std::countr_zero(bits));
-    hand_ = place + 1 == capacity_ ? 0 : place + 1;
-    prefetch_place(place);
-    free_places_[found_++ % kAhead] = place;
+    const uint32_t slot = word * 64 + static_cast<uint32_t>(std::countr_zero(bits));
+    hand_ = slot + 1 == capacity_ ? 0 : slot + 1;
+    prefetch_slot(slot);
+    free_slots_[found_++ % kAhead] = slot;
     return true;
   }
 
   const uint32_t capacity_;
   const uint64_t row_bytes_;
   Buffer rows_, tables_, unused_memory_, bitmap_memory_;
-  uint64_t* unused_;            // a bit for each place
+  uint64_t* unused_;            // a bit for each slot
   uint64_t* bitmap_ = nullptr;  // a bit for each row of the file
   RowTable table_;
-  Place* places_ = nullptr;
+  Slot* slots_ = nullptr;
   uint32_t hand_ = 0;
-  std::array<uint32_t, kAhead> free_places_{};
-  uint32_t found_ = 0, used_ = 0;  // of free_places_, counted on and on
-  uint32_t touched_ = 0;           // places that were ever taken: the first ones. The others cost no memory yet
+  std::array<uint32_t, kAhead> free_slots_{};
+  uint32_t found_ = 0, used_ = 0;  // of free_slots_, counted on and on
+  uint32_t touched_ = 0;           // slots that were ever taken: the first ones. The others cost no memory yet
   uint32_t free_;
   uint64_t populated_ = 0;  // bytes of rows_, from its start
 };

@@ -1,30 +1,30 @@
-// shared_sweep: who goes first, and for how long others wait.
-#include "gather/shared_sweep.h"
+// rank_peers: who goes first, and for how long others wait.
+#include "sweep/rank_peers.h"
 
 #include <algorithm>
 
 namespace gz {
 namespace {
 
-constexpr auto kStandsStill = std::chrono::seconds(2);        // slow disks take long, stopped processes longer
-constexpr auto kMostHunger = std::chrono::milliseconds(200);  // that a rank suffers for one that is behind
-constexpr auto kLookAround = std::chrono::milliseconds(20);   // for ranks that came or went
+constexpr auto kStandsStill = std::chrono::seconds(2);          // slow disks take long, stopped processes longer
+constexpr auto kMostStarving = std::chrono::milliseconds(200);  // that a rank suffers for one that is behind
+constexpr auto kLookAround = std::chrono::milliseconds(20);     // for ranks that came or went
 constexpr int kNap = 4000, kShortNap = 300;  // microseconds between two looks at what else there is to do
 constexpr uint64_t kLeastSegments = 8;
 
 }  // namespace
 
-std::unique_ptr<SharedSweep> SharedSweep::make(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity,
-                                               uint64_t segments, uint64_t segment_bytes, uint64_t ring_bytes) {
+std::unique_ptr<RankPeers> RankPeers::make(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity,
+                                           uint64_t segments, uint64_t segment_bytes, uint64_t ring_bytes) {
   if (!group || group->own().size() < (part + 1) * kSweepBytes || segments < kLeastSegments || ring_bytes == 0) {
     return nullptr;
   }
-  return std::unique_ptr<SharedSweep>(
-      new SharedSweep(std::move(group), part, identity, segments, segment_bytes, std::min(ring_bytes, kMostRing)));
+  return std::unique_ptr<RankPeers>(
+      new RankPeers(std::move(group), part, identity, segments, segment_bytes, std::min(ring_bytes, kMostRing)));
 }
 
-SharedSweep::SharedSweep(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity, uint64_t segments,
-                         uint64_t segment_bytes, uint64_t ring_bytes)
+RankPeers::RankPeers(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity, uint64_t segments,
+                     uint64_t segment_bytes, uint64_t ring_bytes)
     : group_(std::move(group)),
       part_(part),
       identity_(identity | 1),
@@ -33,16 +33,16 @@ SharedSweep::SharedSweep(std::shared_ptr<LocalGroup> group, size_t part, uint64_
       others_(group_->ranks().count) {
   const uint64_t kept = (ring_bytes - ring_->most_in_flight()) / std::max<uint64_t>(segment_bytes, 1);
   most_ahead_ = std::clamp<uint64_t>(kept > 1 ? kept - 1 : 1, 1, segments / 4);
-  tell(State::kIdle, 0, 0);
+  announce(State::kIdle, 0, 0);
   ring_->block().identity.store(identity_, std::memory_order_release);
 }
 
-SharedSweep::~SharedSweep() {
-  tell(State::kAway, 0, 0);
+RankPeers::~RankPeers() {
+  announce(State::kAway, 0, 0);
   ring_->block().identity.store(0, std::memory_order_release);
 }
 
-void SharedSweep::tell(State state, uint64_t segment, uint64_t undone) {
+void RankPeers::announce(State state, uint64_t segment, uint64_t undone) {
   SweepBlock& block = ring_->block();
   const uint64_t word = static_cast<uint64_t>(state) << 62 | std::min<uint64_t>(undone, 0x3fff) << 48 | segment;
   if (block.where.exchange(word) == word) return;
@@ -59,12 +59,12 @@ void SharedSweep::tell(State state, uint64_t segment, uint64_t undone) {
   }
 }
 
-SharedSweep::Where SharedSweep::where(const SweepBlock& block) {
+RankPeers::Where RankPeers::where(const SweepBlock& block) {
   const uint64_t word = block.where.load();
   return {static_cast<State>(word >> 62), word >> 48 & 0x3fff, word & ((uint64_t{1} << 48) - 1)};
 }
 
-void SharedSweep::look_around() {
+void RankPeers::look_around() {
   if (Clock::now() - looked_ < kLookAround) return;
   looked_ = Clock::now();
   for (uint32_t rank = 0; rank < others_.size(); ++rank) {
@@ -80,7 +80,7 @@ void SharedSweep::look_around() {
   }
 }
 
-uint64_t SharedSweep::meeting_point(uint64_t segment) {
+uint64_t RankPeers::meeting_point(uint64_t segment) {
   look_around();
   for (const Other& other : others_) {
     if (other.block == nullptr || other.member->is_gone()) continue;
@@ -92,7 +92,7 @@ uint64_t SharedSweep::meeting_point(uint64_t segment) {
   return segment;
 }
 
-SharedSweep::Reason SharedSweep::reason_to_wait(uint32_t rank, uint64_t segment) {
+RankPeers::Reason RankPeers::reason_to_wait(uint32_t rank, uint64_t segment) {
   Other& other = others_[rank];
   if (other.block == nullptr || other.member->is_gone()) return Reason::kNone;
   if (other.is_still && other.block->news.load() == other.news) return Reason::kNone;
@@ -114,14 +114,14 @@ SharedSweep::Reason SharedSweep::reason_to_wait(uint32_t rank, uint64_t segment)
   return at.state >= State::kHeld && behind >= most && !other.is_left ? Reason::kBehind : Reason::kNone;
 }
 
-bool SharedSweep::must_wait(uint64_t segment) {
+bool RankPeers::must_wait(uint64_t segment) {
   look_around();
   for (uint32_t rank = 0; rank < others_.size(); ++rank) {
     const Reason reason = reason_to_wait(rank, segment);
     if (reason == Reason::kNone) continue;
     const uint32_t news = others_[rank].block->news.load();
     if (blocker_ != rank || blocker_news_ != news || reason_ != reason) since_ = Clock::now();
-    if (blocker_ != rank || reason_ != reason) was_hungry_ = false;
+    if (blocker_ != rank || reason_ != reason) was_starving_ = false;
     until_ = reason == Reason::kBehind ? distance(most_ahead_ - some_way() - 1, segment)
                                        : (segment + some_way()) | SweepBlock::kRead;
     blocker_ = rank;
@@ -133,14 +133,14 @@ bool SharedSweep::must_wait(uint64_t segment) {
   return false;
 }
 
-void SharedSweep::wait(bool hungry, bool briefly) {
+void RankPeers::wait(bool starving, bool briefly) {
   if (!blocker_) return;
   Other& other = others_[*blocker_];
   const auto now = Clock::now();
   if (reason_ == Reason::kBehind) {
-    if (hungry && !was_hungry_) hungry_since_ = now;
-    was_hungry_ = hungry;
-    if (hungry && now - hungry_since_ > kMostHunger) other.is_left = true;
+    if (starving && !was_starving_) starving_since_ = now;
+    was_starving_ = starving;
+    if (starving && now - starving_since_ > kMostStarving) other.is_left = true;
   } else if (now - since_ > kStandsStill) {
     other.is_still = true;
     other.news = blocker_news_;
@@ -153,12 +153,21 @@ void SharedSweep::wait(bool hungry, bool briefly) {
   waited_ += std::chrono::duration<double>(Clock::now() - now).count();
 }
 
-void SharedSweep::find_chunks(uint64_t begin, uint64_t end) {
+bool RankPeers::find(uint64_t begin, uint64_t end) {
   chunks_.clear();
   for (const Other& other : others_) {
     if (other.block != nullptr) chunks_.add(other.member, *other.block, begin, end);
   }
   chunks_.sort();
+  return !chunks_.empty();
+}
+
+std::shared_ptr<Reader> RankPeers::reader(Io io) const {
+  if (io != Io::kPread && uring_works()) {
+    RingRefusal refusal;
+    if (auto ring = make_ring(refusal, ring_->arena())) return ring;
+  }
+  return make_thread_reader(ring_->arena());
 }
 
 }  // namespace gz

@@ -1,0 +1,330 @@
+// sweep: admit claims, plan segments, hand out what arrives. All bookkeeping is this thread's alone.
+#include "sweep/sweep.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace gz {
+namespace {
+
+constexpr size_t kAhead = 16;     // prefetch distance in tables
+constexpr uint64_t kCushion = 1;  // complete claims that may wait, or a sixteenth of all
+
+}  // namespace
+
+Sweep::Sweep(RowWindow& window, Mailbox& mailbox, const SweepOptions& options, std::unique_ptr<SweepPeers> peers,
+             Ready ready, std::shared_ptr<Reader> reader)
+    : window_(window),
+      matrix_(window.matrix()),
+      rows_(window.rows()),
+      mailbox_(mailbox),
+      options_(options),
+      ready_(std::move(ready)),
+      segments_(matrix_),
+      before_(window.stats()),
+      stats_(before_),
+      peers_(std::move(peers)),
+      reads_(*window.file(), matrix_, reader ? std::move(reader) : peers_->reader(options.io), peers_->room(),
+             segments_.count),
+      planner_(matrix_, rows_, reads_, *peers_, options.gap, stats_),
+      size_(options.target, options.most, before_.target, rows_.capacity()) {
+  publish_stats();
+}
+
+Sweep::~Sweep() {
+  rows_.release_all();
+  std::lock_guard lock(mailbox_.mutex);
+  mailbox_.ended = true;
+  mailbox_.submitted.clear();
+  mailbox_.released.clear();
+  mailbox_.changed.notify_all();
+}
+
+void Sweep::run() {
+  while (step()) {
+  }
+}
+
+bool Sweep::step() {
+  if (!take_mail()) {
+    cancel_reads();
+    return false;
+  }
+  admit();
+  const Planned planned = has_enough() ? Planned::kEnough : plan_ahead();
+  reads_.start();
+  idle_ = false;
+  if (planned == Planned::kPeersFirst) {
+    if (reads_.in_flight() > 0) wait_for_reads(true);
+    peers_->wait(options_.starving && options_.starving(), reads_.in_flight() > 0);
+  } else if (reads_.in_flight() > 0) {
+    wait_for_reads();
+  } else if (planned == Planned::kFull) {
+    if (!admitted_.front()->is_complete()) detach_first();
+    idle_ = true;  // until the first claim in line is released
+  } else {
+    idle_ = planned == Planned::kEnough || wanted_ == 0;
+  }
+  return true;
+}
+
+// ---- Mail
+
+bool Sweep::take_mail() {
+  Mailbox::Claims submitted, released;
+  bool cancelling = false;
+  {
+    std::unique_lock lock(mailbox_.mutex);
+    if (idle_) {
+      announce(true);
+      const bool room = admitted_.size() < size_.target() && wanted_ == 0;
+      mailbox_.changed.wait(lock, [&] {
+        return mailbox_.stopping || mailbox_.cancelling || !mailbox_.released.empty() ||
+               (room && !(mailbox_.submitted.empty() && waiting_.empty()));
+      });
+    }
+    if (mailbox_.stopping) return false;
+    submitted.swap(mailbox_.submitted);
+    released.swap(mailbox_.released);
+    cancelling = mailbox_.cancelling;
+  }
+  for (const auto& claim : released) release(*claim);
+  for (auto& claim : submitted) waiting_.push_back(std::move(claim));
+  if (cancelling) forget_all();
+  return true;
+}
+
+// Claims that are being copied stay until they are released.
+void Sweep::forget_all() {
+  cancel_reads();
+  std::deque<std::shared_ptr<Claim>> copying;
+  for (const auto& claim : waiting_) claim->end_unless_copying();
+  for (const auto& claim : admitted_) {
+    if (!claim->end_unless_copying()) {
+      copying.push_back(claim);
+      continue;
+    }
+    for (size_t i = 0; i < claim->size(); ++i) {
+      if (claim->has_slot(i)) rows_.release(claim->value(i));
+    }
+  }
+  waiting_.clear();
+  active_.clear();
+  admitted_ = std::move(copying);
+  wanted_ = 0;
+  std::lock_guard lock(mailbox_.mutex);
+  mailbox_.cancelling = false;
+  mailbox_.changed.notify_all();
+}
+
+// Reads that were not started bring nothing, those in flight come to their end.
+void Sweep::cancel_reads() {
+  reads_.cancel(
+      [&](const PlannedRead& read) {
+        for (const auto& [row, slot] : read.rows) rows_.lose(slot);
+      },
+      [&](const PlannedRead& read, const std::byte* data, const std::exception_ptr& error) {
+        arrive(read, data, error);
+      });
+  publish_stats();
+}
+
+void Sweep::release(Claim& claim) {
+  const size_t count = claim.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) rows_.prefetch_slot(claim.value(i + kAhead));
+    if (claim.has_slot(i)) rows_.release(claim.value(i));
+  }
+  std::erase_if(admitted_, [&](const auto& other) { return other.get() == &claim; });
+}
+
+// ---- Admission
+
+// Evenly spaced over the circle; a run that fits as a whole need not be.
+bool Sweep::may_admit() const {
+  const uint64_t target = size_.target();
+  if (waiting_.empty() || admitted_.size() >= target) return false;
+  return wanted_ == 0 || options_.claims <= target / 2 || advanced_ - last_admission_ >= segments_.count / target;
+}
+
+void Sweep::admit() {
+  if (!waiting_.empty() && admitted_.size() >= size_.target()) size_.note_waiting();
+  if (may_admit()) meet_peers();
+  while (may_admit()) {
+    std::shared_ptr<Claim> claim = std::move(waiting_.front());
+    waiting_.pop_front();
+    share(*claim);
+    const uint64_t* words = claim->words();
+    claim->start = static_cast<size_t>(std::lower_bound(words, words + claim->wanted, first_row() << 32) - words);
+    claim->cursor = claim->start;
+    wanted_ += claim->wanted;
+    last_admission_ = advanced_;
+    admitted_.push_back(claim);
+    if (claim->left == 0) {
+      complete(*claim);
+    } else {
+      active_.push_back(std::move(claim));
+    }
+  }
+}
+
+// Takes the rows that are in RAM already; the others stay in order.
+void Sweep::share(Claim& claim) {
+  shared_.clear();
+  uint64_t* words = claim.words();
+  size_t kept = 0;
+  for (size_t i = 0; i < claim.size(); ++i) {
+    if (i + 2 * kAhead < claim.size()) rows_.prefetch_entry(claim.value(i + 2 * kAhead));
+    if (i + kAhead < claim.size()) rows_.prefetch_slot_of(claim.value(i + kAhead));
+    const uint32_t slot = rows_.find(claim.value(i));
+    if (slot == HeldRows::kNone || rows_.is_loading(slot)) {
+      words[kept++] = words[i];
+    } else {
+      rows_.use(slot, 1);
+      shared_.push_back(uint64_t{slot} << 32 | claim.position(i));
+    }
+  }
+  std::copy(shared_.begin(), shared_.end(), words + kept);
+  claim.wanted = claim.left = kept;
+  stats_.rows_shared += shared_.size();
+}
+
+void Sweep::complete(Claim& claim) {
+  claim.complete();
+  ready_(claim.number);
+}
+
+void Sweep::remove_active(const Claim& claim) {
+  std::erase_if(active_, [&](const auto& other) { return other.get() == &claim; });
+}
+
+// The consumer is slower than the disk: a sweep that waits for it passes fewer times, each time for more claims, and
+// reads less.
+bool Sweep::has_enough() const {
+  if (!peers_->may_pause()) return false;
+  const size_t cushion = std::max(kCushion, size_.target() / 16);
+  if (admitted_.size() <= cushion) return false;
+  return std::all_of(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(cushion) + 1,
+                     [](const auto& claim) { return claim->is_complete(); });
+}
+
+// ---- Planning
+
+// Plans segments until enough reads wait, or none can be planned.
+Sweep::Planned Sweep::plan_ahead() {
+  while (wanted_ > 0) {
+    if (reads_.is_enough()) return Planned::kReads;
+    if (peers_->must_wait(segment_)) return Planned::kPeersFirst;
+    const Planned planned = plan_segment();
+    if (planned == Planned::kFull || planned == Planned::kBusy) return planned;
+    admit();
+  }
+  return Planned::kNothing;
+}
+
+Sweep::Planned Sweep::plan_segment() {
+  if (reads_.is_busy(segment_)) return Planned::kBusy;  // of the circle before, in a small file
+  const auto rows = planner_.plan(segment_, active_);
+  if (!rows) return Planned::kFull;
+  wanted_ -= *rows;
+  std::erase_if(active_, [&](const std::shared_ptr<Claim>& claim) {
+    if (claim->left == 0 && !claim->is_complete()) complete(*claim);
+    return claim->left == 0;
+  });
+  size_.note_held(rows_.capacity() - rows_.free());
+  next_segment();
+  announce();
+  return Planned::kReads;
+}
+
+void Sweep::next_segment() {
+  ++advanced_;
+  if (++segment_ < segments_.count) return;
+  segment_ = 0;
+  for (const auto& claim : active_) {
+    if (claim->wrapped) continue;  // only reads in flight are left of it
+    claim->wrapped = true;
+    claim->cursor = 0;
+  }
+  ++stats_.circles;
+  size_.end_circle();
+}
+
+// ---- Reads
+
+void Sweep::wait_for_reads(bool poll) {
+  const auto arrived = [&](const PlannedRead& read, const std::byte* data, const std::exception_ptr& error) {
+    arrive(read, data, error);
+  };
+  if (poll) {
+    reads_.poll(arrived);
+  } else {
+    rows_.populate_ahead();
+    reads_.wait(arrived);
+  }
+  announce();
+  publish_stats();
+}
+
+void Sweep::arrive(const PlannedRead& read, const std::byte* data, const std::exception_ptr& error) {
+  if (!error) peers_->publish(read.offset, read.bytes, data);
+  for (const auto& [row, slot] : read.rows) {
+    if (error) {
+      rows_.lose(slot);
+    } else {
+      std::memcpy(rows_.row(slot), data + (offset_of(row) - read.offset), matrix_.row_bytes);
+      rows_.arrived(slot);
+    }
+  }
+  if (!error) stats_.rows_read += read.rows.size();
+  for (const auto& [claim, rows] : read.waiting) {
+    if (error) claim->error = error;
+    claim->left -= rows;
+    if (claim->left > 0) continue;
+    remove_active(*claim);
+    complete(*claim);
+  }
+}
+
+// No slot is left, and none will be released before the first claim in line is copied: it reads the rest of its rows by
+// itself, and from now on there are fewer claims at once.
+void Sweep::detach_first() {
+  const std::shared_ptr<Claim> claim = admitted_.front();
+  wanted_ -= claim->end() - claim->cursor + (claim->wrapped ? 0 : claim->start);
+  remove_active(*claim);
+  complete(*claim);
+  ++stats_.stalls;
+  size_.stall(admitted_.size());
+  publish_stats();
+}
+
+// ---- Peers and figures
+
+// A sweep that has no rows to come may go on anywhere: where its peers are.
+void Sweep::meet_peers() {
+  if (wanted_ > 0) return;
+  const uint64_t there = peers_->meeting_point(segment_);
+  if (there == segment_) return;
+  segment_ = done_ = there;
+  announce();
+}
+
+void Sweep::announce(bool held) {
+  using State = SweepPeers::State;
+  const State state = wanted_ == 0 ? State::kIdle : held ? State::kHeld : State::kMoving;
+  while (done_ != segment_ && !reads_.is_busy(done_)) done_ = done_ + 1 == segments_.count ? 0 : done_ + 1;
+  peers_->announce(state, segment_, (segment_ + segments_.count - done_) % segments_.count);
+}
+
+void Sweep::publish_stats() {
+  stats_.held = rows_.capacity() - rows_.free();
+  stats_.target = size_.target();
+  stats_.read_seconds = before_.read_seconds + reads_.waited();
+  stats_.rank_seconds = before_.rank_seconds + peers_->waited();
+  stats_.bytes_read = before_.bytes_read + reads_.bytes_read();
+  stats_.reads = before_.reads + reads_.reads();
+  window_.set_stats(stats_);
+}
+
+}  // namespace gz
