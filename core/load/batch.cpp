@@ -34,6 +34,21 @@ void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, Loa
   if (missing > 0) throw PoolFull(missing);
 }
 
+// The batch without its rows. Memory first: when there is none the batch is as it was.
+LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
+  LoadedBatch loaded;
+  loaded.number = batch.number - batch.pass->begin;
+  if (batch.packed) loaded.graph = batch.packed->unpack();
+  take_parts(parts, batch.packed ? loaded.graph : batch.graph, loaded);
+  loaded.input.size = batch.input.size();
+  loaded.input.buffer = take_buffer(loaded.input.size * sizeof(int64_t));
+  std::copy(batch.input.begin(), batch.input.end(), loaded.input.data());
+  if (!batch.packed) loaded.graph = std::move(batch.graph);
+  batch.packed = nullptr;
+  loaded.arrays = std::move(batch.arrays);
+  return loaded;
+}
+
 // What is drawn around.
 BatchSeeds draw_seeds(Batch& batch) {
   const Pass& pass = *batch.pass;
@@ -102,17 +117,30 @@ uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merg
   return read.bytes_read;
 }
 
-LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
-  LoadedBatch loaded;
-  loaded.number = batch.number - batch.pass->begin;
-  if (batch.packed) loaded.graph = batch.packed->unpack();
-  take_parts(parts, batch.packed ? loaded.graph : batch.graph, loaded);
-  loaded.input.size = batch.input.size();
-  loaded.input.buffer = take_buffer(loaded.input.size * sizeof(int64_t));
-  std::copy(batch.input.begin(), batch.input.end(), loaded.input.data());
-  if (!batch.packed) loaded.graph = std::move(batch.graph);
-  batch.packed = nullptr;
-  loaded.arrays = std::move(batch.arrays);
+void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers) {
+  for (size_t i = 0; i < readers.size(); ++i) {
+    batch.requests.push_back(readers[i]->prepare(batch.number, ids_of(parts[i], batch.graph)));
+  }
+}
+
+void submit_requests(const Batch& batch, const Readers& readers) {
+  for (size_t i = 0; i < batch.requests.size(); ++i) {
+    if (batch.requests[i]) readers[i]->submit(batch.requests[i]);
+  }
+}
+
+void pack(Batch& batch) { batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph)); }
+
+LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats) {
+  LoadedBatch loaded = take_memory(batch, plan.parts);
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    GatherOptions how = gather_options(plan.parts[i]);
+    how.io = plan.options.io;
+    how.threads = 1;  // the pipeline's threads are the parallelism
+    RowRequest* request = batch.requests.empty() ? nullptr : batch.requests[i].get();
+    const auto ids = ids_of(plan.parts[i], loaded.graph);
+    readers[i]->copy(request, ids, loaded.parts[i].buffer->data(), how, &stats, &cancel);
+  }
   return loaded;
 }
 

@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
+#include "gather/row_reader.h"
 #include "load/packed.h"
 #include "load/passes.h"
 #include "load/plan.h"
@@ -57,7 +59,46 @@ struct Batch : Slot {
 uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
                 const std::function<void(Batch&)>& sampled);
 
-// The batch without its rows, for which memory is taken: when there is none, `batch` is as it was.
-LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts);
+using Readers = std::vector<std::shared_ptr<RowReader>>;  // one a part
+
+// Requests for the rows of a sampled batch, and where they go, in the order of batches.
+void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);
+void submit_requests(const Batch& batch, const Readers& readers);
+void pack(Batch& batch);  // makes a sampled batch small while it waits
+
+// Copies its rows, or reads those that were not requested. When there is no memory for them, `batch` is as it was.
+LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats);
+
+// Ends work on a batch that is not waited for any more: the epoch was stopped, or the batch is thrown away.
+class Cancel : public Progress {
+ public:
+  Cancel(const std::atomic<bool>& stopping, const Batch& batch) : stopping_(stopping), batch_(batch) {}
+  void report(const char*, uint64_t, uint64_t) override {
+    if (stopping_ || batch_.cancelled) throw Cancelled();
+  }
+
+ private:
+  const std::atomic<bool>& stopping_;
+  const Batch& batch_;
+};
+
+// How a step ended that takes memory.
+struct Outcome {
+  std::exception_ptr error;
+  uint64_t needed = 0;  // there was no room: what would have to be held
+  bool is_good() const { return !error && needed == 0; }
+};
+
+template <class Step>
+Outcome attempt(const Step& step) {
+  try {
+    step();
+    return {};
+  } catch (const PoolFull& full) {
+    return {nullptr, full.needed};
+  } catch (...) {
+    return {std::current_exception(), 0};
+  }
+}
 
 }  // namespace gz

@@ -15,39 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// How a step ended that takes memory.
-struct Outcome {
-  std::exception_ptr error;
-  uint64_t needed = 0;  // there was no room: what would have to be held
-  bool is_good() const { return !error && needed == 0; }
-};
-
-template <class Step>
-Outcome attempt(const Step& step) {
-  try {
-    step();
-    return {};
-  } catch (const PoolFull& full) {
-    return {nullptr, full.needed};
-  } catch (...) {
-    return {std::current_exception(), 0};
-  }
-}
-
 }  // namespace
-
-// Ends work that is not waited for any more: the epoch was stopped, or its batch is thrown away.
-class Pipeline::Cancel : public Progress {
- public:
-  Cancel(const Pipeline& pipeline, const Batch& batch) : pipeline_(pipeline), batch_(batch) {}
-  void report(const char*, uint64_t, uint64_t) override {
-    if (pipeline_.stopping_ || batch_.cancelled) throw Cancelled();
-  }
-
- private:
-  const Pipeline& pipeline_;
-  const Batch& batch_;
-};
 
 // -- threads ----------------------------------------------------------------------------------------------------------
 
@@ -55,15 +23,8 @@ Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& 
                    const std::shared_ptr<LoadPlan>& source)
     : plan_(std::move(plan)), passes_(source ? source : plan_, epoch, share) {
   if (source && !deliver_alike(*plan_, *source)) throw ArgumentError("the plan delivers other rows than its guest");
-  bool first = false, released = false;
-  {
-    std::lock_guard lock(plan_->mutex);
-    first = plan_->epochs.empty();
-    released = plan_->released;
-    plan_->epochs.push_back(this);
-    registered_ = true;
-  }
   try {
+    const auto [first, released] = enter(*plan_, this);
     if (first && (epoch > 0 || source || released)) divide_again(*plan_, progress);
     {
       std::lock_guard lock(plan_->mutex);
@@ -99,7 +60,7 @@ void Pipeline::start_threads() {
   }
 }
 
-std::vector<std::shared_ptr<RowReader>> Pipeline::start_readers(uint64_t requests) {
+Readers Pipeline::start_readers(uint64_t requests) {
   ReaderEvents events;
   events.ready = [this](uint64_t number) {
     std::lock_guard lock(mutex_);
@@ -109,7 +70,8 @@ std::vector<std::shared_ptr<RowReader>> Pipeline::start_readers(uint64_t request
   };
   events.failed = [this](std::exception_ptr error) {
     std::lock_guard lock(mutex_);
-    fail(ring_.front(), std::move(error));
+    ring_.fail(ring_.front(), std::move(error));
+    batch_ready_.notify_all();
   };
   events.starving = [this] {
     std::lock_guard lock(mutex_);
@@ -137,11 +99,7 @@ void Pipeline::stop() {
     readers_.clear();
   }
   plan_->ledger->is_over(this);
-  std::lock_guard lock(plan_->mutex);
-  if (!registered_) return;
-  std::erase(plan_->epochs, this);
-  registered_ = false;
-  if (plan_->epochs.empty()) release_windows(*plan_);
+  leave(*plan_, this);
 }
 
 // -- the consumer -----------------------------------------------------------------------------------------------------
@@ -258,20 +216,10 @@ ScheduleView Pipeline::view() {
 void Pipeline::work(Lock& lock) {
   while (!stopping_) {
     const Job job = next_job(ring_.slots(), view());
-    switch (job.kind) {
-      case Job::Kind::kWait:
-        wait_for_work(lock);
-        break;
-      case Job::Kind::kSample:
-        sample_some(ring_.front() + job.first, job.count, lock);
-        break;
-      case Job::Kind::kFinish:
-        finish_one(ring_.front() + job.first, lock);
-        break;
-      case Job::Kind::kBuildExclusively:
-        build_exclusively(lock);
-        break;
-    }
+    if (job.kind == Job::Kind::kWait) wait_for_work(lock);
+    if (job.kind == Job::Kind::kSample) sample_some(ring_.front() + job.first, job.count, lock);
+    if (job.kind == Job::Kind::kFinish) finish_one(ring_.front() + job.first, lock);
+    if (job.kind == Job::Kind::kBuildExclusively) build_exclusively(lock);
   }
 }
 
@@ -287,18 +235,22 @@ void Pipeline::wait_for_work(Lock& lock) {
 void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   const std::vector<Batch*> batches = ring_.begin_sampling(first, count, passes_);
   const auto gap = division_.merges ? std::optional(division_.disk.gap()) : std::nullopt;
-  Cancel cancel(*this, *batches.front());
+  Cancel cancel(stopping_, *batches.front());
   lock.unlock();
   const auto start = Clock::now();
   uint64_t bytes_read = 0;
-  const Outcome outcome =
-      attempt([&] { bytes_read = sample(batches, gap, cancel, [&](Batch& batch) { prepare_requests(batch); }); });
+  const Outcome outcome = attempt([&] {
+    bytes_read = sample(batches, gap, cancel, [&](Batch& batch) {
+      if (batch.number >= first_request_ && division_.window > 0) prepare_requests(batch, plan_->parts, readers_);
+      if (division_.window > 0 || division_.merges) pack(batch);  // it waits for long
+    });
+  });
   lock.lock();
   stats_.topology_bytes_read += bytes_read;
   if (outcome.is_good()) stats_.sample_seconds += since(start);
   const bool cancelled = batches.front()->cancelled || stopping_;
   ring_.end_sampling(batches, outcome.is_good());
-  if (outcome.error && !cancelled) fail(first, outcome.error);
+  if (outcome.error && !cancelled) ring_.fail(first, outcome.error);
   if (outcome.needed > 0 && !cancelled) {
     // It is tried again when there is more room, and at last exclusively, when it is next in line. Batches after it
     // that wait for it are made again.
@@ -308,40 +260,27 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
     too_large_ = too_large_ || first == ring_.front();
     stats_.remade += ring_.cancel_after(first);
   }
-  ring_.request([&](Batch& batch) {
-    for (size_t part = 0; part < batch.requests.size(); ++part) {
-      if (batch.requests[part]) readers_[part]->submit(batch.requests[part]);
-    }
-  });
+  ring_.request([&](Batch& batch) { submit_requests(batch, readers_); });
+  batch_ready_.notify_all();
   work_ready_.notify_all();
-}
-
-void Pipeline::prepare_requests(Batch& batch) {
-  if (division_.window == 0 && !division_.merges) return;  // it will not wait long
-  if (batch.number >= first_request_) {
-    for (size_t part = 0; part < readers_.size(); ++part) {
-      batch.requests.push_back(readers_[part]->prepare(batch.number, ids_of(plan_->parts[part], batch.graph)));
-    }
-  }
-  batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph));
 }
 
 void Pipeline::finish_one(uint64_t number, Lock& lock) {
   Batch& batch = ring_.begin_finishing(number);
   const uint64_t wanted = minus(division_.batch_bytes, batch.taken_bytes);
-  Cancel cancel(*this, batch);
+  Cancel cancel(stopping_, batch);
   lock.unlock();
   GatherStats gathered;
   std::optional<LoadedBatch> loaded;
   const Outcome outcome = attempt([&] {
     plan_->ledger->wait_for_room(this, wanted, cancel);
-    loaded = finish(batch, cancel, gathered);
+    loaded = finish(batch, *plan_, readers_, cancel, gathered);
   });
   lock.lock();
   const bool cancelled = batch.cancelled || stopping_;
   if (loaded && !cancelled) count_batch(*loaded, gathered);
   ring_.end_finishing(batch, std::move(loaded));
-  if (outcome.error && !cancelled) fail(number, outcome.error);
+  if (outcome.error && !cancelled) ring_.fail(number, outcome.error);
   if (outcome.needed > 0 && !cancelled) {
     division_.batch_bytes += division_.batch_bytes / 2;
     too_large_ = too_large_ || number == ring_.front();
@@ -350,33 +289,12 @@ void Pipeline::finish_one(uint64_t number, Lock& lock) {
   work_ready_.notify_all();
 }
 
-// Memory first: when there is none the batch is as it was.
-LoadedBatch Pipeline::finish(Batch& batch, Progress& cancel, GatherStats& stats) {
-  LoadedBatch loaded = take_memory(batch, plan_->parts);
-  for (size_t i = 0; i < plan_->parts.size(); ++i) {
-    GatherOptions how = gather_options(plan_->parts[i]);
-    how.io = plan_->options.io;
-    how.threads = 1;  // the pipeline's threads are the parallelism
-    RowRequest* request = batch.requests.empty() ? nullptr : batch.requests[i].get();
-    const auto ids = ids_of(plan_->parts[i], loaded.graph);
-    readers_[i]->copy(request, ids, loaded.parts[i].buffer->data(), how, &stats, &cancel);
-  }
-  return loaded;
-}
-
 // Batches that are larger than those before make the plan follow.
 void Pipeline::count_batch(const LoadedBatch& batch, const GatherStats& gathered) {
   const uint64_t bytes = bytes_of(batch);
   division_.batch_bytes = std::max(division_.batch_bytes, bytes);
   plan_->ledger->note_batch(bytes);
-  stats_.gather.add(gathered);
-  stats_.read_seconds += gathered.read_seconds;
-  stats_.copy_seconds += gathered.copy_seconds;
-}
-
-void Pipeline::fail(uint64_t number, std::exception_ptr error) {
-  ring_.fail(number, std::move(error));
-  batch_ready_.notify_all();
+  stats_.add(gathered);
 }
 
 // -- where memory is short --------------------------------------------------------------------------------------------
@@ -405,7 +323,7 @@ void Pipeline::build_exclusively(Lock& lock) {
   cancel_all(lock);
   const uint64_t number = ring_.front();
   const auto pass = passes_.of(number);
-  Cancel cancel(*this, ring_.at(number));
+  Cancel cancel(stopping_, ring_.at(number));
   lock.unlock();
   std::optional<LoadedBatch> loaded;
   GatherStats gathered;
@@ -420,7 +338,7 @@ void Pipeline::build_exclusively(Lock& lock) {
     bool sampled = false;
     outcome = attempt([&] {
       sample({&batch}, std::nullopt, cancel, [&](Batch&) { sampled = true; });
-      loaded = finish(batch, cancel, gathered);
+      loaded = finish(batch, *plan_, readers_, cancel, gathered);
     });
     if (!sampled) outcome.needed += outcome.needed / 2;  // while it is sampled its size is not known
   }
@@ -433,7 +351,7 @@ void Pipeline::build_exclusively(Lock& lock) {
     ring_.set_ready(ring_.at(number), std::move(*loaded));
   } else if (begun && !stopping_) {
     const uint64_t in_epoch = number - passes_.now().begin;
-    fail(number, outcome.error ? outcome.error : too_large_for(*plan_, in_epoch, outcome.needed));
+    ring_.fail(number, outcome.error ? outcome.error : too_large_for(*plan_, in_epoch, outcome.needed));
   }
   batch_ready_.notify_all();
   work_ready_.notify_all();

@@ -65,10 +65,9 @@ class Pipeline {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  class Cancel;
 
   void start_threads();
-  std::vector<std::shared_ptr<RowReader>> start_readers(uint64_t requests);
+  Readers start_readers(uint64_t requests);
   void begin_to_count();
 
   // All below are called with mutex_ held; those that take the lock work without it for a while.
@@ -78,26 +77,22 @@ class Pipeline {
   void sample_some(uint64_t first, uint64_t count, Lock& lock);
   void finish_one(uint64_t number, Lock& lock);
   void count_batch(const LoadedBatch& batch, const GatherStats& gathered);
-  void fail(uint64_t number, std::exception_ptr error);
   void cancel_all(Lock& lock);
   void build_exclusively(Lock& lock);
   // Without it:
-  void prepare_requests(Batch& batch);
-  LoadedBatch finish(Batch& batch, Progress& cancel, GatherStats& stats);
   bool begin_exclusive();
   void end_exclusive();
   void give_rows_to_batches();
 
   const std::shared_ptr<LoadPlan> plan_;
-  bool registered_ = false;     // among the plan's epochs
   uint64_t first_request_ = 0;  // batches before this one are read by themselves and need not wait for a circle
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
   // All below: guarded by mutex_, but for what threads read while batches are in their hands.
-  Division division_;                                // the plan's, when this epoch began; sizes grow
-  std::vector<std::shared_ptr<RowReader>> readers_;  // one a part
+  Division division_;  // the plan's, when this epoch began; sizes grow
+  Readers readers_;    // one a part
   Passes passes_;
   BatchRing ring_;
   bool too_large_ = false;  // the next batch in line did not fit beside the others

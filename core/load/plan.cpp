@@ -152,7 +152,15 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
   return plan;
 }
 
-void release_windows(LoadPlan& plan) {
+Entered enter(LoadPlan& plan, Pipeline* epoch) {
+  const std::lock_guard lock(plan.mutex);
+  plan.epochs.push_back(epoch);
+  return {plan.epochs.size() == 1, plan.released};
+}
+
+void leave(LoadPlan& plan, Pipeline* epoch) {
+  const std::lock_guard lock(plan.mutex);
+  if (std::erase(plan.epochs, epoch) == 0 || !plan.epochs.empty()) return;
   for (auto& window : plan.windows) {
     plan.released |= window != nullptr;
     window.reset();
@@ -166,7 +174,7 @@ bool release(LoadPlan& plan) {
   const bool holds = std::ranges::any_of(plan.windows, is_there) || std::ranges::any_of(plan.wholes, is_there);
   const bool had = holds || plan.pool->idle_bytes() > 0;
   plan.pool->clear();
-  release_windows(plan);
+  for (auto& window : plan.windows) window.reset();
   for (auto& whole : plan.wholes) whole.reset();
   plan.released |= holds;
   return had;

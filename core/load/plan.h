@@ -134,8 +134,13 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
 // divides the budget again.
 bool release(LoadPlan& plan);
 
-// The part of it for windows, when no epoch is in flight. The plan's mutex is held.
-void release_windows(LoadPlan& plan);
+// An epoch begins, and says whether it is the only one and whether rows were freed before; it is over. Rows that are
+// read by a window are held for an epoch in flight: the last one frees them.
+struct Entered {
+  bool is_first = false, released = false;
+};
+Entered enter(LoadPlan& plan, Pipeline* epoch);
+void leave(LoadPlan& plan, Pipeline* epoch);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);

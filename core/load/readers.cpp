@@ -9,8 +9,8 @@
 
 namespace gz {
 
-std::vector<std::shared_ptr<RowReader>> make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& division,
-                                                     uint64_t requests, const ReaderEvents& events) {
+Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& division, uint64_t requests,
+                     const ReaderEvents& events) {
   std::unique_lock lock(plan->mutex);
   const auto windows = plan->windows;
   const auto wholes = plan->wholes;
@@ -31,7 +31,7 @@ std::vector<std::shared_ptr<RowReader>> make_readers(const std::shared_ptr<LoadP
       ready(number);
     };
   }
-  std::vector<std::shared_ptr<RowReader>> readers;
+  Readers readers;
   for (size_t i = 0; i < plan->parts.size(); ++i) {
     const Part& part = plan->parts[i];
     const Matrix& matrix = matrix_of(part);

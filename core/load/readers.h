@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "gather/row_reader.h"
+#include "load/batch.h"
 #include "load/plan.h"
 
 namespace gz {
@@ -20,8 +20,8 @@ struct ReaderEvents {
 };
 
 // One a part. `requests` of them will come; where division.window is 0, none.
-std::vector<std::shared_ptr<RowReader>> make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& division,
-                                                     uint64_t requests, const ReaderEvents& events);
+Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& division, uint64_t requests,
+                     const ReaderEvents& events);
 
 // Gives the memory of rows that are held to batches, when the readers of an epoch have stopped. Whole copies stay while
 // another epoch may be reading them, and windows unless `swept`: they are another's.

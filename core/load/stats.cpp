@@ -3,6 +3,12 @@
 
 namespace gz {
 
+void LoadStats::add(const GatherStats& gathered) {
+  gather.add(gathered);
+  read_seconds += gathered.read_seconds;
+  copy_seconds += gathered.copy_seconds;
+}
+
 std::vector<WindowStats> reads_of(const std::vector<std::shared_ptr<RowReader>>& readers) {
   std::vector<WindowStats> reads;
   for (const auto& reader : readers) reads.push_back(reader->stats().value_or(WindowStats{}));

@@ -24,6 +24,8 @@ struct LoadStats {
   uint64_t topology_bytes_read = 0;  // by explicit reads
   GatherStats gather;
   std::vector<WindowStats> windows;  // one a part that has one
+
+  void add(const GatherStats& gathered);
 };
 
 // What readers did so far, one each, and what they did since then, which is added to `stats`.
