@@ -8,7 +8,9 @@
 #include "bind_load_stats.h"
 #include "bindings.h"
 #include "load/budget.h"
+#include "load/local.h"
 #include "load/order.h"
+#include "load/passes.h"
 #include "load/pipeline.h"
 #include "load/plan.h"
 
@@ -49,7 +51,7 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
 }
 
 // The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan's.
-nb::dict to_python(const LoadedBatch& batch) {
+nb::dict batch_to_python(const LoadedBatch& batch) {
   nb::dict d;
   d["number"] = batch.number;
   d["input_id"] = int64_array(batch.input, {batch.input.size});
@@ -118,8 +120,9 @@ EdgeOrder edge_order_from_name(const std::string& name) {
 // and its locks may be held by them, so it is neither asked nor destroyed.
 class Epoch {
  public:
-  Epoch(std::shared_ptr<LoadPlan> plan_, uint64_t number, const Share& share, Progress* progress)
-      : pipeline_(std::make_unique<Pipeline>(std::move(plan_), number, share, progress)) {}
+  Epoch(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share, Progress* progress,
+        const std::shared_ptr<LoadPlan>& source)
+      : pipeline_(std::make_unique<Pipeline>(std::move(plan), number, share, progress, source)) {}
   ~Epoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
@@ -131,7 +134,7 @@ class Epoch {
 
   bool is_ours() const { return process_ == process_id(); }
   Pipeline& pipeline() const {
-    if (!is_ours()) fail<ArgumentError>("the epoch runs in the process that was forked: start one here, iter(loader)");
+    if (!is_ours()) fail<ArgumentError>("this iterator belongs to the parent process; call iter(loader) in the child");
     return *pipeline_;
   }
 
@@ -142,6 +145,11 @@ class Epoch {
 
 // What is sampled, and around what.
 void bind_graph(nb::module_& m) {
+  nb::class_<Numbers>(m, "Numbers")
+      .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
+      .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
+      .def_static("range", &Numbers::range, nb::arg("count"))
+      .def("__len__", &Numbers::size);
   nb::class_<LoadGraph>(m, "LoadGraph")
       .def(nb::init<>())
       .def(
@@ -173,9 +181,8 @@ void bind_graph(nb::module_& m) {
       nb::arg("nodes"), nb::arg("times").none(), nb::arg("type") = 0);
 }
 
-}  // namespace
-
-void bind_load(nb::module_& m) {
+// Which rows go with it, and how.
+void bind_options(nb::module_& m) {
   nb::class_<Part>(m, "LoadPart")
       .def(
           "__init__",
@@ -184,7 +191,7 @@ void bind_load(nb::module_& m) {
             new (self) Part{name, std::move(file), matrix, by_edge, std::nullopt, type};
             if (!dtype) return;
             self->out_dtype = dtype_from_name(*dtype);
-            if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', which is none of ours");
+            if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', expected a dtype of feature files");
           },
           nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none(),
           nb::arg("type") = 0);
@@ -218,12 +225,6 @@ void bind_load(nb::module_& m) {
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"), nb::arg("window") = nb::none());
 
-  nb::class_<Numbers>(m, "Numbers")
-      .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
-      .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
-      .def_static("range", &Numbers::range, nb::arg("count"))
-      .def("__len__", &Numbers::size);
-  bind_graph(m);
   nb::class_<Share>(m, "Share")
       .def(
           "__init__",
@@ -231,22 +232,24 @@ void bind_load(nb::module_& m) {
             new (self) Share(share_of(rank, world_size, uneven, first));
           },
           nb::arg("rank") = 0, nb::arg("world_size") = 1, nb::arg("uneven") = "pad", nb::arg("first") = 0);
+}
 
+void bind_plan(nb::module_& m) {
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
           [](const LoadGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds, LoadOptions options,
              const PageLockAddresses& page_lock, uint32_t local_rank, uint32_t local_world_size,
-             const std::string& group) {
+             const std::string& group, const std::vector<std::shared_ptr<LoadPlan>>& guests) {
             PyProgress interruptible{nb::none()};
             options.local = {local_rank, local_world_size, group};
             nb::gil_scoped_release release;
             return make_plan(graph, std::move(parts), std::move(seeds), options, page_lock_of(page_lock),
-                             &interruptible);
+                             &interruptible, guests);
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"),
           nb::arg("page_lock") = PageLockAddresses{}, nb::arg("local_rank") = 0, nb::arg("local_world_size") = 1,
-          nb::arg("group") = "")
+          nb::arg("group") = "", nb::arg("guests") = std::vector<std::shared_ptr<LoadPlan>>{})
       .def_static(
           "outline",
           [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
@@ -271,35 +274,31 @@ void bind_load(nb::module_& m) {
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"), nb::arg("reads_per_second"),
           nb::arg("bytes_per_second"))
-      .def("rest",
+      .def("release",
            [](LoadPlan& plan) {
-             nb::gil_scoped_release release;
-             rest(plan);
+             nb::gil_scoped_release release_gil;
+             return release(plan);
            })
+      .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return deliver_alike(plan, guest); })
+      .def_prop_ro("held_bytes",
+                   [](const LoadPlan& plan) {
+                     const std::lock_guard lock(plan.mutex);
+                     return held_bytes(plan);
+                   })
       .def_prop_ro("info", [](const LoadPlan& plan) { return to_python(plan); });
-  m.def(
-      "swept_seconds",
-      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
-        return swept_seconds(bytes, rows, std::max<uint64_t>(window, 1), {reads_per_second, bytes_per_second});
-      },
-      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
-  m.def(
-      "check_load",
-      [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {
-        nb::gil_scoped_release release;
-        check_load(graph, parts, seeds, options);
-      },
-      nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"));
+}
 
+void bind_epoch(nb::module_& m) {
   nb::class_<Epoch>(m, "LoadEpoch")
       .def(
           "__init__",
-          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
+          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share,
+             const std::shared_ptr<LoadPlan>& source) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;  // files that fit may be read first
-            new (self) Epoch(std::move(plan), epoch, share, &interruptible);
+            new (self) Epoch(std::move(plan), epoch, share, &interruptible, source);
           },
-          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
+          nb::arg("plan"), nb::arg("epoch"), nb::arg("share"), nb::arg("source") = nb::none())
       .def("next",
            [](Epoch& self) -> std::optional<nb::dict> {
              LoadedBatch batch;
@@ -311,7 +310,7 @@ void bind_load(nb::module_& m) {
                  state = pipeline.next(batch, kPatienceMs);
                }
                if (state == Pipeline::State::kEnd) return std::nullopt;
-               if (state == Pipeline::State::kReady) return to_python(batch);
+               if (state == Pipeline::State::kReady) return batch_to_python(batch);
                if (PyErr_CheckSignals() != 0) throw nb::python_error();
              }
            })
@@ -339,6 +338,28 @@ void bind_load(nb::module_& m) {
       .def_prop_ro("info", [](const Epoch& self) { return to_python(self.pipeline().plan()); })
       .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
       .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
+}
+
+}  // namespace
+
+void bind_load(nb::module_& m) {
+  bind_graph(m);
+  bind_options(m);
+  bind_plan(m);
+  bind_epoch(m);
+  m.def(
+      "swept_seconds",
+      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
+        return swept_seconds(bytes, rows, std::max<uint64_t>(window, 1), {reads_per_second, bytes_per_second});
+      },
+      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
+  m.def(
+      "check_load",
+      [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {
+        nb::gil_scoped_release release;
+        check_load(graph, parts, seeds, options);
+      },
+      nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"));
   m.def(
       "check_view",
       [](uintptr_t address, const std::string& what) {

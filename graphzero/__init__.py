@@ -32,6 +32,7 @@ from .inference import InferenceReport, inference
 from .link_loader import LinkNeighborLoader
 from .links import HeteroLinkSubgraph, LinkSubgraph
 from .loader import LoaderStats, NeighborLoader
+from .loader_group import LoaderGroup
 from .memory import MemoryReport, memory_report
 from .reorder import reorder
 from .sampling import Generator, Subgraph
@@ -62,6 +63,7 @@ __all__ = [
     "InputError",
     "LinkNeighborLoader",
     "LinkSubgraph",
+    "LoaderGroup",
     "LoaderStats",
     "MemoryReport",
     "MissingFileError",

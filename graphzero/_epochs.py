@@ -6,22 +6,55 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from . import _core
 from ._copy_stage import COPIES, CopyStage
+from ._handoff import Handoff, Run
 from ._ids import as_count, as_threads
 from ._load_source import LoadSource
 from ._ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
-from ._relay import Relay, Run
 from ._sizes import format_size, parse_size
-from ._succession import Succession
 from ._transfer import CudaCopies, as_device, page_lock, plain_copies
 from .hetero_batch import AnyBatch
 from .loader_stats import LoaderStats
 from .sampling import resolve_seed
 
-_succession = Succession()
+_Loader = TypeVar("_Loader", bound="EpochLoader")
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """The arguments that all kinds of loaders share, as they were given."""
+
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    seed: Any
+    memory: int | float | str
+    prefetch: int | None
+    num_threads: int | None
+    device: Any
+    transform: Callable[[Any], Any] | None
+    edge_order: str
+    replace: bool
+    weighted: bool
+    disjoint: bool
+    temporal: str
+    window: int | None
+    method: str
+    io: str
+    cache: str
+    rank: int | None
+    world_size: int | None
+    local_world_size: int | None
+    uneven: str
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> LoaderOptions:
+        """Pick them out of all arguments of a constructor."""
+        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
 
 
 class EpochLoader:
@@ -35,61 +68,49 @@ class EpochLoader:
         self,
         source: LoadSource,
         seeds: _core.SeedSource,
+        options: LoaderOptions,
         *,
-        sampling: Mapping[str, Any],
+        timed: bool,
         views: Mapping[str, Any],
-        batch_size: int,
-        shuffle: bool,
-        drop_last: bool,
-        seed: Any,
-        memory: int | float | str,
-        prefetch: int | None,
-        num_threads: int | None,
-        device: Any,
-        transform: Callable[[Any], Any] | None,
-        edge_order: str,
-        io: str,
-        cache: str,
-        rank: int | None,
-        world_size: int | None,
-        local_world_size: int | None,
-        uneven: str,
     ) -> None:
-        """Check everything. `sampling` holds the options of sampling; `views` arrays that may be views of files."""
-        if transform is not None and not callable(transform):
-            raise TypeError(f"transform must be callable, got {type(transform).__name__}")
+        """Check everything. `timed`: seeds have times; `views`: arrays that may be views of files."""
+        if options.transform is not None and not callable(options.transform):
+            raise TypeError(f"transform must be callable, got {type(options.transform).__name__}")
         self._source = source
         self._seeds = seeds
         self._views = {name: array for name, array in views.items() if array is not None}
-        self._asked_rank = as_rank(rank, world_size)
-        self._asked_local = (
-            None if local_world_size is None else as_count(local_world_size, "local_world_size", least=1)
-        )
-        self._uneven = uneven
-        self._batch_size = as_count(batch_size, "batch_size", least=1)
-        self._drop_last = bool(drop_last)
-        self._shuffles = bool(shuffle)
-        self._device = None if device is None else as_device(device)
-        self._threads = (
-            local_threads(self._asked_local, self._is_cuda()) if num_threads is None else as_threads(num_threads)
-        )
-        self._memory = 0 if memory == "auto" else parse_size(memory)
-        self._transform = transform
+        self._asked_rank = as_rank(options.rank, options.world_size)
+        local = options.local_world_size
+        self._asked_local = None if local is None else as_count(local, "local_world_size", least=1)
+        self._uneven = options.uneven
+        self._batch_size = as_count(options.batch_size, "batch_size", least=1)
+        self._drop_last = bool(options.drop_last)
+        self._device = None if options.device is None else as_device(options.device)
+        threads = options.num_threads
+        self._threads = local_threads(self._asked_local, self._is_cuda()) if threads is None else as_threads(threads)
+        self._memory = 0 if options.memory == "auto" else parse_size(options.memory)
+        self._transform = options.transform
+        prefetch, window = options.prefetch, options.window
         self._options = _core.LoadOptions(
             batch_size=self._batch_size,
-            shuffle=self._shuffles,
+            shuffle=bool(options.shuffle),
             drop_last=self._drop_last,
-            seed=resolve_seed(seed),
+            seed=resolve_seed(options.seed),
             memory=self._memory,
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
             threads=self._threads,
             held=COPIES if self._is_cuda() else 1,
-            io=io,
-            cache=cache,
-            edge_order=edge_order,
+            io=options.io,
+            cache=options.cache,
+            edge_order=options.edge_order,
             fanouts=source.hops,
             direction=source.asked_direction,
-            **sampling,
+            replace=bool(options.replace),
+            weighted=bool(options.weighted),
+            disjoint=bool(options.disjoint) or timed,
+            temporal=options.temporal,
+            method=options.method,
+            window=None if window is None else as_count(window, "window", least=0),
         )
         self._check_views()
         _core.check_load(*source.open(), self._seeds, self._options)
@@ -97,13 +118,12 @@ class EpochLoader:
         self._share()  # checks `uneven`
         self._plan: _core.LoadPlan | None = None
         self._outline: _core.LoadPlan | None = None  # without a budget: of a loader whose epochs another one makes
-        self._relay = Relay()
-        self._followers: list[tuple[EpochLoader, int]] | None = None  # with their epochs; None: what was learned
-        self._last: _core.LoadEpoch | None = None
-        self._final: tuple[Any, Any] | None = None  # what the last epoch said of itself, where its threads went on
+        self._last: Run | None = None  # of the epoch in flight, or left early
+        self._final: tuple[Any, Any] | None = None  # what an epoch that is over said of itself
         self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
+        self._iterators: weakref.WeakSet[_Batches] = weakref.WeakSet()
         self._process = os.getpid()
-        _succession.add(self)
+        self._handoff = Handoff([self], goes_on=bool(options.shuffle))
 
     def _batch(self, raw: dict[str, Any]) -> AnyBatch:
         """Return the batch that the core delivered as `raw`."""
@@ -138,92 +158,66 @@ class EpochLoader:
     def __iter__(self) -> Iterator[Any]:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
-        if self._followers is None:
-            _succession.begins(self)
-        number, run = self._epoch, self._begin()
-        epoch = run.epoch
-        self._epoch, self._first_batch = self._epoch + 1, 0
-        self._last, self._final = epoch, None
-        self._expect(run, number)
-        batches = self._deliver(epoch)
+        self._leave_parent()
+        number, share = self._epoch, self._share()
+        self._first_batch = 0
+        run = self._handoff.begin(self, number, share)
+        self._epoch = number if self._handoff.repeats(self) else number + 1
+        self._last, self._final = run, None
+        batches = self._deliver(run.epoch)
         self._copies = None
         if self._device is not None and self._is_cuda():
             self._copies = CopyStage(batches, CudaCopies(self._device))
         elif self._device is not None:
             batches = plain_copies(batches, self._device)
-        return _Closing(self._copies or batches, epoch, self._transform, self._copies, lambda: self._end(run))
-
-    def _begin(self) -> Run:
-        """Start the next epoch, or take it up from where it was made ahead."""
-        if self._goes_on():
-            return self._relay.take_up()
-        if self._memory == 0:
-            for other in _succession.in_the_way(self):
-                other._make_room()
-        return Run(_core.LoadEpoch(self._ready_plan(), self._epoch, self._share()), weakref.ref(self))
-
-    def _goes_on(self) -> bool:
-        """Whether the next epoch is being made already."""
-        self._leave_the_parents()
-        known = self._plan or self._outline
-        return known is not None and self._relay.goes_on(known, self._epoch, self._share())
-
-    def _expect(self, run: Run, number: int) -> None:
-        """Say what follows, as far as that is known and not said yet."""
-        if self._followers is None:
-            followers = _succession.likely(self, run, number)
-        else:
-            followers = iter(self._followers[len(run.coming) :])
-        for loader, at in followers:
-            owner = run.owner()
-            if self._followers is None and owner is not None and loader is not owner:
-                loader._join(owner, self._relay)
-            if not run.epoch.expect(loader._known_plan(), at, loader._share()):
-                return
-            run.coming.append((weakref.ref(loader), at))
-
-    def _join(self, owner: EpochLoader, relay: Relay) -> None:
-        """Let another loader make the batches: there is one budget, and one run that rests between epochs."""
-        if self._relay is not relay:
-            self._relay.stop()
-            self._relay, self._plan = relay, None
-            weakref.finalize(owner, relay.stop)
-
-    def _make_room(self) -> None:
-        """Give up the rows that are held for epochs to come."""
-        self._relay.stop()
-        if self._plan is not None:
-            self._plan.rest()
-
-    def _known_plan(self) -> _core.LoadPlan:
-        if self._plan is not None:
-            return self._plan
-        if self._outline is None:
-            self._outline = _core.LoadPlan.outline(
-                *self._source.open(), self._seeds, self._options, page_lock(self._device)
-            )
-        return self._outline
+        iterator = _Batches(self._copies or batches, run, self._transform, self._copies, self._end)
+        self._iterators.add(iterator)
+        return iterator
 
     def _end(self, run: Run) -> None:
         """All batches of an epoch were delivered."""
-        epoch = run.epoch
-        if self._followers is None:
-            _succession.ends(self)
-        if not epoch.looks_ahead:
-            epoch.stop()
-            return
-        if self._last is epoch:
-            self._final = epoch.stats, epoch.info
-        self._relay.rest(run)
+        if self._last is run:
+            self._final, self._last = (run.epoch.stats, run.epoch.info), None
+        self._handoff.hold(run)
+
+    def close(self) -> None:
+        """Give back memory and threads now: end iterators that are in use, and what is held for the next epoch.
+
+        The loader can be iterated over again and then starts afresh; an iterator that was in use raises RuntimeError.
+        `with NeighborLoader(...) as loader:` closes it at the end of the block. So does dropping the last reference.
+        """
+        self._leave_parent()
+        for iterator in list(self._iterators):
+            iterator.abort()
+        if self._last is not None:
+            self._final = self._last.epoch.stats, self._last.epoch.info
+        self._last = self._plan = self._outline = None
+        self._handoff.release()
+
+    def __enter__(self: _Loader) -> _Loader:
+        """Return the loader; `close()` is called at the end of the block."""
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Close the loader."""
+        self.close()
 
     def stats(self) -> LoaderStats:
-        """Say where the time of the current (or last) epoch went, what was read, and what the bottleneck is."""
-        self._leave_the_parents()
-        raw = self._last.stats if self._last is not None else None
-        plan = self._plan.info if self._plan is not None else self._last.info if self._last is not None else None
-        if self._final is not None:
-            raw, plan = self._final
-        return LoaderStats.of(raw, plan, self._copies.stats() if self._copies is not None else None)
+        """Say where the time of the current (or last) epoch went, what was read and is held, and what is slow."""
+        self._leave_parent()
+        raw, plan = self._final or (None, None)
+        if self._last is not None:
+            raw, plan = self._last.epoch.stats, self._last.epoch.info
+        elif self._plan is not None and plan is None:
+            plan = self._plan.info
+        owner = self._handoff.owner(self)._plan if plan is not None else None
+        return LoaderStats.of(
+            raw,
+            plan,
+            self._copies.stats() if self._copies is not None else None,
+            held_bytes=owner.held_bytes if owner is not None else 0,
+            next_epoch=self._handoff.next_epoch(self),
+        )
 
     def __repr__(self) -> str:
         """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
@@ -246,21 +240,42 @@ class EpochLoader:
         return _core.Share(rank, world_size, self._uneven, self._first_batch)
 
     def _ready_plan(self) -> _core.LoadPlan:
-        self._leave_the_parents()
+        """Divide the budget, for this loader and those whose batches are made within it; raises BudgetError."""
+        self._leave_parent()
         if self._plan is None:
             graph, parts = self._source.open()
             local = current_local_rank(self._asked_local, self._asked_rank)
+            guests = [loader for loader in self._handoff.members() if loader is not self and self._serves(loader)]
             self._plan = _core.LoadPlan.make(
                 graph, parts, self._seeds, self._options, page_lock(self._device),
                 local_rank=local.rank, local_world_size=local.world_size, group=local.group,
+                guests=[loader._known_plan() for loader in guests],
             )  # fmt: skip
         return self._plan
 
-    def _leave_the_parents(self) -> None:
-        """Start anew in a forked child: threads of the parent may have held the cache's locks."""
+    def _known_plan(self) -> _core.LoadPlan:
+        if self._plan is not None:
+            return self._plan
+        if self._outline is None:
+            self._outline = _core.LoadPlan.outline(
+                *self._source.open(), self._seeds, self._options, page_lock(self._device)
+            )
+        return self._outline
+
+    def _serves(self, other: EpochLoader) -> bool:
+        """Whether batches of another loader can be made within the budget of this one, by the same threads."""
+        return (
+            (self._memory, self._threads, self._device) == (other._memory, other._threads, other._device)
+            and current_local_rank(self._asked_local, self._asked_rank).world_size == 1
+            and current_local_rank(other._asked_local, other._asked_rank).world_size == 1
+            and self._known_plan().serves(other._known_plan())
+        )
+
+    def _leave_parent(self) -> None:
+        """Start anew in a forked child: threads of the parent may have held the plan's locks."""
         if self._process != os.getpid():
             self._plan = self._outline = self._last = self._copies = self._final = None
-            self._relay.forget()
+            self._handoff.leave_parent()
             self._process = os.getpid()
 
     def _check_views(self) -> None:
@@ -277,7 +292,7 @@ class EpochLoader:
             del batch  # while the next one is awaited, only the user holds this one
 
 
-class _Closing:
+class _Batches:
     """An iterator over an epoch's batches that stops the threads when it ends, is closed, or is dropped.
 
     Threads may share it: each batch goes to one of them. Transforms run outside the lock, so in parallel.
@@ -286,26 +301,27 @@ class _Closing:
     def __init__(
         self,
         batches: Iterator[Any],
-        epoch: _core.LoadEpoch,
+        run: Run,
         transform: Callable[[Any], Any] | None,
         copies: CopyStage | None,
-        end: Callable[[], None],
+        end: Callable[[Run], None],
     ) -> None:
-        self._batches = batches
+        self._batches: Iterator[Any] = batches
         self._copies = copies
         self._end = end
-        self._epoch = epoch
+        self._run = run
         self._transform = transform
         self._lock = threading.Lock()  # a generator may not be entered twice
         self._process = os.getpid()
-        self._finalizer = weakref.finalize(self, _stop, epoch, copies)
+        self._aborted = False
+        self._finalizer = weakref.finalize(self, _stop, run.epoch, copies)
 
-    def __iter__(self) -> _Closing:
+    def __iter__(self) -> _Batches:
         return self
 
     def __next__(self) -> Any:
         if self._process != os.getpid():  # a thread of the parent may have held the lock for ever
-            self._epoch.next()  # raises
+            raise ValueError("this iterator belongs to the parent process; call iter(loader) in the child")
         try:
             with self._lock:
                 if not self._finalizer.alive:
@@ -313,16 +329,33 @@ class _Closing:
                 batch = next(self._batches)
             return batch if self._transform is None else _transformed(self._transform, batch)
         except StopIteration:
+            if self._aborted:
+                raise RuntimeError("the loader was closed; call iter(loader) to start a new epoch") from None
             if self._finalizer.detach() is not None:
                 _join(self._copies)
-                self._end()
+                run, end = self._run, self._end
+                self._forget()
+                end(run)
             raise
         except BaseException:
             self._finalizer()
             raise
 
     def close(self) -> None:
+        """Stop the threads; there are no more batches."""
         self._finalizer()
+
+    def abort(self) -> None:
+        """Stop, because the loader is closed: whoever asks for more batches gets an error."""
+        self._aborted = self._aborted or self._finalizer.alive
+        self._finalizer()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of the loader and its plan: an iterator that is kept must not keep their memory."""
+        self._batches = iter(())
+        self.__dict__.pop("_run", None)
+        self.__dict__.pop("_end", None)
 
 
 def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:

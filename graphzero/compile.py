@@ -12,6 +12,7 @@ from typing import Any
 from . import _core
 from ._edgetext import TextReader
 from ._graph_options import GraphOptions, GraphRequest
+from ._handoff import make_room
 from ._ids import as_count, as_threads
 from ._merged import MERGES, compile_merged
 from ._outputs import as_target
@@ -141,6 +142,7 @@ def _compile(asked: GraphRequest) -> GraphReport:
         as_count(asked.id_base, "id_base", least=0)
     path = as_target(asked.out, "topology")
     folder = asked.spill_folder(path)
+    make_room(parse_size(asked.memory))
     begin = time.perf_counter()
     reader, declared, texts = _reader(asked)
     directed = _as_directed(reader, asked.directed, bool(asked.dedup))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._dtypes import FLOATS, Converter, DataType, Loss, dtype_name, from_bfloat16, int8_scale
+from ._handoff import make_room
 from ._ids import as_count, as_threads
 from ._outputs import as_target
 from ._progress import Callback, Reporting
@@ -71,6 +72,7 @@ def compile_features(
         raise TypeError(f"name must be text, got {type(name).__name__}")
     path = as_target(out, "features")
     budget, threads = parse_size(memory), as_threads(num_threads)
+    make_room(budget)
     _core.reset_bytes_held_peak()
     with Reporting(progress) as callback:
         if is_text(source):

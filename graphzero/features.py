@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._dtypes import dtype_name
+from ._handoff import make_room
 from ._ids import as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._rows import Destination
@@ -159,6 +160,7 @@ class FeatureStore:
         rows = as_ids(ids)
         wanted = None if dtype is None else dtype_name(dtype)
         target = Destination.of(out, ids, as_torch, pinned)
+        make_room(8 * len(rows) * matrix.columns if out is None else 0)
         tail = self._tail(matrix)
         room = target.room(matrix, (len(rows), *tail), wanted)
         found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ._handoff import make_room
 from ._module_inference import Job, count_layers
 from ._module_inference import run as run_module
 from ._outputs import as_target
@@ -106,6 +107,7 @@ def inference(
     target = Path(as_target(out, "features", reads=(features.path, graph.path)))  # now: the layers may take hours
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
+    make_room(budget)
     begin = time.perf_counter()
     training = getattr(model, "training", False)
     if isinstance(model, torch.nn.Module):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._epochs import EpochLoader
+from ._epochs import EpochLoader, LoaderOptions
 from ._hetero_subgraph import EdgeTypeName
-from ._ids import IdArray, as_count
+from ._ids import IdArray
 from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import wanted_dtype
@@ -108,6 +108,7 @@ class LinkNeighborLoader(EpochLoader):
           that have a 0 are raised by 1, as in PyG: 0 is then the label of negatives.
         - `time`: a number for each edge, joined as `labels` are, or "edges" for the times that edges of the file have.
         """
+        options = LoaderOptions.of(locals())
         if neg_method not in ("uniform", "degree"):
             raise ValueError(f"neg_method is {neg_method!r}, expected 'uniform' or 'degree'")
         if split is not None and edges is not None:
@@ -146,7 +147,6 @@ class LinkNeighborLoader(EpochLoader):
         self._edges = SeedEdges(edges, topology, side, labels, time, neg_sampling)
         if not self._edges.timed and (node_times or window is not None):
             raise ValueError(f"{'node_time' if node_times else 'window'} needs time=: a number for each edge")
-        disjoint = bool(disjoint) or self._edges.timed
         super().__init__(
             source,
             self._edges.source(
@@ -158,34 +158,12 @@ class LinkNeighborLoader(EpochLoader):
                 exponent=float(neg_exponent),
                 exclude=exclude,
                 reverse_types=reverse_types,
-                disjoint=disjoint,
+                disjoint=bool(disjoint) or self._edges.timed,
                 direction=source.asked_direction,
             ),
-            sampling={
-                "replace": bool(replace),
-                "weighted": bool(weighted),
-                "disjoint": disjoint,
-                "temporal": temporal,
-                "method": method,
-                "window": None if window is None else as_count(window, "window", least=0),
-            },
+            options,
+            timed=self._edges.timed,
             views=self._edges.views | {f"node_time[{t!r}]": array for t, array in node_times.items()},
-            batch_size=batch_size,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            seed=seed,
-            memory=memory,
-            prefetch=prefetch,
-            num_threads=num_threads,
-            device=device,
-            transform=transform,
-            edge_order=edge_order,
-            io=io,
-            cache=cache,
-            rank=rank,
-            world_size=world_size,
-            local_world_size=local_world_size,
-            uneven=uneven,
         )
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._epochs import EpochLoader
-from ._ids import IdArray, as_count
+from ._epochs import EpochLoader, LoaderOptions
+from ._ids import IdArray
 from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import resolve_time, wanted_dtype
@@ -116,6 +116,7 @@ class NeighborLoader(EpochLoader):
         `memory` is for all ranks of this host: each takes its share, and they read files together. `local_world_size`
         says how many they are; without it the launcher does (`LOCAL_WORLD_SIZE`, which torchrun sets).
         """
+        options = LoaderOptions.of(locals())
         given = LoaderInputs(graph, features, edge_features, labels, seeds, split, input_type)
         self._input_type: str | None = None
         self._type_number = 0
@@ -141,32 +142,10 @@ class NeighborLoader(EpochLoader):
         super().__init__(
             source,
             self._nodes.source(self._type_number),
-            sampling={
-                "replace": bool(replace),
-                "weighted": bool(weighted),
-                "disjoint": bool(disjoint) or self._nodes.time is not None,
-                "temporal": temporal,
-                "method": method,
-                "window": None if window is None else as_count(window, "window", least=0),
-            },
+            options,
+            timed=self._nodes.time is not None,
             views={"seeds": self._nodes.ids, "time": self._nodes.time}
             | {f"node_time[{t!r}]": array for t, array in node_times.items()},
-            batch_size=batch_size,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            seed=seed,
-            memory=memory,
-            prefetch=prefetch,
-            num_threads=num_threads,
-            device=device,
-            transform=transform,
-            edge_order=edge_order,
-            io=io,
-            cache=cache,
-            rank=rank,
-            world_size=world_size,
-            local_world_size=local_world_size,
-            uneven=uneven,
         )
 
     @property

@@ -17,6 +17,9 @@ class LoaderStats:
     With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
     device's clock, `host_wait_seconds` how long the copying thread waited for batches to be made, `copy_wait_seconds`
     how long for copies to end, `step_wait_seconds` how long for your steps to be done with earlier batches.
+
+    `held_bytes` is what the loader (or its group) holds now. `next_epoch` is the epoch of this loader that memory and
+    threads are held for between two loops, None where they are not.
     """
 
     batches: int = 0
@@ -43,20 +46,22 @@ class LoaderStats:
     peak_bytes: int = 0
     remade: int = 0
     topology_bytes_read: int = 0
+    held_bytes: int = 0
+    next_epoch: int | None = None
     plan: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None, copied: dict[str, Any] | None = None
+        cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None, copied: dict[str, Any] | None = None, **held: Any
     ) -> LoaderStats:
         """Make it from what the core counted and, with a CUDA device, what the stage that copies to it did."""
         if raw is None:
-            return cls(plan=plan or {})
+            return cls(plan=plan or {}, **held)
         raw = dict(raw)
         depth = raw.pop("depth_sum") / max(raw["batches"], 1)
         if copied:  # the core's consumer is then the copying thread
             raw |= {"host_wait_seconds": raw["starved_seconds"]} | copied
-        return cls(queue_depth=depth, plan=plan or {}, **raw)
+        return cls(queue_depth=depth, plan=plan or {}, **raw, **held)
 
     @property
     def hit_rate(self) -> float:

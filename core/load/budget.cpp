@@ -47,21 +47,22 @@ Facts look(const LoadPlan& plan) {
   return facts;
 }
 
-Sizes probe(LoadPlan& plan, Progress* progress) {
+// What batches of `plan` take when they are made within `pool`.
+Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
   Sizes sizes;
   sizes.rows.resize(plan.parts.size());
   uint64_t least = UINT64_MAX, rounding = 0;  // the smallest batch; what buffers are larger than what is in them
   const EpochBatches batches = epoch_batches(plan, 0, Share{});
   const uint64_t count = std::min(batches.count(), kProbeBatches);
-  const BufferPool::Use use(*plan.pool);
+  const BufferPool::Use use(pool);
   for (uint64_t i = 0; i < count; ++i) {
     if (progress != nullptr) progress->report("planning", i, count);
     // From all over the epoch, its end included: seeds may be in order of time. The last one may be a short one.
     const uint64_t number = count < 2 ? 0 : i * (batches.count() - (batches.count() > count ? 2 : 1)) / (count - 1);
-    plan.pool->reset_peak();
+    pool.reset_peak();
     const BatchSeeds seeds = batch_seeds(plan, 0, number, batches.input(number));
     auto graph = sample_batch(plan, seeds);
-    sizes.sampling = std::max(sizes.sampling, plan.pool->peak_bytes());
+    sizes.sampling = std::max(sizes.sampling, pool.peak_bytes());
     const uint64_t arrays = array_bytes(seeds.arrays);
     uint64_t bytes = subgraph_bytes(graph) + arrays, claims = 0, roomy = arrays;
     for_each_array(graph, [&](const Int64Array& a) { roomy += BufferPool::roomy_bytes(a.size * sizeof(int64_t)); });
@@ -89,11 +90,19 @@ Sizes probe(LoadPlan& plan, Progress* progress) {
 }
 
 // Nothing is known of the batches before the first sample, which must not be what the process is killed for.
-Sizes first_probe(LoadPlan& plan, Progress* progress) {
+Sizes first_probe(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress) {
   const uint64_t free = available_memory();
   if (plan.options.memory == 0 && free > 0) plan.pool->set_limit(free / 10 * 9);
   try {
-    return probe(plan, progress);
+    Sizes sizes = probe(plan, *plan.pool, progress);
+    for (const auto& guest : guests) {  // room for the largest
+      const Sizes more = probe(*guest, *plan.pool, progress);
+      sizes.sampling = std::max(sizes.sampling, more.sampling);
+      sizes.packed = std::max(sizes.packed, more.packed);
+      sizes.batch = std::max(sizes.batch, more.batch);
+      for (size_t i = 0; i < sizes.rows.size(); ++i) sizes.rows[i] = std::max(sizes.rows[i], more.rows[i]);
+    }
+    return sizes;
   } catch (const PoolFull& full) {
     throw BudgetError(text("the machine and the container leave ", amount(free), ", sampling one batch takes over ",
                            amount(full.needed), ": raise the memory limit, or lower batch_size or fanouts"),
@@ -228,7 +237,7 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
 
 }  // namespace
 
-void first_division(LoadPlan& plan, Progress* progress) {
+void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
   meet_local_ranks(plan);
   const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
@@ -240,14 +249,14 @@ void first_division(LoadPlan& plan, Progress* progress) {
       preload(topology, plan.threads, progress);
     }
   }
-  apply(plan, first_probe(plan, progress), progress);
+  apply(plan, first_probe(plan, guests, progress), progress);
 }
 
 Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
-  const Sizes sizes = probe(plan, progress);
+  const Sizes sizes = probe(plan, *plan.pool, progress);
   const auto begin = std::chrono::steady_clock::now();
-  probe(plan, progress);  // the same batches: their pages are in RAM now
+  probe(plan, *plan.pool, progress);  // the same batches: their pages are in RAM now
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   Facts facts = look(plan);
   facts.disk = disk;
@@ -284,7 +293,7 @@ bool divides_alike(LoadPlan& plan) {
   facts.disk = now.disk;
   const Sizes sizes{.sampling = now.sampling_bytes,
                     .packed = now.packed_bytes,
-                    .batch = std::max(now.batch_bytes, plan.largest_batch.load()),
+                    .batch = std::max(now.batch_bytes, plan.ledger->largest_batch()),
                     .rows = now.rows};
   try {
     const Division d = divide(plan, facts, sizes);
@@ -300,19 +309,28 @@ void divide_again(LoadPlan& plan, Progress* progress) {
   const Division& d = plan.division;
   Sizes sizes{.sampling = d.sampling_bytes, .packed = d.packed_bytes, .batch = d.batch_bytes, .rows = d.rows};
   // What worked will do again: a batch of which three do not fit was made by itself, and will be.
-  for (const uint64_t batch : {std::max(d.batch_bytes, plan.largest_batch.load()), d.batch_bytes}) {
+  for (const uint64_t batch : {std::max(d.batch_bytes, plan.ledger->largest_batch()), d.batch_bytes}) {
     sizes.batch = batch;
     try {
       apply(plan, sizes, progress);
-      plan.rested = false;
+      plan.released = false;
       return;
     } catch (const BudgetError&) {
     }
   }
-  if (!plan.rested) return;
+  if (!plan.released) return;
   // Others took the room of the rows that were held: batches are read one by one.
   for (Way& way : plan.division.ways) way = way == Way::kWindow ? Way::kDirect : way;
   plan.division.window = 0;
+}
+
+std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed) {
+  const uint64_t ranks = plan.options.local.count;
+  const uint64_t least = ranks * ((needed + plan.division.fixed_bytes) / 8 * 9 + 8);  // others may be larger still
+  return std::make_exception_ptr(
+      BudgetError(text("batch ", batch, " takes more than memory=", ranks * plan.division.memory,
+                       " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
+                  least));
 }
 
 }  // namespace gz

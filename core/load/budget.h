@@ -5,14 +5,16 @@
 // rest has room for. Sizes are learned: from a few batches before the first epoch, from all of them afterwards.
 #pragma once
 
+#include <exception>
+
 #include "load/divide.h"
 #include "load/plan.h"
 
 namespace gz {
 
-// Measures batches of epoch 0, reads what fits into RAM and divides the budget. Throws BudgetError when the budget
-// cannot hold the least that the work needs.
-void first_division(LoadPlan& plan, Progress* progress);
+// Measures batches of epoch 0, of the plan and of its guests, reads what fits into RAM and divides the budget. Throws
+// BudgetError when the budget cannot hold the least that the work needs.
+void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress);
 
 // The same at the start of a later epoch, when no other is in flight, from the facts as they are then: a file that
 // became resident, or lost its pages, is read accordingly. Keeps rows that are held if their room stays the same.
@@ -20,6 +22,9 @@ void divide_again(LoadPlan& plan, Progress* progress);
 
 // Whether the budget would be divided much as it is, by the facts as they are now.
 bool divides_alike(LoadPlan& plan);
+
+// The BudgetError for a batch that does not fit even by itself: `needed` bytes for batches would do.
+std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed);
 
 // What an epoch would take, by the model that the budget is divided with.
 struct Estimate {

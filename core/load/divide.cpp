@@ -94,7 +94,7 @@ class Divider {
   }
 
   uint64_t ranks() const { return plan_.options.local.count; }  // of this host: files are cached once for all of them
-  uint64_t held() const { return static_cast<uint64_t>(plan_.options.held) + (plan_.handed_out.keeps_more() ? 1 : 0); }
+  uint64_t held() const { return static_cast<uint64_t>(plan_.options.held) + (plan_.ledger->keeps_more() ? 1 : 0); }
   uint64_t least_of(const Division& d) const { return d.fixed_bytes + d.sampling_bytes + (held() + 1) * d.batch_bytes; }
 
   // What the step that uses a batch takes beside it: a kernel that enforces a limit kills where there is less. Measured

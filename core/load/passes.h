@@ -21,7 +21,7 @@ struct Pass {
   uint64_t end() const { return begin + batches.count(); }
 };
 
-// Whether batches of both can be made by one pipeline: the same graph, and the same rows of the same files.
+// Whether batches of both can be made by one pipeline: the same graph, and the same rows of the same files, read alike.
 bool deliver_alike(const LoadPlan& a, const LoadPlan& b);
 
 // No locks.

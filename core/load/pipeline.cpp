@@ -1,51 +1,39 @@
-// pipeline: the threads of one epoch, and the consumer's side.
+// pipeline: from top to bottom: its threads, the consumer's side, the jobs, and a batch that must be built exclusively.
 #include "load/pipeline.h"
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "load/budget.h"
-#include "load/local.h"
-#include "load/stages.h"
-#include "sweep/sweep_reader.h"
+#include "load/divide.h"
+#include "load/readers.h"
 
 namespace gz {
 namespace {
 
-std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
-  std::vector<std::weak_ptr<Buffer>> buffers;
-  buffers.emplace_back(batch.input.buffer);
-  for_each_array(batch.graph, [&](const Int64Array& array) { buffers.emplace_back(array.buffer); });
-  for (const GatheredPart& part : batch.parts) buffers.emplace_back(part.buffer);
-  for (const BatchArray& array : batch.arrays) buffers.emplace_back(array.buffer);
-  return buffers;
-}
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
 
-Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress)
-    : plan_(std::move(plan)), passes_(plan_, epoch, share) {
-  bool first = false, rested = false;
-  {
-    std::lock_guard lock(plan_->mutex);
-    first = plan_->epochs.empty();
-    rested = plan_->rested;
-    plan_->epochs.push_back(this);
-    registered_ = true;
-  }
+// -- threads ----------------------------------------------------------------------------------------------------------
+
+Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress,
+                   const std::shared_ptr<LoadPlan>& source)
+    : plan_(std::move(plan)), passes_(source ? source : plan_, epoch, share) {
+  if (source && !deliver_alike(*plan_, *source)) throw ArgumentError("the plan delivers other rows than its guest");
   try {
-    if (first && (epoch > 0 || rested)) divide_again(*plan_, progress);
+    const auto [first, released] = enter(*plan_, this);
+    if (first && (epoch > 0 || source || released)) divide_again(*plan_, progress);
     {
       std::lock_guard lock(plan_->mutex);
       division_ = plan_->division;
     }
-    // One sweep at a time: epochs that run beside another read their rows batch by batch.
-    if (!first) division_.window = 0;
-    if (division_.window > 0) {
-      first_claim_ = std::min(division_.direct, std::min(division_.window, passes_.end()));
-    }
-    next_to_offer_ = first_claim_;
-    for (size_t part = 0; part < plan_->parts.size(); ++part) readers_.push_back(make_reader(part));
+    if (!first) division_.window = 0;  // one sweep at a time: epochs beside another read their rows batch by batch
+    if (division_.window > 0) first_request_ = std::min({division_.direct, division_.window, passes_.end()});
+    ring_.start_requests_at(first_request_);
+    readers_ = start_readers(passes_.end() - first_request_);
     begin_to_count();
     start_threads();
   } catch (...) {
@@ -59,12 +47,37 @@ Pipeline::~Pipeline() { stop(); }
 void Pipeline::start_threads() {
   for (int i = 0; i < division_.threads; ++i) {
     try {
-      threads_.emplace_back([this] { work(); });
+      threads_.emplace_back([this] {
+        const BufferPool::Use use(*plan_->pool);
+        if (plan_->feeds_device) give_way();  // to the one thread that keeps the device busy
+        Lock lock(mutex_);
+        work(lock);
+      });
     } catch (const std::system_error&) {
       if (threads_.empty()) throw;  // fewer threads are slower, none is no loader
       break;
     }
   }
+}
+
+Readers Pipeline::start_readers(uint64_t requests) {
+  ReaderEvents events;
+  events.ready = [this](uint64_t number) {
+    std::lock_guard lock(mutex_);
+    if (!ring_.has(number)) return;
+    Batch& batch = ring_.at(number);
+    if (batch.missing > 0 && --batch.missing == 0) work_ready_.notify_all();
+  };
+  events.failed = [this](std::exception_ptr error) {
+    std::lock_guard lock(mutex_);
+    ring_.fail(ring_.front(), std::move(error));
+    batch_ready_.notify_all();
+  };
+  events.starving = [this] {
+    std::lock_guard lock(mutex_);
+    return consumer_waits_;
+  };
+  return make_readers(plan_, division_, requests, events);
 }
 
 void Pipeline::stop() {
@@ -79,74 +92,34 @@ void Pipeline::stop() {
   for (const auto& reader : readers_) reader->stop();
   {
     std::lock_guard lock(mutex_);
-    drafts_.clear();
-    ready_.clear();
-    // An epoch that is over keeps its figures, but not the rows: the next one may hold others.
-    add_windows(stats_);
+    ring_.clear();
+    add_reads(
+        stats_, readers_,
+        reads_before_);  // an epoch that is over keeps its figures, but not the rows: the next one may hold others
     readers_.clear();
   }
-  plan_->handed_out.is_over(this);
-  std::lock_guard lock(plan_->mutex);
-  if (!registered_) return;
-  std::erase(plan_->epochs, this);
-  registered_ = false;
+  plan_->ledger->is_over(this);
+  leave(*plan_, this);
 }
 
-std::shared_ptr<RowReader> Pipeline::make_reader(size_t part) {
-  const Part& what = plan_->parts[part];
-  const Matrix& matrix = what.file->matrix(what.matrix);
-  std::unique_lock lock(plan_->mutex);
-  const auto window = division_.window > 0 ? plan_->windows[part] : nullptr;
-  const auto whole = plan_->wholes[part];
-  const auto group = plan_->group;
-  lock.unlock();
-  if (!window && whole) return whole;
-  if (!window) return std::make_shared<FileRows>(what.file, matrix, division_.ways[part] == Way::kWindow);
-  SweepReader::Events events;
-  events.ready = [this, grouped = group != nullptr](uint64_t) {
-    // Not waited for: whoever holds it may be waiting for this sweep to forget its claims.
-    if (std::unique_lock held(plan_->mutex, std::defer_lock); grouped && held.try_lock()) tell_held_bytes(*plan_);
-    std::lock_guard guard(mutex_);
-    work_ready_.notify_all();
-  };
-  events.failed = [this](const std::exception_ptr& error) {
-    std::lock_guard guard(mutex_);
-    keep_error(next_to_deliver_, error);
-  };
-  return std::make_shared<SweepReader>(window, sweep_options(),
-                                       make_peers(*what.file, matrix, group, part, division_.ring_bytes), events);
-}
-
-SweepOptions Pipeline::sweep_options() const {
-  SweepOptions options;
-  options.target = division_.window;
-  options.most = most_window(division_.window);
-  options.claims = passes_.end() - first_claim_;
-  options.gap = division_.disk.gap();
-  options.io = plan_->options.io;
-  options.starving = [this] {
-    std::lock_guard lock(mutex_);
-    return consumer_waits_;
-  };
-  return options;
-}
+// -- the consumer -----------------------------------------------------------------------------------------------------
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
-  using std::chrono::duration;
-  std::unique_lock lock(mutex_);
-  if (next_to_deliver_ >= passes_.now().end() || stopping_) return State::kEnd;
+  Lock lock(mutex_);
+  if (ring_.front() >= passes_.now().end() || stopping_) return State::kEnd;
   const auto start = Clock::now();
   if (returned_ != Clock::time_point{}) {
-    stats_.consumer_seconds += duration<double>(start - returned_).count();
+    stats_.consumer_seconds += std::chrono::duration<double>(start - returned_).count();
     returned_ = {};
   }
-  plan_->handed_out.next_is_asked_for(this, plan_->options.held);
+  plan_->ledger->next_is_asked_for(this);
   const auto has_news = [&] {
-    return stopping_ || ready_.count(next_to_deliver_) != 0 || errors_.count(next_to_deliver_) != 0;
+    const BatchState state = ring_.front_state();
+    return stopping_ || state == BatchState::kReady || state == BatchState::kFailed;
   };
-  if (!has_news() && (!consumer_waits_ || quiet_)) {
+  if (!has_news() && (!consumer_waits_ || paused_)) {
     consumer_waits_ = true;
-    quiet_ = false;
+    paused_ = false;
     work_ready_.notify_all();
   }
   const bool news = batch_ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), has_news);
@@ -154,13 +127,10 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   if (stopping_) return State::kEnd;
   if (!news) return State::kNotYet;
   consumer_waits_ = false;
-  if (const auto error = errors_.find(next_to_deliver_); error != errors_.end()) {
-    std::rethrow_exception(error->second);
-  }
-  auto node = ready_.extract(next_to_deliver_++);
-  stats_.depth_sum += static_cast<double>(ready_.size() + 1);
-  out = std::move(node.mapped());
-  plan_->handed_out.add(this, buffers_of(out), plan_->options.held);
+  if (ring_.front_state() == BatchState::kFailed) std::rethrow_exception(ring_.at(ring_.front()).error);
+  stats_.depth_sum += static_cast<double>(ring_.num_ready());
+  out = ring_.deliver();
+  plan_->ledger->hand_out(this, buffers_of(out));
   ++stats_.batches;
   stats_.nodes += num_nodes(out.graph);
   stats_.edges += num_edges(out.graph);
@@ -172,14 +142,6 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
 uint64_t Pipeline::num_batches() const {
   std::lock_guard lock(mutex_);
   return passes_.now().batches.count();
-}
-
-void Pipeline::begin_to_count() {
-  plan_->pool->reset_peak();
-  stats_ = {};
-  returned_ = {};
-  windows_before_.clear();
-  for (const auto& reader : readers_) windows_before_.push_back(reader->stats().value_or(WindowStats{}));
 }
 
 bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
@@ -199,59 +161,239 @@ bool Pipeline::looks_ahead() const {
 bool Pipeline::go_on(const LoadPlan& plan, uint64_t epoch, const Share& share) {
   if (!divides_alike(*plan_)) return false;
   std::lock_guard lock(mutex_);
-  if (stopping_ || division_.window == 0 || next_to_deliver_ < passes_.now().end()) return false;
+  if (stopping_ || division_.window == 0 || ring_.front() < passes_.now().end()) return false;
   if (!passes_.is_next(plan, epoch, share)) return false;
   passes_.go_on();
   begin_to_count();
   return true;
 }
 
-void Pipeline::shed() {
-  std::unique_lock lock(mutex_);
-  quiet_ = true;
-  drop_all(lock);
-  work_ready_.wait(lock, [&] { return sampling_ == 0 && finishing_ == 0; });
-}
-
-// Everything that is not finished and next in line is forgotten; it will be made again.
-void Pipeline::drop_all(std::unique_lock<std::mutex>& lock) {
-  ++generation_;
-  stats_.remade += drafts_.size() + ready_.size();
-  std::map<uint64_t, Draft> drafts;
-  std::map<uint64_t, LoadedBatch> ready;
-  drafts.swap(drafts_);
-  ready.swap(ready_);
-  next_to_sample_ = next_to_deliver_;
-  next_to_offer_ = std::max(first_claim_, next_to_deliver_);
-  const auto readers = readers_;
-  ++dropping_;  // a request that is submitted before the reader has forgotten the others would be forgotten with them
-  lock.unlock();
-  for (const auto& reader : readers) reader->cancel();
-  drafts.clear();
-  ready.clear();
-  lock.lock();
-  --dropping_;
-  work_ready_.notify_all();
-}
-
-void Pipeline::add_windows(LoadStats& stats) const {
-  for (size_t part = 0; part < readers_.size() && part < windows_before_.size(); ++part) {
-    const auto window = readers_[part]->stats();
-    if (!window) continue;
-    const WindowStats& before = windows_before_[part];
-    stats.gather.bytes_read += window->bytes_read - before.bytes_read;
-    stats.gather.reads += window->reads - before.reads;
-    stats.read_seconds += window->read_seconds - before.read_seconds;
-    stats.windows.push_back(*window);
-  }
+void Pipeline::begin_to_count() {
+  plan_->pool->reset_peak();
+  stats_ = {};
+  returned_ = {};
+  reads_before_ = reads_of(readers_);
 }
 
 LoadStats Pipeline::stats() const {
   std::lock_guard lock(mutex_);
   LoadStats stats = stats_;
   stats.peak_bytes = plan_->pool->peak_bytes();
-  add_windows(stats);
+  add_reads(stats, readers_, reads_before_);
   return stats;
+}
+
+// -- the jobs ---------------------------------------------------------------------------------------------------------
+
+ScheduleView Pipeline::view() {
+  ScheduleView v;
+  ring_.look(v);
+  const uint64_t next = ring_.front() + v.next;
+  v.known = passes_.end() - ring_.front();
+  v.depth = static_cast<uint64_t>(division_.depth);
+  v.ahead = v.depth + 2;
+  for (const auto& reader : readers_) {
+    if (const uint64_t batches = reader->batches(); batches > 0) v.ahead = std::max(v.ahead, batches + v.depth);
+  }
+  v.merges = division_.merges;
+  if (v.merges) {
+    v.ahead += std::max<uint64_t>(lead_of(division_.group), 1);
+    v.group = division_.group;
+    if (next >= first_request_ && v.next < v.known) v.together = std::min(v.group, passes_.of(next)->end() - next);
+  }
+  v.batch_bytes = division_.batch_bytes;
+  v.sampling_bytes = division_.sampling_bytes;
+  v.merged_bytes = division_.merged_bytes;
+  v.used_bytes = plan_->pool->used_bytes();
+  v.limit_bytes = plan_->pool->limit();
+  v.leaving_bytes = plan_->ledger->leaving_bytes(this);
+  v.paused = exclusive_ || paused_ || cancelling_ > 0 || plan_->ledger->is_excluded(this);
+  v.too_large = too_large_;
+  v.consumer_waits = consumer_waits_;
+  return v;
+}
+
+void Pipeline::work(Lock& lock) {
+  while (!stopping_) {
+    const Job job = next_job(ring_.slots(), view());
+    if (job.kind == Job::Kind::kWait) wait_for_work(lock);
+    if (job.kind == Job::Kind::kSample) sample_some(ring_.front() + job.first, job.count, lock);
+    if (job.kind == Job::Kind::kFinish) finish_one(ring_.front() + job.first, lock);
+    if (job.kind == Job::Kind::kBuildExclusively) build_exclusively(lock);
+  }
+}
+
+void Pipeline::wait_for_work(Lock& lock) {
+  // Waiting between two epochs does not count, nor at the end of all.
+  const uint64_t epoch_end = passes_.now().end();
+  const bool counts = ring_.front() < epoch_end && ring_.num_ready() < passes_.end() - ring_.front();
+  const auto start = Clock::now();
+  work_ready_.wait(lock);
+  if (counts && passes_.now().end() == epoch_end) stats_.blocked_seconds += since(start);
+}
+
+void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
+  const std::vector<Batch*> batches = ring_.begin_sampling(first, count, passes_);
+  const auto gap = division_.merges ? std::optional(division_.disk.gap()) : std::nullopt;
+  Cancel cancel(stopping_, *batches.front());
+  lock.unlock();
+  const auto start = Clock::now();
+  uint64_t bytes_read = 0;
+  const Outcome outcome = attempt([&] {
+    bytes_read = sample(batches, gap, cancel, [&](Batch& batch) {
+      if (batch.number >= first_request_ && division_.window > 0) prepare_requests(batch, plan_->parts, readers_);
+      if (division_.window > 0 || division_.merges) pack(batch);  // it waits for long
+    });
+  });
+  lock.lock();
+  stats_.topology_bytes_read += bytes_read;
+  if (outcome.is_good()) stats_.sample_seconds += since(start);
+  const bool cancelled = batches.front()->cancelled || stopping_;
+  ring_.end_sampling(batches, outcome.is_good());
+  if (outcome.error && !cancelled) ring_.fail(first, outcome.error);
+  if (outcome.needed > 0 && !cancelled) {
+    // It is tried again when there is more room, and at last exclusively, when it is next in line. Batches after it
+    // that wait for it are made again.
+    division_.sampling_bytes += division_.sampling_bytes / 2;
+    division_.merged_bytes += division_.merged_bytes / 2;
+    division_.group = std::max<uint64_t>(division_.group / 2, 1);
+    too_large_ = too_large_ || first == ring_.front();
+    stats_.remade += ring_.cancel_after(first);
+  }
+  ring_.request([&](Batch& batch) { submit_requests(batch, readers_); });
+  batch_ready_.notify_all();
+  work_ready_.notify_all();
+}
+
+void Pipeline::finish_one(uint64_t number, Lock& lock) {
+  Batch& batch = ring_.begin_finishing(number);
+  const uint64_t wanted = minus(division_.batch_bytes, batch.taken_bytes);
+  Cancel cancel(stopping_, batch);
+  lock.unlock();
+  GatherStats gathered;
+  std::optional<LoadedBatch> loaded;
+  const Outcome outcome = attempt([&] {
+    plan_->ledger->wait_for_room(this, wanted, cancel);
+    loaded = finish(batch, *plan_, readers_, cancel, gathered);
+  });
+  lock.lock();
+  const bool cancelled = batch.cancelled || stopping_;
+  if (loaded && !cancelled) count_batch(*loaded, gathered);
+  ring_.end_finishing(batch, std::move(loaded));
+  if (outcome.error && !cancelled) ring_.fail(number, outcome.error);
+  if (outcome.needed > 0 && !cancelled) {
+    division_.batch_bytes += division_.batch_bytes / 2;
+    too_large_ = too_large_ || number == ring_.front();
+  }
+  batch_ready_.notify_all();
+  work_ready_.notify_all();
+}
+
+// Batches that are larger than those before make the plan follow.
+void Pipeline::count_batch(const LoadedBatch& batch, const GatherStats& gathered) {
+  const uint64_t bytes = bytes_of(batch);
+  division_.batch_bytes = std::max(division_.batch_bytes, bytes);
+  plan_->ledger->note_batch(bytes);
+  stats_.add(gathered);
+}
+
+// -- where memory is short --------------------------------------------------------------------------------------------
+
+void Pipeline::pause() {
+  Lock lock(mutex_);
+  paused_ = true;
+  cancel_all(lock);
+  work_ready_.wait(lock, [&] { return ring_.is_idle(); });
+}
+
+void Pipeline::cancel_all(Lock& lock) {
+  stats_.remade += ring_.cancel_all();
+  const auto readers = readers_;
+  ++cancelling_;
+  lock.unlock();
+  for (const auto& reader : readers) reader->cancel();
+  lock.lock();
+  --cancelling_;
+  work_ready_.notify_all();
+}
+
+// The next batch in line: at first beside the rows that are held, at last without them.
+void Pipeline::build_exclusively(Lock& lock) {
+  exclusive_ = true;
+  cancel_all(lock);
+  const uint64_t number = ring_.front();
+  const auto pass = passes_.of(number);
+  Cancel cancel(stopping_, ring_.at(number));
+  lock.unlock();
+  std::optional<LoadedBatch> loaded;
+  GatherStats gathered;
+  Outcome outcome;
+  const bool begun = begin_exclusive();
+  for (int round = 0; round < 3 && begun && !loaded && !outcome.error; ++round) {
+    if (round == 1) plan_->ledger->count_together();
+    if (round == 2) give_rows_to_batches();
+    Batch batch;
+    batch.number = number;
+    batch.pass = pass;
+    bool sampled = false;
+    outcome = attempt([&] {
+      sample({&batch}, std::nullopt, cancel, [&](Batch&) { sampled = true; });
+      loaded = finish(batch, *plan_, readers_, cancel, gathered);
+    });
+    if (!sampled) outcome.needed += outcome.needed / 2;  // while it is sampled its size is not known
+  }
+  lock.lock();
+  exclusive_ = false;
+  if (begun) too_large_ = false;
+  if (loaded) {
+    count_batch(*loaded, gathered);
+    ring_.skip_request(number);
+    ring_.set_ready(ring_.at(number), std::move(*loaded));
+  } else if (begun && !stopping_) {
+    const uint64_t in_epoch = number - passes_.now().begin;
+    ring_.fail(number, outcome.error ? outcome.error : too_large_for(*plan_, in_epoch, outcome.needed));
+  }
+  batch_ready_.notify_all();
+  work_ready_.notify_all();
+  if (!begun) return;
+  lock.unlock();
+  end_exclusive();
+  lock.lock();
+}
+
+// Pauses the other epochs of the loader. False where another one is exclusive already: it wakes this one afterwards.
+bool Pipeline::begin_exclusive() {
+  if (!plan_->ledger->begin_exclusive(this)) return false;
+  std::lock_guard guard(plan_->mutex);
+  for (Pipeline* other : plan_->epochs) {
+    if (other != this) other->pause();
+  }
+  return true;
+}
+
+void Pipeline::end_exclusive() {
+  plan_->ledger->end_exclusive();
+  std::lock_guard guard(plan_->mutex);
+  for (Pipeline* other : plan_->epochs) {
+    if (other == this) continue;
+    std::lock_guard lock(other->mutex_);  // whoever decided to wait before, waits by now
+    other->work_ready_.notify_all();
+  }
+}
+
+// A batch needs the room of the rows that are held: from now on all are read batch by batch.
+void Pipeline::give_rows_to_batches() {
+  for (const auto& reader : readers_) reader->stop();
+  Lock lock(mutex_);
+  const bool swept = division_.window > 0;
+  add_reads(stats_, readers_, reads_before_);
+  readers_.clear();
+  division_.window = 0;
+  lock.unlock();
+  release_rows(*plan_, swept);
+  auto readers = start_readers(0);
+  lock.lock();
+  readers_ = std::move(readers);
 }
 
 }  // namespace gz

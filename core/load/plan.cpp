@@ -123,73 +123,6 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
   return {order, options.batch_size, options.drop_last, share};
 }
 
-// Of an epoch, all but the last `held`; of epochs that are over likewise, and all once this one has handed out its own.
-std::vector<size_t> HandedOut::old_batches(Epoch epoch, int held) const {
-  std::vector<size_t> old;
-  const auto most = static_cast<size_t>(held);
-  size_t own = 0, over = 0;
-  for (size_t i = batches_.size(); i-- > 0;) {
-    if (together_ || batches_[i].epoch == epoch) {
-      if (++own > most) old.push_back(i);
-    } else if (batches_[i].epoch == nullptr && (++over > most || own > 0)) {
-      old.push_back(i);
-    }
-  }
-  return old;
-}
-
-void HandedOut::add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int held) {
-  const std::lock_guard lock(mutex_);
-  batches_.push_back({epoch, std::move(batch)});
-  if (keeps_more_) write_off_old(epoch, held);  // nothing will be dropped soon: who waited for it would wait in vain
-}
-
-void HandedOut::next_is_asked_for(Epoch epoch, int held) {
-  const std::lock_guard lock(mutex_);
-  write_off_old(epoch, held);
-}
-
-void HandedOut::count_together(int held) {
-  const std::lock_guard lock(mutex_);
-  together_ = true;
-  write_off_old(nullptr, held);
-}
-
-void HandedOut::is_over(Epoch epoch) {
-  const std::lock_guard lock(mutex_);
-  for (Batch& batch : batches_) {
-    if (batch.epoch == epoch) batch.epoch = nullptr;
-  }
-}
-
-void HandedOut::write_off_old(Epoch epoch, int held) {
-  for (const size_t i : old_batches(epoch, held)) {  // from the last one on
-    for (const auto& weak : batches_[i].buffers) {
-      const auto buffer = weak.lock();
-      if (!buffer) continue;
-      keeps_more_ = true;
-      BufferPool::write_off(buffer);
-    }
-    batches_.erase(batches_.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-}
-
-uint64_t HandedOut::leaving_bytes(Epoch epoch, int held) const {
-  uint64_t bytes = 0;
-  const std::lock_guard lock(mutex_);
-  for (const size_t i : old_batches(epoch, held)) {
-    for (const auto& weak : batches_[i].buffers) {
-      if (const auto buffer = weak.lock()) bytes += buffer->size();
-    }
-  }
-  return bytes;
-}
-
-bool HandedOut::keeps_more() const {
-  const std::lock_guard lock(mutex_);
-  return keeps_more_;
-}
-
 std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock) {
@@ -207,24 +140,44 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
   BufferPool::of_process().clear();  // what lies idle is room for the loader
   plan->feeds_device = static_cast<bool>(page_lock);
   plan->pool = std::make_shared<BufferPool>(BufferPool::kNoLimit - 1, BufferPool::kNoLimit, std::move(page_lock));
+  plan->ledger = std::make_shared<Ledger>(plan->pool, options.held);
   return plan;
 }
 
 std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
-                                    const LoadOptions& options, PageLock page_lock, Progress* progress) {
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress,
+                                    const std::vector<std::shared_ptr<LoadPlan>>& guests) {
   auto plan = make_outline(std::move(graph), std::move(parts), std::move(seeds), options, std::move(page_lock));
-  first_division(*plan, progress);
+  first_division(*plan, guests, progress);
   return plan;
 }
 
-void rest(LoadPlan& plan) {
+Entered enter(LoadPlan& plan, Pipeline* epoch) {
   const std::lock_guard lock(plan.mutex);
-  if (!plan.epochs.empty()) return;
-  plan.pool->clear();
+  plan.epochs.push_back(epoch);
+  return {plan.epochs.size() == 1, plan.released};
+}
+
+void leave(LoadPlan& plan, Pipeline* epoch) {
+  const std::lock_guard lock(plan.mutex);
+  if (std::erase(plan.epochs, epoch) == 0 || !plan.epochs.empty()) return;
   for (auto& window : plan.windows) {
-    plan.rested |= window != nullptr;
+    plan.released |= window != nullptr;
     window.reset();
   }
+}
+
+bool release(LoadPlan& plan) {
+  const std::lock_guard lock(plan.mutex);
+  if (!plan.epochs.empty()) return false;
+  const auto is_there = [](const auto& rows) { return rows != nullptr; };
+  const bool holds = std::ranges::any_of(plan.windows, is_there) || std::ranges::any_of(plan.wholes, is_there);
+  const bool had = holds || plan.pool->idle_bytes() > 0;
+  plan.pool->clear();
+  for (auto& window : plan.windows) window.reset();
+  for (auto& whole : plan.wholes) whole.reset();
+  plan.released |= holds;
+  return had;
 }
 
 const char* way_name(Way way) {

@@ -5,9 +5,7 @@
 // what is left.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "budget/ledger.h"
 #include "gather/gather.h"
 #include "gather/whole_rows.h"
 #include "load/graph.h"
@@ -93,36 +92,6 @@ struct Division {
   std::string why;              // in words, for stats()
 };
 
-// The last batches that were handed out, by all epochs of a loader. Whoever asks an epoch for the next one holds `held`
-// batches of it; what he keeps beyond those is his own, and does not count towards the budget. Until he asks he may be
-// about to drop a batch: `for batch in loader` does so a moment after it got the next one, be it of the next epoch.
-class HandedOut {
- public:
-  using Epoch = const void*;  // whatever tells them apart
-  void add(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch, int held);
-  void next_is_asked_for(Epoch epoch, int held);
-  void is_over(Epoch epoch);
-  // There is no room for a batch of each epoch: from now on consumers hold `held` batches of all of them together.
-  void count_together(int held);
-  // Of batches that will be dropped soon, or written off when the next one of `epoch` is asked for.
-  uint64_t leaving_bytes(Epoch epoch, int held) const;
-  bool keeps_more() const;  // whether more than `held` were ever kept
-
- private:
-  struct Batch {
-    Epoch epoch;  // null where it is over
-    std::vector<std::weak_ptr<Buffer>> buffers;
-  };
-  // Those of batches_ that the consumer of `epoch` need not hold any more.
-  std::vector<size_t> old_batches(Epoch epoch, int held) const;
-  void write_off_old(Epoch epoch, int held);
-
-  mutable std::mutex mutex_;
-  std::deque<Batch> batches_;  // guarded by mutex_
-  bool keeps_more_ = false;    // guarded by mutex_
-  bool together_ = false;      // guarded by mutex_
-};
-
 // What a loader is made of; shared by its epochs. Immutable after make_plan(), but for what says otherwise.
 struct LoadPlan {
   LoadGraph graph;
@@ -139,11 +108,9 @@ struct LoadPlan {
   std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, null without any
   std::vector<Pipeline*> epochs;                    // guarded by mutex: those in flight
   bool outgrown = false;                            // guarded by mutex: a batch needed the room of the rows held
-  bool rested = false;                              // guarded by mutex: windows were given up, divide again
+  bool released = false;                            // guarded by mutex: rows were freed, divide again
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
-  std::atomic<uint64_t> largest_batch{0};           // bytes, of all that were finished
-  std::atomic<Pipeline*> alone{nullptr};            // the epoch that has all the room for itself, while others rest
-  HandedOut handed_out;
+  std::shared_ptr<Ledger> ledger;                   // of what they hold
 };
 
 // Throws what make_plan() would throw at once: ArgumentError, IndexError.
@@ -151,18 +118,29 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
                 const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM that fits well and will be needed whole, samples a few batches of
-// epoch 0 to learn their size, and divides the budget. `page_lock` makes batches known to a device. Throws
-// ArgumentError, IndexError, BudgetError.
+// epoch 0 to learn their size, and divides the budget. `page_lock` makes batches known to a device. `guests` are plans
+// whose batches will be made within this budget too: see deliver_alike(). Throws ArgumentError, IndexError,
+// BudgetError.
 std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
-                                    const LoadOptions& options, PageLock page_lock, Progress* progress);
+                                    const LoadOptions& options, PageLock page_lock, Progress* progress,
+                                    const std::vector<std::shared_ptr<LoadPlan>>& guests = {});
 
 // The same without a budget that is divided: for estimates.
 std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock);
 
-// Gives up rows that are held for epochs to come, and idle buffers, unless an epoch is in flight.
-void rest(LoadPlan& plan);
+// Frees rows that are held and idle buffers, unless an epoch is in flight; whether there were any. The next epoch
+// divides the budget again.
+bool release(LoadPlan& plan);
+
+// An epoch begins, and says whether it is the only one and whether rows were freed before; it is over. Rows that are
+// read by a window are held for an epoch in flight: the last one frees them.
+struct Entered {
+  bool is_first = false, released = false;
+};
+Entered enter(LoadPlan& plan, Pipeline* epoch);
+void leave(LoadPlan& plan, Pipeline* epoch);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);

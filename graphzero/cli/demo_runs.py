@@ -82,6 +82,9 @@ class RamLoader:
                 num_sampled_edges=list(part.num_sampled_edges),
             )
 
+    def close(self) -> None:
+        """Hold nothing: the tensors are the run's."""
+
     def stats(self) -> LoaderStats:
         """Nothing runs beside the training step here, so there is nothing to tell."""
         return LoaderStats()

@@ -7,6 +7,7 @@ import time
 
 from .. import _core
 from .._graph_options import GraphOptions, GraphRequest
+from .._handoff import make_room
 from .._ids import as_threads
 from .._outputs import as_target
 from .._progress import Reporting
@@ -48,6 +49,7 @@ def compile_mapped(asked: GraphRequest) -> GraphReport:
         threads=threads,
         spill_folder=folder,
     )
+    make_room(budget)
     _core.reset_bytes_held_peak()
     with Reporting(asked.progress, reader.unit) as callback:
         builder = options.builder(callback)

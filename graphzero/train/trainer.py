@@ -92,9 +92,10 @@ class Trainer:
             run = self._start(resume)
             threads = self.options.num_threads or local_threads(feeds_gpu=self.device.type == "cuda")
             loaders = Loaders(self.loader, self._memory, threads)
-            loaders.check("valid", "train")
-            stopped = self._epochs(run, loaders, stop)
-            test = self._finish(run, loaders, stopped, stop)
+            with closing(loaders):
+                loaders.check("train", "valid")
+                stopped = self._epochs(run, loaders, stop)
+                test = self._finish(run, loaders, stopped, stop)
         best = run.records[run.best_epoch] if run.best_epoch >= 0 else None
         return TrainResult(
             model=run.model,

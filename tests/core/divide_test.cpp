@@ -62,8 +62,8 @@ class Setting {
   // As a consumer that holds two batches when it asks for the next one.
   void keep_batches() {
     const auto kept = take_buffer(4096);
-    for (int i = 0; i < 2; ++i) plan_->handed_out.add(this, {kept}, 1);
-    plan_->handed_out.next_is_asked_for(this, 1);
+    for (int i = 0; i < 2; ++i) plan_->ledger->hand_out(this, {kept});
+    plan_->ledger->next_is_asked_for(this);
   }
   uint64_t batch_bytes() const { return sizes_.batch; }
 

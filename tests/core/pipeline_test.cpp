@@ -265,7 +265,7 @@ TEST(an_epoch_that_is_over_holds_no_rows) {
 
 TEST(a_later_epoch_takes_what_the_first_could_take) {
   const auto plan = hub_plan("later", {.memory = uint64_t{20} << 20, .threads = 1});
-  plan->largest_batch = uint64_t{10} << 20;  // three of which do not fit
+  plan->ledger->note_batch(uint64_t{10} << 20);  // three of which do not fit
   CHECK(!run_epoch(plan, 1).refused);
 }
 
@@ -275,7 +275,7 @@ TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
     const auto plan = hub_plan("keeps", {.threads = 2, .cache = CacheMode::kOff, .degree = nobody_is_a_hub});
     if (windowed) put_window(*plan);
     CHECK(!run_epoch(plan, 0).refused);
-    CHECK(!plan->handed_out.keeps_more());
+    CHECK(!plan->ledger->keeps_more());
     {
       Pipeline pipeline(plan, 0, Share{});
       std::vector<LoadedBatch> kept;
@@ -285,48 +285,49 @@ TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
       }
       CHECK_EQ(kept.size(), pipeline.num_batches());
     }
-    CHECK(plan->handed_out.keeps_more());
+    CHECK(plan->ledger->keeps_more());
     CHECK(!run_epoch(plan, 1).refused);
   }
 }
 
 // The consumer of each epoch holds a batch of it, and at first the last one of an epoch that is over.
 TEST(batches_that_consumers_hold_are_told_from_those_they_keep) {
-  HandedOut out;
-  BufferPool pool(uint64_t{1} << 20);
+  const auto shared = std::make_shared<BufferPool>(uint64_t{1} << 20);
+  BufferPool& pool = *shared;
+  Ledger out(shared, 1);
   const auto hand_out = [&](const void* epoch) {
     const auto buffer = pool.take(4096);
-    out.add(epoch, {buffer}, 1);
+    out.hand_out(epoch, {buffer});
     return buffer;
   };
   const int one = 1, two = 2, three = 3;  // epochs
   auto a = hand_out(&one), b = hand_out(&two);
   const uint64_t bytes = a->size();
-  out.next_is_asked_for(&one, 1);
-  out.next_is_asked_for(&two, 1);
+  out.next_is_asked_for(&one);
+  out.next_is_asked_for(&two);
   CHECK(!out.keeps_more());
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
-  CHECK_EQ(out.leaving_bytes(&one, 1), 0u);
+  CHECK_EQ(out.leaving_bytes(&one), 0u);
   auto c = hand_out(&one);  // as `for` does: the one before goes a moment later
-  CHECK_EQ(out.leaving_bytes(&one, 1), bytes);
-  CHECK_EQ(out.leaving_bytes(&two, 1), 0u);
+  CHECK_EQ(out.leaving_bytes(&one), bytes);
+  CHECK_EQ(out.leaving_bytes(&two), 0u);
   a = nullptr;
-  CHECK_EQ(out.leaving_bytes(&one, 1), 0u);
-  out.next_is_asked_for(&one, 1);
+  CHECK_EQ(out.leaving_bytes(&one), 0u);
+  out.next_is_asked_for(&one);
   out.is_over(&one);
-  out.next_is_asked_for(&three, 1);  // c is still what the loop holds
+  out.next_is_asked_for(&three);  // c is still what the loop holds
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
   auto d = hand_out(&three);
-  CHECK_EQ(out.leaving_bytes(&three, 1), bytes);
+  CHECK_EQ(out.leaving_bytes(&three), bytes);
   CHECK(!out.keeps_more());
-  out.next_is_asked_for(&three, 1);  // c was kept
+  out.next_is_asked_for(&three);  // c was kept
   CHECK(out.keeps_more());
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
   const auto e = hand_out(&three);  // who keeps batches is not waited for: d counts no more
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
-  out.count_together(1);  // b, of another consumer, neither
+  out.count_together();  // b, of another consumer, neither
   CHECK_EQ(pool.used_bytes(), bytes);
   const auto f = hand_out(&two);
-  CHECK_EQ(out.leaving_bytes(&three, 1), 0u);
+  CHECK_EQ(out.leaving_bytes(&three), 0u);
   CHECK_EQ(pool.used_bytes(), bytes);
 }

@@ -1,0 +1,104 @@
+// batch: what is delivered, what it is made of on the way, and the steps that make it. No locks: a batch belongs to one
+// thread at a time. Memory comes from the thread's pool, which may throw PoolFull.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "gather/row_reader.h"
+#include "load/packed.h"
+#include "load/passes.h"
+#include "load/plan.h"
+#include "load/schedule.h"
+
+namespace gz {
+
+struct GatheredPart {
+  std::shared_ptr<Buffer> buffer;
+  uint64_t rows = 0, columns = 0;
+  bool is_vector = false;
+  DType dtype = DType::kFloat32;
+};
+
+struct LoadedBatch {
+  uint64_t number = 0;   // in its epoch, among those that this pipeline delivers
+  Int64Array input;      // positions of the batch's seeds among the loader's seeds
+  HeteroSubgraph graph;  // of one node type and one edge type where the graph is homogeneous
+  std::vector<GatheredPart> parts;
+  std::vector<BatchArray> arrays;  // of the seed source
+};
+
+uint64_t bytes_of(const LoadedBatch& batch);
+std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch);
+
+// A batch on its way. The Slot is guarded by the pipeline's lock; the rest belongs to the thread that has it in hand
+// while it is busy, and is guarded by the lock otherwise.
+struct Batch : Slot {
+  uint64_t number = 0;  // among all of the pipeline
+  std::shared_ptr<const Pass> pass;
+  std::vector<int64_t> input;
+  HeteroSubgraph graph;                          // or packed, where it waits for its rows
+  std::shared_ptr<const PackedSubgraph> packed;  // null where it does not
+  std::vector<BatchArray> arrays;
+  std::vector<std::shared_ptr<RowRequest>> requests;  // one a part, null where its reader need not know
+  LoadedBatch loaded;                                 // kReady
+  std::exception_ptr error;                           // kFailed
+  std::atomic<bool> cancelled{false};                 // while it is busy: what is made of it is thrown away
+
+  void go_back();  // to kPlanned: everything is made again
+};
+
+// Draws the seeds and samples around them: group by group where `merge_gap` is given, the bytes worth reading over to
+// save a request; else one by one. All are of one pass. Calls `sampled` with each as soon as it is. Returns the bytes
+// of topology that were read explicitly.
+uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
+                const std::function<void(Batch&)>& sampled);
+
+using Readers = std::vector<std::shared_ptr<RowReader>>;  // one a part
+
+// Requests for the rows of a sampled batch, and where they go, in the order of batches.
+void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);
+void submit_requests(const Batch& batch, const Readers& readers);
+void pack(Batch& batch);  // makes a sampled batch small while it waits
+
+// Copies its rows, or reads those that were not requested. When there is no memory for them, `batch` is as it was.
+LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats);
+
+// Ends work on a batch that is not waited for any more: the epoch was stopped, or the batch is thrown away.
+class Cancel : public Progress {
+ public:
+  Cancel(const std::atomic<bool>& stopping, const Batch& batch) : stopping_(stopping), batch_(batch) {}
+  void report(const char*, uint64_t, uint64_t) override {
+    if (stopping_ || batch_.cancelled) throw Cancelled();
+  }
+
+ private:
+  const std::atomic<bool>& stopping_;
+  const Batch& batch_;
+};
+
+// How a step ended that takes memory.
+struct Outcome {
+  std::exception_ptr error;
+  uint64_t needed = 0;  // there was no room: what would have to be held
+  bool is_good() const { return !error && needed == 0; }
+};
+
+template <class Step>
+Outcome attempt(const Step& step) {
+  try {
+    step();
+    return {};
+  } catch (const PoolFull& full) {
+    return {nullptr, full.needed};
+  } catch (...) {
+    return {std::current_exception(), 0};
+  }
+}
+
+}  // namespace gz

@@ -1,0 +1,116 @@
+// schedule: the states of a batch, and which job a pipeline's thread does next. No threads, locks or memory: next_job()
+// is a function of what it is given, tested by tables (tests/core/schedule_test.cpp).
+//
+//   kPlanned -> kSampled -> kRequested -> kReady -> kDelivered
+//
+// Each state but the last may go back to kPlanned when memory is short, since a batch is a function of (seed, epoch,
+// number) alone; each may go to kFailed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gz {
+
+enum class BatchState : uint8_t {
+  kPlanned,    // known to come
+  kSampled,    // waits until the rows of all batches before it are requested
+  kRequested,  // its rows are being read, or are there
+  kReady,      // finished: waits for the consumer
+  kDelivered,  // the consumer has it
+  kFailed,     // its error is raised when it is asked for
+};
+
+// What the schedule sees of a batch.
+struct Slot {
+  BatchState state = BatchState::kPlanned;
+  bool busy = false;         // a thread samples it or finishes it
+  uint32_t missing = 0;      // parts of which not all rows were read
+  uint64_t taken_bytes = 0;  // of a finished batch that it has already
+
+  bool is_begun() const { return busy || state != BatchState::kPlanned; }
+};
+
+struct Job {
+  enum class Kind { kWait, kSample, kFinish, kBuildExclusively };
+  Kind kind = Kind::kWait;
+  uint64_t first = 0, count = 0;  // batches, counted from the next one in line
+
+  bool operator==(const Job&) const = default;
+};
+
+// Beside the batches, which are counted from the next one in line.
+struct ScheduleView {
+  uint64_t known = 0;            // that will be asked for
+  uint64_t failed = UINT64_MAX;  // the first that failed: none after it is asked for
+  uint64_t next = 0;             // the first that is not begun
+  uint64_t depth = 1;            // that may be finished
+  uint64_t ahead = 1;            // that may be begun
+  uint64_t together = 1;         // that may be sampled together from `next` on
+  bool merges = false;           // batches are sampled in groups, of up to
+  uint64_t group = 1;
+  uint64_t sampling = 0, finishing = 0;                            // in the hands of threads
+  uint64_t batch_bytes = 0, sampling_bytes = 0, merged_bytes = 0;  // see Division
+  uint64_t used_bytes = 0, limit_bytes = 0;                        // of the memory for batches
+  uint64_t leaving_bytes = 0;                                      // used, and free in a moment
+  bool paused = false;                                             // nothing may be begun
+  bool too_large = false;                                          // the next in line did not fit beside others
+  bool consumer_waits = false;
+};
+
+// Of the batches that are being sampled and of `more`. Those of a group take little each, and one at a time is
+// labelled.
+inline uint64_t sampling_room(const ScheduleView& v, uint64_t more = 0) {
+  const uint64_t batches = v.sampling + more;
+  if (!v.merges || batches == 0) return batches * v.sampling_bytes;
+  return v.sampling_bytes + batches * v.merged_bytes;
+}
+
+// What is kept free for the next batch in line. Where it is ready, the one after it takes the memory of the batch that
+// is in use now, and may be a little larger.
+template <class Slots>
+uint64_t room_for_the_next(const Slots& slots, const ScheduleView& v) {
+  if (slots.empty()) return v.batch_bytes;
+  const Slot& first = slots.front();
+  if (first.state == BatchState::kReady) return v.batch_bytes / 8;
+  return first.state == BatchState::kRequested && first.busy ? 0 : v.batch_bytes;
+}
+
+// Groups grow, so that the first batches come soon, and fast: each of them reads most of the topology. A few batches
+// alone would come a moment sooner, and leave the first circle of a sweep nearly empty.
+inline uint64_t group_size(const ScheduleView& v) {
+  constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
+  return std::min(v.together, std::max(kGrowth * v.next, kLeastGroup));
+}
+
+// `slots` holds the batches from the next one in line on, as far as any was begun.
+template <class Slots>
+Job next_job(const Slots& slots, const ScheduleView& v) {
+  using Kind = Job::Kind;
+  if (v.paused) return {};
+  if (v.too_large) {
+    const bool may = v.sampling == 0 && v.finishing == 0 && v.consumer_waits && v.failed > 0;
+    return may ? Job{Kind::kBuildExclusively, 0, 1} : Job{};
+  }
+  // The earliest batch whose rows are there. The next one in line may always be finished; later ones wait for room.
+  for (uint64_t i = 0; i < std::min<uint64_t>(slots.size(), v.depth); ++i) {
+    const Slot& slot = slots[i];
+    if (slot.state != BatchState::kRequested || slot.busy || slot.missing > 0) continue;
+    const uint64_t more = v.batch_bytes - std::min(v.batch_bytes, slot.taken_bytes);
+    const uint64_t wanted = (v.finishing + 1) * more + sampling_room(v);
+    if (i == 0 || v.used_bytes + wanted <= v.limit_bytes + v.leaving_bytes) return {Kind::kFinish, i, 1};
+    break;
+  }
+  // Else the next ones are sampled, if there is room for them, for those in the making, and for the next in line.
+  if (v.next >= std::min({v.known, v.failed, v.ahead})) return {};
+  if (v.merges && v.sampling > 0) return {};  // one group at a time
+  const uint64_t wanted =
+      sampling_room(v, v.merges ? v.group : 1) + v.finishing * v.batch_bytes + room_for_the_next(slots, v);
+  const bool is_only = v.next == 0 && v.sampling == 0 && v.finishing == 0;
+  if (!is_only && v.used_bytes + wanted > v.limit_bytes) return {};
+  uint64_t count = 1;
+  while (count < group_size(v) && (v.next + count >= slots.size() || !slots[v.next + count].is_begun())) ++count;
+  return {Kind::kSample, v.next, count};
+}
+
+}  // namespace gz
