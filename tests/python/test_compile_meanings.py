@@ -169,7 +169,7 @@ def test_no_edges_are_an_error_unless_they_are_meant(tmp_path: Path) -> None:
         (b"PK\x03\x04abcd", "zip archive"),
         (b"PAR1abcd", "Parquet"),
         (gzip.compress(b"", mtime=0), "found no edges"),
-        (gzip.compress(b'{"a": 1}'), "looks like JSON"),
+        (gzip.compress(b'{"a": 1}', mtime=0), "looks like JSON"),
         (b"% bip unweighted\n1 1\n", "bipartite KONECT.*num_nodes=\\(None, None\\)"),
     ],
 )
