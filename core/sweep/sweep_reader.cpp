@@ -32,6 +32,9 @@ struct Release {
 SweepReader::SweepReader(std::shared_ptr<RowWindow> window, const SweepOptions& options,
                          std::unique_ptr<SweepPeers> peers, Events events)
     : window_(std::move(window)), events_(std::move(events)) {
+  WindowStats stats = window_->stats();  // batches() is right from the start, not from when the thread runs
+  stats.target = WindowSize(options.target, options.most, stats.target, stats.capacity).target();
+  window_->set_stats(stats);
   thread_ = std::thread([this, options, peers = std::move(peers)]() mutable {
     try {
       Sweep(*window_, mailbox_, options, std::move(peers), events_.ready).run();
