@@ -274,11 +274,13 @@ void bind_plan(nb::module_& m) {
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"), nb::arg("reads_per_second"),
           nb::arg("bytes_per_second"))
-      .def("release",
-           [](LoadPlan& plan) {
-             nb::gil_scoped_release release_gil;
-             return release(plan);
-           })
+      .def(
+          "release",
+          [](LoadPlan& plan, bool copies) {
+            nb::gil_scoped_release release_gil;
+            return release(plan, copies);
+          },
+          nb::arg("copies") = true)
       .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return deliver_alike(plan, guest); })
       .def_prop_ro("held_bytes",
                    [](const LoadPlan& plan) {

@@ -275,6 +275,7 @@ class EpochLoader:
         """Start anew in a forked child: threads of the parent may have held the plan's locks."""
         if self._process != os.getpid():
             self._plan = self._outline = self._last = self._copies = self._final = None
+            self._iterators = weakref.WeakSet()
             self._handoff.leave_parent()
             self._process = os.getpid()
 

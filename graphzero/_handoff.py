@@ -161,17 +161,18 @@ class Handoff:
         run = self._held
         return None if run is None else next((number for ref, number in run.coming if ref() is loader), None)
 
-    def release(self, but: EpochLoader | None = None, run: Run | None = None) -> bool:
+    def release(self, but: EpochLoader | None = None, run: Run | None = None, copies: bool = True) -> bool:
         """End the run that is held, if it is `run` or that is not given, and free the rows and idle buffers of members.
 
-        Those of `but`, which is about to deliver, and of a loader with an epoch in flight stay. False: there was none.
+        Those of `but`, which is about to deliver, and of a loader with an epoch in flight stay, and whole copies of
+        files without `copies`. False: there was nothing to free.
         """
         self.leave_parent()
         with self._lock:
             if run is not None and run is not self._held:
                 return False
             stopped = self._stop_held()  # under the lock: an epoch that begins now finds all memory free
-            freed = [loader._plan.release() for loader in self.members() if loader._plan and loader is not but]
+            freed = [loader._plan.release(copies) for loader in self.members() if loader._plan and loader is not but]
         return stopped or any(freed)
 
     def _stop_held(self) -> bool:
@@ -213,10 +214,11 @@ def _expire(handoff: weakref.ref[Handoff], run: weakref.ref[Run]) -> None:
 def release_held(but: Handoff | None = None, *, auto_only: bool = False) -> bool:
     """Release what loaders of this process hold between epochs; False where nothing was held.
 
-    `auto_only`: of those with memory="auto", which choose anew. A budget that the user set will be taken again.
+    `auto_only`: of those with memory="auto", which choose anew. A budget that the user set will be taken again, and
+    whole copies of files, which were chosen because they fit, are kept.
     """
     released = [
-        handoff.release()
+        handoff.release(copies=not auto_only)
         for handoff in list(_handoffs)
         if handoff is not but and not (auto_only and any(loader._memory for loader in handoff.members()))
     ]

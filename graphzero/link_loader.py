@@ -16,7 +16,7 @@ from .dataset import Dataset
 from .graph import Graph
 from .hetero import Fanouts, HeteroGraph
 from .hetero_batch import AnyBatch
-from .loader import LoaderInputs, read_times, refuse_direction
+from .loader import LoaderInputs, read_times, refuse_direction, refuse_types
 
 __all__ = ["LinkNeighborLoader"]
 
@@ -137,7 +137,7 @@ class LinkNeighborLoader(EpochLoader):
             reverse_types = [typed.edge_types.index(other) for other in others]
             side = "in" if topology.direction in ("in", "both") else "out"
         else:
-            _refuse_types(given.graph, fanouts, edge_type, node_time)
+            refuse_types(given.graph, fanouts, edge_type=edge_type, node_time=node_time)
             topology = given.graph
             source = PlainSource(
                 topology, given.features, given.edge_features, fanouts=fanouts, direction=direction,
@@ -185,11 +185,3 @@ class LinkNeighborLoader(EpochLoader):
             if name not in ("src_index", "dst_pos_index", "dst_neg_index", "seed_time"):
                 by_type[self._edge_type][name] = value
         return self._source.batch(raw, by_type)
-
-
-def _refuse_types(graph: Graph, fanouts: Any, edge_type: Any, node_time: Any) -> None:
-    """Raise for what only graphs of several types have."""
-    by_type = isinstance(fanouts, Mapping)
-    for name, given in (("edge_type", edge_type), ("node_time", node_time), ("a dict of fanouts", by_type or None)):
-        if given is not None:
-            raise ValueError(f"{name} is for graphs of several types, {graph.path} is one graph: see gz.HeteroGraph")

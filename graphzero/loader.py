@@ -132,7 +132,7 @@ class NeighborLoader(EpochLoader):
             self._input_type, self._nodes = given.typed_nodes(given.graph, time, node_times)
             self._type_number = source.number(self._input_type)
         else:
-            _refuse_types(given.graph, fanouts, input_type, node_time)
+            refuse_types(given.graph, fanouts, input_type=input_type, node_time=node_time)
             source = PlainSource(
                 given.graph, given.features, given.edge_features, fanouts=fanouts, direction=direction, dtype=name
             )
@@ -230,9 +230,8 @@ def refuse_direction(direction: str | None) -> None:
         raise ValueError(f"direction is {direction!r}, but typed graphs are sampled along 'in' edges")
 
 
-def _refuse_types(graph: Graph, fanouts: Any, input_type: Any, node_time: Any) -> None:
+def refuse_types(graph: Graph, fanouts: Any, **typed: Any) -> None:
     """Raise for what only graphs of several types have."""
-    by_type = isinstance(fanouts, Mapping)
-    for name, given in (("input_type", input_type), ("node_time", node_time), ("a dict of fanouts", by_type or None)):
+    for name, given in (typed | {"a dict of fanouts": isinstance(fanouts, Mapping) or None}).items():
         if given is not None:
             raise ValueError(f"{name} is for graphs of several types, {graph.path} is one graph: see gz.HeteroGraph")

@@ -38,7 +38,8 @@ class LoaderGroup:
     def __init__(
         self, *loaders: EpochLoader, repeat: Sequence[EpochLoader] = (), hold_seconds: float = HOLD_SECONDS
     ) -> None:
-        """Make the loaders take turns in this order. A loader is in one group at a time, and joins the last one.
+        """Make the loaders take turns in this order. A loader is in one group, the last one that it was given to;
+        joining one closes it first.
 
         `repeat`: those that deliver the same epoch each time (0, unless `set_epoch` chose another), such as a
         validation that is to sample the same neighbours after every epoch. Epochs of the others count up.

@@ -5,11 +5,6 @@
 
 namespace gz {
 
-uint64_t Ledger::free_bytes() const {
-  const uint64_t limit = pool_->limit();
-  return limit - std::min(limit, pool_->used_bytes());
-}
-
 // Of an epoch, all but the last `held`; of epochs that are over likewise, and all once this one has handed out its own.
 std::vector<size_t> Ledger::old_batches(Epoch epoch) const {
   std::vector<size_t> old;

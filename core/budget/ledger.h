@@ -25,7 +25,6 @@ class Ledger {
 
   Ledger(std::shared_ptr<BufferPool> pool, int held) : pool_(std::move(pool)), held_(static_cast<size_t>(held)) {}
 
-  uint64_t free_bytes() const;  // that may be taken now
   // Of batches that will be dropped soon, or written off when the next one of `epoch` is asked for.
   uint64_t leaving_bytes(Epoch epoch) const;
   // Waits for batches that are about to be dropped, until `bytes` fit or there are none; reports to `cancel` meanwhile.

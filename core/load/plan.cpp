@@ -167,15 +167,16 @@ void leave(LoadPlan& plan, Pipeline* epoch) {
   }
 }
 
-bool release(LoadPlan& plan) {
+bool release(LoadPlan& plan, bool copies) {
   const std::lock_guard lock(plan.mutex);
   if (!plan.epochs.empty()) return false;
   const auto is_there = [](const auto& rows) { return rows != nullptr; };
-  const bool holds = std::ranges::any_of(plan.windows, is_there) || std::ranges::any_of(plan.wholes, is_there);
+  const bool holds =
+      std::ranges::any_of(plan.windows, is_there) || (copies && std::ranges::any_of(plan.wholes, is_there));
   const bool had = holds || plan.pool->idle_bytes() > 0;
   plan.pool->clear();
   for (auto& window : plan.windows) window.reset();
-  for (auto& whole : plan.wholes) whole.reset();
+  for (auto& whole : plan.wholes) whole = copies ? nullptr : whole;
   plan.released |= holds;
   return had;
 }

@@ -130,9 +130,9 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock);
 
-// Frees rows that are held and idle buffers, unless an epoch is in flight; whether there were any. The next epoch
-// divides the budget again.
-bool release(LoadPlan& plan);
+// Frees idle buffers and rows that are held, whole copies only where `copies` is set, unless an epoch is in flight;
+// whether there were any. The next epoch divides the budget again.
+bool release(LoadPlan& plan, bool copies = true);
 
 // An epoch begins, and says whether it is the only one and whether rows were freed before; it is over. Rows that are
 // read by a window are held for an epoch in flight: the last one frees them.
