@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NoReturn, TypeVar
 
+from .columns import Column, read_columns
 from .errors import FormatError, StorageError
 
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
-VERSION = (1, 2)
-MOST_BYTES = 1 << 20  # a manifest names files, it does not hold data
+VERSION = (1, 3)
+MOST_BYTES = 8 << 20  # a manifest names files and categories, it does not hold data
 
 _T = TypeVar("_T")
 _EDGE_NAMES = ("source", "relation", "target")
@@ -54,6 +55,7 @@ class NodeType:
     splits: dict[str, ArrayRef] = field(default_factory=dict)
     ids: str | None = None  # the file of the original ids, where nodes were reordered
     keys: KeyFiles | None = None  # what the source called the nodes, where that was mapped
+    columns: tuple[Column, ...] = ()  # of the table that the nodes come from
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class EdgeType:
     features: dict[str, ArrayRef] = field(default_factory=dict)
     splits: dict[str, ArrayRef] = field(default_factory=dict)
     count: int | None = None  # how many edges the source had: edge ids are below it
+    columns: tuple[Column, ...] = ()
 
     @property
     def type(self) -> tuple[str, str, str]:
@@ -221,7 +224,7 @@ class _Reader:
         )
 
     def node(self, value: Any, where: str) -> NodeType:
-        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids", "keys"))
+        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids", "keys", "columns"))
         labels, ids, keys = entry.get("labels"), entry.get("ids"), entry.get("keys")
         return NodeType(
             self.whole(entry["count"], _join(where, "count"), 0),
@@ -230,7 +233,12 @@ class _Reader:
             self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
             None if ids is None else self.ids(ids, _join(where, "ids")),
             None if keys is None else self.keys(keys, _join(where, "keys")),
+            self.columns(entry, where),
         )
+
+    def columns(self, entry: dict[str, Any], where: str) -> tuple[Column, ...]:
+        features = entry.get("features", {})
+        return read_columns(entry.get("columns", []), _join(where, "columns"), features, self.fail, self.lenient)
 
     def ids(self, value: Any, where: str) -> str:
         return self.file(self.object(value, where, ("file",), ())["file"], _join(where, "file"), ".gd")
@@ -244,7 +252,7 @@ class _Reader:
         )
 
     def edge(self, value: Any, where: str) -> EdgeType:
-        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features", "splits", "count"))
+        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features", "splits", "count", "columns"))
         source, relation, target = (self.text(entry[key], _join(where, key)) for key in _EDGE_NAMES)
         key, count = edge_key((source, relation, target)), entry.get("count")
         if where != _join("edges", key):
@@ -257,6 +265,7 @@ class _Reader:
             self.table(entry.get("features", {}), _join(where, "features"), self.array),
             self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
             None if count is None else self.whole(count, _join(where, "count"), 0),
+            self.columns(entry, where),
         )
 
     def manifest(self, value: Any) -> Manifest:

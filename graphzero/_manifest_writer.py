@@ -7,6 +7,8 @@ import json
 import math
 import os
 import secrets
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ._manifest import (
@@ -17,6 +19,7 @@ from ._manifest import (
     EdgeType,
     Manifest,
     NodeType,
+    edge_key,
     parse_manifest,
     sync_folder,
 )
@@ -36,6 +39,24 @@ def check_about(value: Any, where: str = "about") -> None:
         raise ValueError(f"{where} is {value}, which JSON does not have")
     elif value is not None and not isinstance(value, (str, int, float)):
         raise TypeError(f"{where} is a {type(value).__name__}, expected Python's own str, int, float, list or dict")
+
+
+def described(manifest: Manifest, columns: Any) -> Manifest:
+    """Return `manifest` with columns: a sequence for the default node type, or a dict by node or edge type."""
+    if columns is None:
+        return manifest
+    by_type = columns if isinstance(columns, Mapping) else {manifest.default_node: columns}
+    nodes, edges = dict(manifest.nodes), dict(manifest.edges)
+    for name, of_type in by_type.items():
+        key = name if isinstance(name, str) else edge_key(name)
+        if key not in nodes and key not in edges:
+            known = ", ".join(map(repr, (*nodes, *edges)))
+            raise ValueError(f"table_columns: no type {name!r}, the dataset has {known}")
+        if key in nodes:
+            nodes[key] = replace(nodes[key], columns=tuple(of_type))
+        else:
+            edges[key] = replace(edges[key], columns=tuple(of_type))
+    return replace(manifest, nodes=nodes, edges=edges)
 
 
 def manifest_bytes(folder: str, manifest: Manifest) -> bytes:
@@ -81,6 +102,8 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
             out["ids"] = {"file": entry.ids}
         if entry.keys is not None:
             out["keys"] = {"file": entry.keys.file, **({"text": entry.keys.text} if entry.keys.text else {})}
+        if entry.columns:
+            out["columns"] = [column.to_dict() for column in entry.columns]
         return {**out, "splits": arrays(entry.splits)}
 
     def edge(entry: EdgeType) -> dict[str, Any]:
@@ -93,6 +116,8 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         }
         if entry.splits:
             out["splits"] = arrays(entry.splits)
+        if entry.columns:
+            out["columns"] = [column.to_dict() for column in entry.columns]
         return out if entry.count is None else {**out, "count": entry.count}
 
     return {

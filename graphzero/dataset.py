@@ -13,13 +13,13 @@ from . import _manifest
 from ._dataset_writer import DatasetWriter
 from ._hetero_subgraph import EdgeTypeName
 from ._ids import IdArray
-from ._manifest_writer import check_about
+from ._manifest_writer import check_about, described
 from ._node_ids import NodeIds
 from ._plain_writer import PlainParts
 from ._sizes import format_size
 from ._typed_writer import TypedParts, is_typed
 from .checks import verify
-from .edge_data import EdgeData, EdgeTypes
+from .edge_data import EdgeData, EdgeTypes, mount_graph
 from .errors import FormatError, StorageError
 from .features import FeatureStore
 from .graph import Graph
@@ -62,7 +62,7 @@ class Dataset:
     def _mount(self) -> None:
         path, manifest = self._path, _manifest.parse_manifest(self._path, self._raw)
         self._manifest = manifest
-        graphs = Lazy("edge type", list(manifest.edges), lambda name: _mount_graph(path, manifest, name))
+        graphs = Lazy("edge type", list(manifest.edges), lambda name: mount_graph(path, manifest, name))
         graphs.pin()
         self.graphs: Mapping[str, Graph] = graphs
         self.nodes: Mapping[str, NodeData] = {
@@ -91,6 +91,7 @@ class Dataset:
         reverse: bool = False,
         name: str | None = None,
         num_classes: Any = None,
+        table_columns: Any = None,
         dtype: Any = None,
         about: Mapping[str, Any] | None = None,
         memory: int | str = "1GB",
@@ -107,13 +108,14 @@ class Dataset:
         whole numbers, -1 (or NaN) for none. `splits` maps names to node ids or to boolean masks. `edge_features` has a
         row for each edge of the source, in its order; edges then keep their ids. `edge_splits` maps names to edge ids,
         masks over the edges of the source, or (source, target) pairs. `ids` is a map of original ids, as
-        `compile_graph` makes with `ids="map"`.
+        `compile_graph` makes with `ids="map"`. `table_columns` describes columns of tables that are among the
+        features, as `graphzero.columns.pack_columns` returns them.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
-        `edge_splits`, `num_nodes`, `ids` and `num_classes` are dicts by type; options of `compile_graph` hold for all,
-        or come in a dict by edge type. Rows are by target ("in") unless `direction` says otherwise. A type has as many
-        nodes as `num_nodes` says, else as its rows, else as the largest id needs. `reverse=True` adds each edge type
-        the other way round, ("paper", "rev_writes", "author").
+        `edge_splits`, `num_nodes`, `ids`, `num_classes` and `table_columns` are dicts by type; options of
+        `compile_graph` hold for all, or come in a dict by edge type. Rows are by target ("in") unless `direction` says
+        otherwise. A type has as many nodes as `num_nodes` says, else as its rows, else as the largest id needs.
+        `reverse=True` adds each edge type the other way round, ("paper", "rev_writes", "author").
 
         Compiled files are linked into the folder, or copied from another disk. Nothing that is in the folder is touched
         until all files are made; then one rename makes them the dataset. Whatever fails before leaves the folder as it
@@ -142,7 +144,8 @@ class Dataset:
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
         with DatasetWriter(target, overwrite) as writer:
             title = name or os.path.basename(target) or "dataset"
-            return writer.publish(parts.write(writer, common, dtype, title, notes), lambda: cls(target))
+            manifest = described(parts.write(writer, common, dtype, title, notes), table_columns)
+            return writer.publish(manifest, lambda: cls(target))
 
     @classmethod
     def from_pyg(
@@ -374,19 +377,6 @@ class Dataset:
     @property
     def _edge(self) -> EdgeData:
         return self.edges[self._manifest.edges[self._manifest.default_edge].type]
-
-
-def _mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
-    edge = manifest.edges[name]
-    graph = Graph(os.path.join(path, *edge.file.split("/")))
-    expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
-    if graph.shape != expected:
-        where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
-        (sources, targets), (s, t) = graph.shape, expected
-        found = f"{sources} nodes" if sources == targets else f"{sources} source and {targets} target nodes"
-        wanted = str(s) if edge.source == edge.target else f"{s} of {edge.source!r} and {t} of {edge.target!r}"
-        raise FormatError(f"{where}: {edge.file} has {found}, expected {wanted}")
-    return graph
 
 
 def _reopened(path: str, checksum: int) -> Dataset:

@@ -12,12 +12,13 @@ import numpy.typing as npt
 from . import _manifest
 from ._hetero_subgraph import EdgeTypeName
 from ._ids import IdArray
+from .columns import Column
 from .errors import FormatError
 from .features import FeatureStore
 from .graph import Graph
-from .node_data import Lazy, Mounter, check_range, read_whole
+from .node_data import Lazy, Mounter, check_columns, check_range, read_whole
 
-__all__ = ["EdgeData", "EdgeTypes"]
+__all__ = ["EdgeData", "EdgeTypes", "mount_graph"]
 
 _STEP = 1 << 22  # edge ids looked at together by verify
 
@@ -63,6 +64,11 @@ class EdgeData:
         """Edge ids are below this: how many edges the source had; None where they were not counted."""
         return self._entry.count
 
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns of the table that the edges come from, by name; their values are in `features`."""
+        return {column.name: column for column in self._entry.columns}
+
     def to_arrow(self) -> Any:
         """The edges as a `pyarrow.RecordBatchReader`: src, dst, weight, time, then edge features and the split."""
         from .importing.arrow_out import edge_stream
@@ -76,8 +82,7 @@ class EdgeData:
     def verify(self) -> None:
         """Raise FormatError at the first edge id or pair that is out of range."""
         graph, count = self.graph, self._entry.count
-        for name in self.features:
-            self.features[name]
+        check_columns(self._entry.columns, self.features, self._where)
         if count is not None and graph.has_edge_ids:
             side = "in" if graph.direction == "in" else "out"
             ids = graph._open().array(f"{side}.edge_ids")
@@ -181,3 +186,17 @@ def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, i
             found = f"{what}, pair {bad_rows[0]}: {side} {pairs[bad_rows[0], column]}"
             raise IndexError(f"{found} is out of range for {most} nodes")
     return pairs
+
+
+def mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
+    """Mount the topology of an edge type; FormatError unless it has as many nodes as its node types."""
+    edge = manifest.edges[name]
+    graph = Graph(os.path.join(path, *edge.file.split("/")))
+    expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
+    if graph.shape != expected:
+        where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
+        (sources, targets), (s, t) = graph.shape, expected
+        found = f"{sources} nodes" if sources == targets else f"{sources} source and {targets} target nodes"
+        wanted = str(s) if edge.source == edge.target else f"{s} of {edge.source!r} and {t} of {edge.target!r}"
+        raise FormatError(f"{where}: {edge.file} has {found}, expected {wanted}")
+    return graph

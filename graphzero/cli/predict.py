@@ -67,29 +67,26 @@ def command(
 def _plain(
     ds: Dataset, checkpoint: Path, options: Any, out: Path, layers: int | None, running: dict[str, Any]
 ) -> InferenceReport:
+    import tempfile
+
+    import torch
+
     import graphzero as gz
-    from graphzero.train import load_model
+    from graphzero.train import TrainOptions, load_model
+    from graphzero.train.encoded_rows import encoded_stores
+    from graphzero.train.inputs import Inputs, plain_type
 
     feature, direction = options.get("feature", "x"), options.get("direction")
-    if feature not in ds.features:
-        known = ", ".join(map(repr, ds.features)) or "none"
-        raise ValueError(f"{checkpoint}: trained on the feature {feature!r}, the dataset has {known}")
-    model = load_model(checkpoint)
+    model = load_model(checkpoint).to(running["device"])
+    inputs = Inputs(ds, TrainOptions(feature=feature), typed=False)
     width = getattr(model, "dims", [0])[0]
-    if width != ds.features[feature].feature_dim:
-        raise ValueError(
-            f"{checkpoint}: trained on rows of {width} numbers, {feature!r} of {ds.path} has "
-            f"{ds.features[feature].feature_dim}"
-        )
-    return gz.inference(
-        model.to(running["device"]),
-        ds.graph,
-        ds.features[feature],
-        out,
-        num_layers=layers,
-        direction=direction,
-        **running,
-    )
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.absolute().parent) as folder:
+        encoded = encoded_stores(inputs, model, folder, torch.device(running["device"]))
+        rows = encoded.get(plain_type) or inputs.stores[plain_type].get("x")
+        if rows is None or width != rows.feature_dim:
+            found = "no such feature" if rows is None else f"rows of {rows.feature_dim}"
+            raise ValueError(f"{checkpoint}: trained on rows of {width} numbers, {feature!r} of {ds.path} has {found}")
+        return gz.inference(model, ds.graph, rows, out, num_layers=layers, direction=direction, **running)
 
 
 def _typed(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .._memory_monitor import MemoryMonitor
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from .columns import TableEncoder, to_tensor_frame
 from .hetero import HeteroSAGE
 from .models import GCN, GraphSAGE, SampledModel, make_model
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
@@ -23,6 +24,7 @@ __all__ = [
     "MemoryMonitor",
     "Observer",
     "SampledModel",
+    "TableEncoder",
     "TrainOptions",
     "TrainResult",
     "Trainer",
@@ -31,5 +33,6 @@ __all__ = [
     "load_model",
     "make_model",
     "save_checkpoint",
+    "to_tensor_frame",
     "typed_inference",
 ]

@@ -15,11 +15,12 @@ from .._seed_edges import edge_split_of
 from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader
 from .held_out import HeldOut, all_have_others
+from .inputs import Inputs, plain_type
 from .link_scores import LinkScores
 from .models import make_model
 from .records import TrainingData, TrainOptions
-from .tasks import WIDENED, Meter, Step, Task, feature_of, sampled_outputs
-from .typed_tasks import describe_types, features_by_type, make_hetero, typed_outputs
+from .tasks import Meter, Step, Task, describe_graph, sampled_outputs
+from .typed_tasks import describe_types, make_hetero, typed_outputs
 
 __all__ = ["LinkTask"]
 
@@ -36,7 +37,7 @@ class LinkTask(Task):
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
         """Find the edges to learn and their splits; without splits, some edges are held out."""
         self.typed = data if isinstance(data, Dataset) and data.is_typed else None
-        self.features: Any = feature_of(data, options) if self.typed is None else features_by_type(data, options)
+        self.inputs = Inputs(data, options, typed=self.typed is not None)
         self.edge_type = None if self.typed is None else _edge_type(self.typed, options)
         if self.edge_type is None and options.edge_type is not None:
             raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has one type of edges: leave it out")
@@ -70,8 +71,8 @@ class LinkTask(Task):
         options = self.options
         if self.typed is not None and self.edge_type is not None:
             ends = list(dict.fromkeys((self.edge_type[0], self.edge_type[2])))
-            return make_hetero(self.typed, self.features, options, options.hidden, ends)
-        width = self.features.feature_dim
+            return make_hetero(self.typed, self.inputs, options, options.hidden, ends)
+        width = self.inputs.widths()[plain_type]
         return make_model(options.model, width, options.hidden, options.hidden, options.layers, options.dropout)
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
@@ -82,14 +83,14 @@ class LinkTask(Task):
             loading["batch_size"] = max(1, 4 * self.options.batch_size // (2 + negatives))
         return LinkNeighborLoader(
             self.graph if self.typed is None else self.typed.hetero,
-            self.features,
+            self.inputs.stores if self.typed is not None else self.inputs.stores[plain_type],
             edges=self.splits[split],
             edge_type=self.edge_type,
             neg_sampling="binary" if training else "triplet",
             neg_ratio=1 if training else negatives,
             strict=not training and self.has_others,
             exclude="reverse",
-            dtype="float32" if self.typed is not None or self.features.dtype_name in WIDENED else None,
+            dtype="float32",
             **loading,
         )
 
@@ -124,10 +125,11 @@ class LinkTask(Task):
         return batch[self.edge_type], batch[self.edge_type[0]], batch[self.edge_type[2]]
 
     def _embed(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        x = self.inputs.rows(model, batch)
         if self.edge_type is None:
-            out = sampled_outputs(model, batch, self.graph, self.options)
+            out = sampled_outputs(model, x, batch, self.graph, self.options)
             return out, out
-        by_type = typed_outputs(model, batch, self.options.feature)
+        by_type = typed_outputs(model, x, batch)
         return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
 
     def suspects(self, batch: Any) -> str:
@@ -138,15 +140,8 @@ class LinkTask(Task):
         """Return the size of the data."""
         seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size(self.valid)}
         if self.typed is not None and self.edge_type is not None:
-            return describe_types(self.typed, self.features) | {"edge_type": "__".join(self.edge_type)} | seeds
-        return {
-            "nodes": self.graph.num_nodes,
-            "edges": self.graph.num_edges,
-            "features": list(self.features.shape),
-            "dtype": self.features.dtype_name,
-            "topology_bytes": self.graph.info["file_bytes"],
-            "feature_bytes": self.features.info["file_bytes"],
-        } | seeds
+            return describe_types(self.typed, self.inputs) | {"edge_type": "__".join(self.edge_type)} | seeds
+        return describe_graph(self.graph, self.inputs) | seeds
 
 
 class _LinkMeter(Meter):

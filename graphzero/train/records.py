@@ -58,6 +58,9 @@ class TrainOptions:
     whose classes are learned, where a dataset has several types with labels; `edge_type` (source, relation, target) the
     type whose edges are. Each edge of an evaluation is ranked among `eval_negatives` others.
 
+    `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
+    and columns get a learned vector for each node as long as these take at most `id_embedding_memory`, else degrees.
+
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
     """
@@ -83,6 +86,8 @@ class TrainOptions:
     node_type: str | None = None
     edge_type: Sequence[str] | None = None
     eval_negatives: int = 20
+    table_encoder: str = "sum"
+    id_embedding_memory: int | str = "256MB"
 
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
@@ -110,6 +115,9 @@ class TrainOptions:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
         if self.memory != "auto":
             parse_size(self.memory)
+        if self.table_encoder not in ("sum", "attention"):
+            raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")
+        parse_size(self.id_embedding_memory)
 
     @property
     def layers(self) -> int:

@@ -16,7 +16,9 @@ from ..errors import FormatError
 from ..loader import LoaderStats
 from .checkpoint import Checkpoint, load_checkpoint
 from .hetero import HeteroSAGE
+from .inputs import InputEncoders
 from .models import MODELS, make_model
+from .optimizers import Optimizers
 from .records import EpochRecord, TrainOptions
 
 __all__ = ["RunState", "Tally", "load_model", "pack", "restore"]
@@ -80,7 +82,7 @@ class Tally:
 class RunState:
     """All that changes while a run goes on."""
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, model: torch.nn.Module, optimizer: Optimizers) -> None:
         """Begin at the first batch of the first epoch."""
         self.model = model
         self.step = model  # what makes a `Step` of a batch, with the model inside
@@ -121,17 +123,18 @@ class RunState:
 
 def pack(run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]]) -> Checkpoint:
     """The run as named arrays and JSON. `random` has the state of the random numbers of each rank."""
-    optimizer = run.optimizer.state_dict()
     arrays = {f"model.{k}": _array(v) for k, v in run.model.state_dict().items()}
     arrays |= {f"best.{k}": _array(v) for k, v in (run.best_weights or {}).items()}
-    for index, values in optimizer["state"].items():
+    for index, values in run.optimizer.state().items():
         arrays |= {f"optimizer.{index}.{k}": _array(v) for k, v in values.items()}
     for rank, state in enumerate(random):
         arrays |= {_random_name(kind, rank): _array(v) for kind, v in state.items()}
+    encoders = getattr(run.model, "input_encoders", None)
     note = {
         "options": options.defining(),
         "model_class": f"{type(run.model).__module__}.{type(run.model).__qualname__}",
         "model_arguments": run.model.arguments() if isinstance(run.model, HeteroSAGE) else None,
+        "inputs": encoders.arguments() if isinstance(encoders, InputEncoders) else None,
         "epoch": run.epoch,
         "tally": dataclasses.asdict(run.tally),
         "records": [dataclasses.asdict(r) for r in run.records],
@@ -156,7 +159,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
         for name, value in saved.under("optimizer").items():
             index, key = name.split(".", 1)
             optimizer.setdefault(int(index), {})[key] = torch.from_numpy(value.copy())
-        run.optimizer.load_state_dict({"state": optimizer, "param_groups": run.optimizer.state_dict()["param_groups"]})
+        run.optimizer.load_state(optimizer)
         if rank == 0 or _random_name("cpu", rank) in saved.arrays:
             torch.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cpu", rank)].copy()))
         if device.type == "cuda" and _random_name("cuda", rank) in saved.arrays:
@@ -184,6 +187,8 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
     weights = saved.under("best") or saved.under("model")
     if model is None:
         model = _made_like(saved, weights, name)
+    if saved.note.get("inputs") is not None and not hasattr(model, "input_encoders"):
+        model.input_encoders = _made(InputEncoders, saved.note["inputs"], name, "inputs")
     try:
         _load_weights(model, weights)
     except RuntimeError as error:
@@ -194,7 +199,7 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
 def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.nn.Module:
     """Make one of our own models, of the shape that its weights have."""
     if saved.note.get("model_arguments") is not None:
-        return _made_hetero(saved.note["model_arguments"], path)
+        return _made(HeteroSAGE, saved.note["model_arguments"], path, "model_arguments")
     ours = {f"{kind.__module__}.{kind.__qualname__}": name for name, kind in MODELS.items()}
     options = saved.note.get("options", {})
     of = saved.note.get("model_class")  # older checkpoints have none
@@ -208,11 +213,11 @@ def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.n
     return make_model(str(name), shapes[0][1], shapes[0][0], shapes[-1][0], len(shapes), dropout)
 
 
-def _made_hetero(arguments: Any, path: str) -> HeteroSAGE:
+def _made(kind: type[torch.nn.Module], arguments: Any, path: str, where: str) -> torch.nn.Module:
     try:
-        return HeteroSAGE(**arguments)
+        return kind(**arguments)
     except (TypeError, ValueError, KeyError) as error:
-        raise FormatError(f"{path}: model_arguments do not make a HeteroSAGE: {error}") from error
+        raise FormatError(f"{path}: {where} do not make {kind.__name__}: {error}") from error
 
 
 def _load_weights(model: torch.nn.Module, arrays: dict[str, Any]) -> None:

@@ -13,12 +13,11 @@ from torch.nn import functional
 from .._epochs import EpochLoader
 from .._ids import as_ids
 from ..loader import NeighborLoader
+from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions
 
 __all__ = ["Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
-
-WIDENED = ("float16", "bfloat16", "int8")
 
 
 class Step(NamedTuple):
@@ -59,6 +58,7 @@ class Meter:
 class Task:
     """What the trainer asks of a kind of learning."""
 
+    inputs: Inputs
     metric = "accuracy"  # which score says what the best epoch is
     rank, world_size = 0, 1  # of the processes that train together
 
@@ -131,7 +131,7 @@ class NodeTask(Task):
 
     def __init__(self, data: TrainingData, options: TrainOptions, device: torch.device) -> None:
         """Check features, splits and labels."""
-        self.features = feature_of(data, options)
+        self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
         self.labels = torch.from_numpy(np.asarray(data.labels, dtype=np.int64).reshape(-1))
@@ -144,23 +144,24 @@ class NodeTask(Task):
 
     def make_model(self) -> torch.nn.Module:
         """Make a model from the rows of nodes to classes."""
-        options, width = self.options, self.features.feature_dim
+        options, width = self.options, self.inputs.widths()[plain_type]
         return make_model(options.model, width, options.hidden, self.num_classes, options.layers, options.dropout)
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
         """Return batches of the split's nodes."""
         return NeighborLoader(
             self.graph,
-            self.features,
+            self.inputs.stores[plain_type],
             seeds=self.splits[split],
             labels=self.labels,
-            dtype="float32" if self.features.dtype_name in WIDENED else None,
+            dtype="float32",
             **self.loading(split, num_threads, memory),
         )
 
     def step(self, model: torch.nn.Module, batch: Any) -> Step:
         """Compare outputs with the classes of the seeds."""
-        out = sampled_outputs(model, batch, self.graph, self.options)[: batch.batch_size]
+        x = self.inputs.rows(model, batch)
+        out = sampled_outputs(model, x, batch, self.graph, self.options)[: batch.batch_size]
         if not isinstance(model, SampledModel):
             check_outputs(out, batch.batch_size, self.num_classes)
         loss = functional.cross_entropy(out, batch.y)
@@ -168,36 +169,36 @@ class NodeTask(Task):
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
-        return {
-            "nodes": self.graph.num_nodes,
-            "edges": self.graph.num_edges,
-            "features": list(self.features.shape),
-            "dtype": self.features.dtype_name,
+        return describe_graph(self.graph, self.inputs) | {
             "classes": self.num_classes,
-            "topology_bytes": self.graph.info["file_bytes"],
-            "feature_bytes": self.features.info["file_bytes"],
             "train_seeds": self.size("train"),
         }
 
 
-def feature_of(data: TrainingData, options: TrainOptions) -> Any:
-    """Return the features that the options name."""
-    if options.feature not in data.features:
-        known = ", ".join(map(repr, data.features))
-        raise KeyError(f"no feature {options.feature!r} in the dataset, it has {known}")
-    return data.features[options.feature]
+def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
+    """Return the size of a graph of one type and of what is read for its nodes."""
+    stores = list(inputs.stores[plain_type].values())
+    found = {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "features": list(stores[0].shape) if stores else [graph.num_nodes, 0],
+        "dtype": ", ".join(dict.fromkeys(store.dtype_name for store in stores)),
+        "topology_bytes": graph.info["file_bytes"],
+        "feature_bytes": sum(int(store.info["file_bytes"]) for store in stores),
+    }
+    return found | ({"inputs": inputs.describe()} if inputs.specs else {})
 
 
-def sampled_outputs(model: torch.nn.Module, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
+def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
     """Return what a model makes of a batch of one type: rows of the seeds, for other models of all nodes."""
     if not isinstance(model, SampledModel):
-        other: Tensor = model(batch.x if batch.x.is_floating_point() else batch.x.float(), batch.edge_index)
+        other: Tensor = model(x if x.is_floating_point() else x.float(), batch.edge_index)
         return other
     degree = None
     if model.aggregation == "gcn":
         degrees = graph.degrees(batch.n_id, direction=options.direction or graph.message_direction)
-        degree = torch.from_numpy(degrees).to(batch.x.device)
-    out: Tensor = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
+        degree = torch.from_numpy(degrees).to(x.device)
+    out: Tensor = model(x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
     return out
 
 

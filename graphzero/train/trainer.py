@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
@@ -25,6 +26,7 @@ from .hetero import HeteroSAGE
 from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
+from .optimizers import Optimizers
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
 from .state import RunState, pack, restore
@@ -33,7 +35,8 @@ from .typed_tasks import TypedNodeTask
 
 __all__ = ["Trainer"]
 
-_ADDED = {"task": "nodes", "eval_negatives": 20}  # options that older checkpoints do not name
+# Options that older checkpoints do not name.
+_ADDED = {"task": "nodes", "eval_negatives": 20, "table_encoder": "sum", "id_embedding_memory": "256MB"}
 
 
 class Trainer:
@@ -71,6 +74,8 @@ class Trainer:
         self.ranks = Ranks()
         self.device = self.ranks.device(self.options.device)
         self.task = make_task(data, self.options, self.device)
+        for note in self.task.inputs.notes if self.ranks.first else ():
+            warnings.warn(note, stacklevel=2)
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
         self.observer = observer if observer is not None and self.ranks.first else Observer()
         self._given_model = model
@@ -159,7 +164,7 @@ class Trainer:
             for batch in batches:
                 number = tally.batches + ranks.rank
                 waited = time.perf_counter()
-                run.optimizer.zero_grad(set_to_none=True)
+                run.optimizer.zero_grad()
                 step = run.step(batch)
                 round_ = ranks.backward(step, number < total, stop.is_set())
                 run.optimizer.step()
@@ -214,9 +219,9 @@ class Trainer:
             model = self.task.make_model()
         if isinstance(model, (SampledModel, HeteroSAGE)) and model.num_layers != options.layers:
             raise ValueError(f"the model has {model.num_layers} layers, fanouts name {options.layers} hops")
-        model = model.to(self.device)
-        optimizer = torch.optim.Adam(model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
-        run = RunState(model, optimizer)
+        model = self.task.inputs.attach(model).to(self.device)
+        sparse = self.ranks.size == 1 or self.device.type == "cpu"  # NCCL does not add up sparse gradients
+        run = RunState(model, Optimizers(model, options.lr, options.weight_decay, sparse=sparse))
         saved = self.ranks.from_first(self._saved) if resume else None
         if saved is not None:
             self.ranks.seed_others(options.seed, int(saved.note.get("epoch", 0)))
