@@ -19,6 +19,7 @@ VERSION = (1, 3)
 MOST_BYTES = 8 << 20  # a manifest names files and categories, it does not hold data
 
 _T = TypeVar("_T")
+LABEL_KINDS = ("classification", "regression", "multilabel")
 _EDGE_NAMES = ("source", "relation", "target")
 
 
@@ -32,9 +33,13 @@ class ArrayRef:
 
 @dataclass(frozen=True)
 class Labels(ArrayRef):
-    """The labels of a node type: whole numbers from 0 to classes - 1, or -1 for none."""
+    """The labels of a node type: whole numbers from 0 to classes - 1, or -1 for none.
+
+    Of kind "multilabel", a row of `classes` labels (0, 1, NaN for none); of "regression", numbers, NaN for none.
+    """
 
     classes: int
+    kind: str = "classification"
 
 
 @dataclass(frozen=True)
@@ -216,11 +221,15 @@ class _Reader:
         )
 
     def labels(self, value: Any, where: str) -> Labels:
-        entry = self.object(value, where, ("file", "array", "classes"), ())
+        entry = self.object(value, where, ("file", "array", "classes"), ("kind",))
+        kind = entry.get("kind", "classification")
+        if kind not in LABEL_KINDS:
+            self.fail(_join(where, "kind"), _shown(kind), _one_of(LABEL_KINDS))
         return Labels(
             self.file(entry["file"], _join(where, "file"), ".gd"),
             self.text(entry["array"], _join(where, "array")),
             self.whole(entry["classes"], _join(where, "classes"), 1),
+            kind,
         )
 
     def node(self, value: Any, where: str) -> NodeType:

@@ -98,6 +98,8 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
                 "array": entry.labels.array,
                 "classes": entry.labels.classes,
             }
+            if entry.labels.kind != "classification":
+                out["labels"]["kind"] = entry.labels.kind
         if entry.ids is not None:
             out["ids"] = {"file": entry.ids}
         if entry.keys is not None:

@@ -103,13 +103,14 @@ class Dataset:
         """Make a dataset folder of your own data, and open it.
 
         `graph` is a `.gl` file, a Graph, or anything `compile_graph` takes (`graph_options` go there:
-        `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
-        anything `compile_features` takes; a single one is named "x", and `dtype` may be a dict by name. `labels` are
-        whole numbers, -1 (or NaN) for none. `splits` maps names to node ids or to boolean masks. `edge_features` has a
-        row for each edge of the source, in its order; edges then keep their ids. `edge_splits` maps names to edge ids,
-        masks over the edges of the source, or (source, target) pairs. `ids` is a map of original ids, as
-        `compile_graph` makes with `ids="map"`. `table_columns` describes columns of tables that are among the
-        features, as `graphzero.columns.pack_columns` returns them.
+        `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore
+        or anything `compile_features` takes; a single one is named "x", and `dtype` may be a dict by name. `labels`
+        are whole numbers, -1 (or NaN) for none: classes; fractions: numbers; a matrix of 0 and 1: several labels.
+        `splits` maps names to node ids or to boolean masks. `edge_features` has a row for each edge of the source, in
+        its order; edges then keep their ids. `edge_splits` maps names to edge ids, masks over the edges of the source,
+        or (source, target) pairs. `ids` is a map of original ids, as `compile_graph` makes with `ids="map"`.
+        `table_columns` describes columns of tables that are among the features, as `graphzero.columns.pack_columns`
+        returns them.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
         `edge_splits`, `num_nodes`, `ids`, `num_classes` and `table_columns` are dicts by type; options of
@@ -212,6 +213,11 @@ class Dataset:
     def num_classes(self) -> int:
         """How many classes the labels tell apart; 0 without labels."""
         return self._node.num_classes
+
+    @property
+    def label_kind(self) -> str | None:
+        """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
+        return self._node.label_kind
 
     @property
     def files(self) -> list[str]:

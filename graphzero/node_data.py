@@ -98,8 +98,13 @@ class NodeData:
 
     @property
     def num_classes(self) -> int:
-        """How many classes the labels tell apart; 0 without labels."""
+        """How many classes or labels the labels tell apart; 1 where they are numbers, 0 without labels."""
         return self._entry.labels.classes if self._entry.labels else 0
+
+    @property
+    def label_kind(self) -> str | None:
+        """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
+        return self._entry.labels.kind if self._entry.labels else None
 
     @property
     def columns(self) -> Mapping[str, Column]:
@@ -108,7 +113,7 @@ class NodeData:
 
     @property
     def labels(self) -> IdArray:
-        """The labels of all nodes as int64, -1 for none: read when first asked for, 8 bytes a node."""
+        """The labels of all nodes: int64, -1 for none; numbers and several labels as stored. Read when first asked."""
         self._need_labels()
         return self._labels["labels"]
 
@@ -126,7 +131,7 @@ class NodeData:
     def verify(self) -> None:
         """Raise FormatError at the first label, split id or original id that is out of range."""
         check_columns(self._entry.columns, self.features, self._where)
-        if self._entry.labels is not None:
+        if self.label_kind == "classification":
             check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
         for name, ids in self.splits.items():
             check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
@@ -179,8 +184,15 @@ class _Files(Mounter):
         return self.vector(self._entry.splits[name], f"splits.{name}", None)
 
     def labels(self, name: str) -> FeatureStore:
-        assert self._entry.labels is not None
-        return self.vector(self._entry.labels, name, self._entry.count)
+        labels = self._entry.labels
+        assert labels is not None
+        if labels.kind == "classification":
+            return self.vector(labels, name, self._entry.count)
+        store = self.store(labels, name, self._entry.count)
+        if store.feature_dim != labels.classes:
+            found, where = f"found {store.feature_dim} columns", f"{self._where}.{name}"
+            raise FormatError(f"{where}: {found}, expected {labels.classes}, as classes says")
+        return store
 
 
 _COLUMN_DTYPES = {"number": "float32", "bool": "float32", "time": "int64"}

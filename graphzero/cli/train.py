@@ -31,6 +31,17 @@ def numbers(text: str, option: str) -> list[int]:
         raise typer.BadParameter(f"{text!r}, expected numbers with commas, such as 15,10", param_hint=option) from None
 
 
+def _weights(text: str | None) -> str | list[float] | None:
+    """Return weights of classes, a word or numbers with commas."""
+    if text is None or text == "balanced":
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        wanted = "balanced, or a number for each class, such as 1,2.5"
+        raise typer.BadParameter(f"{text!r}, expected {wanted}", param_hint="--class-weights") from None
+
+
 def command(
     dataset: Annotated[Path, typer.Argument(help="A dataset folder, as `graphzero synth` makes.", show_default=False)],
     task: Annotated[
@@ -49,6 +60,27 @@ def command(
     edge_type: Annotated[
         str | None,
         typer.Option(metavar="SRC,REL,DST", help="Which edges to learn, of several types.", rich_help_panel=_MODEL),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="classification|regression|multilabel",
+            help="What labels of nodes are. Without it: what their values say.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    loss: Annotated[str, typer.Option(metavar="mse|mae", help="Of a regression.", rich_help_panel=_TRAINING)] = "mse",
+    class_weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced|N,N",
+            help="Weights of classes in the loss; balanced: all count alike.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="The score that chooses the best epoch, such as auc or f1_macro.", rich_help_panel=_TRAINING),
     ] = None,
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
@@ -150,6 +182,10 @@ def command(
         prefetch=prefetch,
         num_threads=threads,
         device=device,
+        target=target,
+        loss=loss,
+        class_weights=_weights(class_weights),
+        metric=metric,
     )
     if nproc > 1 and not launch.is_rank():
         # Mistakes are found here, before there are several processes to make them.
@@ -193,6 +229,8 @@ def _report(result: TrainResult, report: Path | None, json: bool) -> None:
 
 
 def _print_result(result: TrainResult, report: Path | None) -> None:
+    from graphzero.train.metrics import shown
+
     how = {"finished": "all epochs done", "patience": "no better epoch for a while", "interrupted": "interrupted"}
     ranks = result.data["ranks"]
     whose = "all of the process" if ranks == 1 else f"of {ranks} processes together"
@@ -200,10 +238,9 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
     facts += [(f"test {name}", f"{score:.4f}") for name, score in result.test_metrics.items()]
-    if result.metric != "accuracy" and result.epochs:
-        facts.append((f"validation {result.metric}", f"{result.val_score:.4f} in epoch {result.best_epoch + 1}"))
-    elif result.epochs:
-        facts.append(("validation accuracy", f"{result.val_accuracy:.2%} in epoch {result.best_epoch + 1}"))
+    if result.epochs:
+        found = shown(result.metric, result.val_score)
+        facts.append((f"validation {result.metric}", f"{found} in epoch {result.best_epoch + 1}"))
     if result.epochs:
         facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
     facts += [
@@ -217,16 +254,23 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
 
 
-def _score(record: EpochRecord) -> str:
-    return f"AUC {record.metrics['auc']:.4f}" if "auc" in record.metrics else f"{record.val_accuracy:6.2%}"
-
-
 def _say_how_to_resume(checkpoint: Path | None) -> None:
     if checkpoint is None:
         terminal.errors.print("Nothing was saved: give --checkpoint PATH next time, and --resume goes on from there.")
         return
     again = shlex.join(["graphzero", *(a for a in sys.argv[1:] if a not in ("--resume", "--overwrite")), "--resume"])
     terminal.errors.print(f"Saved to {checkpoint}. To go on:\n  {again}", soft_wrap=True)
+
+
+def _trained(record: EpochRecord) -> str:
+    return "" if record.train_accuracy is None else f"train {record.train_accuracy:6.2%}  "
+
+
+def _validated(record: EpochRecord) -> str:
+    from graphzero.train.metrics import shown
+
+    name = {"accuracy": "", "auc": "AUC "}.get(record.metric, f"{record.metric} ")
+    return f"{name}{shown(record.metric, record.score()):>6}"
 
 
 @contextlib.contextmanager
@@ -242,8 +286,8 @@ def progress(quiet: bool = False) -> Iterator[Observer]:
         def epoch(self, record: EpochRecord, best: bool) -> None:
             waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
             terminal.console.print(
-                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  train {record.train_accuracy:6.2%}  "
-                f"validation {_score(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
+                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  {_trained(record)}"
+                f"validation {_validated(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
                 f"{record.seeds_per_second:>8,.0f} seeds/s{waits}",
                 soft_wrap=True,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,10 +16,10 @@ from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader
 from .held_out import HeldOut, all_have_others
 from .inputs import Inputs, plain_type
-from .link_scores import LinkScores
+from .metrics import HITS, LinkScores
 from .models import make_model
 from .records import TrainingData, TrainOptions
-from .tasks import Meter, Step, Task, describe_graph, sampled_outputs
+from .tasks import Step, Task, describe_graph, sampled_outputs
 from .typed_tasks import describe_types, make_hetero, typed_outputs
 
 __all__ = ["LinkTask"]
@@ -33,6 +33,7 @@ class LinkTask(Task):
     """
 
     metric = "auc"
+    metrics = ("auc", "mrr", "accuracy", *(f"hits@{k}" for k in HITS), f"recall@{HITS[-1]}", f"map@{HITS[-1]}")
 
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
         """Find the edges to learn and their splits; without splits, some edges are held out."""
@@ -42,6 +43,10 @@ class LinkTask(Task):
         if self.edge_type is None and options.edge_type is not None:
             raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has one type of edges: leave it out")
         self.graph = data.graph if self.typed is None else data.edges[self.edge_type].graph
+        self.metric = options.metric or self.metric
+        if self.metric not in self.metrics:
+            known = ", ".join(map(repr, self.metrics))
+            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for links")
         self.has_others = all_have_others(self.graph)
         self.held_out: HeldOut | None = None
         super().__init__(data, options, device)
@@ -106,11 +111,11 @@ class LinkTask(Task):
         loss = functional.binary_cross_entropy_with_logits(out, label)
         return Step(loss, ((out.detach() > 0) == (label > 0)).sum(), len(label))
 
-    def meter(self) -> Meter:
+    def scores(self) -> LinkScores:
         """Return what ranks edges among their negatives."""
-        return _LinkMeter(self)
+        return LinkScores()
 
-    def negatives(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+    def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         """Return the scores of the n edges of an evaluation batch, and of (n, k) negatives."""
         _, source, target = self._ends(batch)
         left, right = self._embed(model, batch)
@@ -142,27 +147,6 @@ class LinkTask(Task):
         if self.typed is not None and self.edge_type is not None:
             return describe_types(self.typed, self.inputs) | {"edge_type": "__".join(self.edge_type)} | seeds
         return describe_graph(self.graph, self.inputs) | seeds
-
-
-class _LinkMeter(Meter):
-    """Ranks the edges of an evaluation."""
-
-    def __init__(self, task: LinkTask) -> None:
-        super().__init__(task)
-        self._links, self._scores = task, LinkScores()
-
-    def add(self, model: torch.nn.Module, batch: Any) -> None:
-        edges, others = self._links.negatives(model, batch)
-        self._scores.add(edges.float().cpu().numpy(), others.float().cpu().numpy())
-
-    def state(self) -> Any:
-        return self._scores
-
-    def merge(self, states: Sequence[Any]) -> None:
-        self._scores = LinkScores.merged(states)
-
-    def scores(self) -> dict[str, float]:
-        return self._scores.scores()
 
 
 def _edge_type(data: Dataset, options: TrainOptions) -> EdgeTypeName:

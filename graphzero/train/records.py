@@ -21,6 +21,7 @@ __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", 
 
 Stopped = Literal["finished", "patience", "interrupted"]
 TASKS = ("nodes", "links")
+TARGETS = ("classification", "regression", "multilabel")
 
 
 class TrainingData(Protocol):
@@ -36,7 +37,7 @@ class TrainingData(Protocol):
 
     @property
     def labels(self) -> Any:
-        """A class for each node, negative where unknown."""
+        """A class for each node, negative where unknown; or numbers, or a row of labels for each node."""
 
     @property
     def splits(self) -> Mapping[str, Any]:
@@ -60,6 +61,10 @@ class TrainOptions:
 
     `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
     and columns get a learned vector for each node as long as these take at most `id_embedding_memory`, else degrees.
+
+    `target` is "classification", "regression" or "multilabel", by the labels unless given. `loss` of a regression is
+    "mse" or "mae". `class_weights` is "balanced", or a number for each class. `metric` says which score chooses the
+    best epoch.
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
@@ -88,6 +93,10 @@ class TrainOptions:
     eval_negatives: int = 20
     table_encoder: str = "sum"
     id_embedding_memory: int | str = "256MB"
+    target: str | None = None
+    loss: str = "mse"
+    class_weights: str | Sequence[float] | None = None
+    metric: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
@@ -118,6 +127,12 @@ class TrainOptions:
         if self.table_encoder not in ("sum", "attention"):
             raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")
         parse_size(self.id_embedding_memory)
+        if self.target not in (None, *TARGETS):
+            raise ValueError(f"target is {self.target!r}, expected one of {', '.join(map(repr, TARGETS))}")
+        if self.loss not in ("mse", "mae"):
+            raise ValueError(f"loss is {self.loss!r}, expected 'mse' or 'mae'")
+        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
+            raise ValueError(f"class_weights is {self.class_weights!r}, expected 'balanced' or a number for each class")
 
     @property
     def layers(self) -> int:
@@ -141,8 +156,8 @@ class EpochRecord:
 
     epoch: int
     loss: float
-    train_accuracy: float
-    val_accuracy: float
+    train_accuracy: float | None  # None where there are no classes
+    val_accuracy: float | None
     batches: int
     seeds: int
     seconds: float
@@ -153,10 +168,11 @@ class EpochRecord:
     hit_rate: float
     bottleneck: str
     metrics: dict[str, float] = field(default_factory=dict)  # scores beside the accuracy, of the validation split
+    metric: str = "accuracy"  # which score chooses the best epoch
 
-    def score(self, metric: str) -> float:
-        """A score of the validation split by name."""
-        return self.metrics.get(metric, self.val_accuracy)
+    def score(self, metric: str | None = None) -> float:
+        """A score of the validation split by name; the one that chooses the best epoch unless named."""
+        return self.metrics.get(metric or self.metric, self.val_accuracy or 0.0)
 
     @property
     def seeds_per_second(self) -> float:
@@ -172,7 +188,7 @@ class TrainResult:
     options: TrainOptions
     epochs: list[EpochRecord]
     best_epoch: int
-    val_accuracy: float
+    val_accuracy: float | None
     test_accuracy: float | None
     stopped: Stopped
     seconds: float
@@ -188,7 +204,7 @@ class TrainResult:
     @property
     def val_score(self) -> float:
         """The score of the best epoch that `metric` names."""
-        return self.val_metrics.get(self.metric, self.val_accuracy)
+        return self.val_metrics.get(self.metric, self.val_accuracy or 0.0)
 
     @property
     def test_score(self) -> float | None:

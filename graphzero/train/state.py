@@ -17,6 +17,7 @@ from ..loader import LoaderStats
 from .checkpoint import Checkpoint, load_checkpoint
 from .hetero import HeteroSAGE
 from .inputs import InputEncoders
+from .metrics import better
 from .models import MODELS, make_model
 from .optimizers import Optimizers
 from .records import EpochRecord, TrainOptions
@@ -53,13 +54,15 @@ class Tally:
         seconds = self.wait_seconds + self.compute_seconds
         return self.seeds / seconds if seconds > 0 else 0.0
 
-    def record(self, epoch: int, scores: dict[str, float], eval_seconds: float, stats: LoaderStats) -> EpochRecord:
+    def record(
+        self, epoch: int, scores: dict[str, float], eval_seconds: float, stats: LoaderStats, metric: str
+    ) -> EpochRecord:
         """Close the epoch: the sums, and what the loader says of its stages."""
         return EpochRecord(
             epoch=epoch,
             loss=self.loss / max(self.seeds, 1),
-            train_accuracy=self.correct / max(self.seeds, 1),
-            val_accuracy=scores["accuracy"],
+            train_accuracy=self.correct / max(self.seeds, 1) if "accuracy" in scores else None,
+            val_accuracy=scores.get("accuracy"),
             batches=self.batches,
             seeds=self.seeds,
             seconds=self.wait_seconds + self.compute_seconds,
@@ -76,6 +79,7 @@ class Tally:
             hit_rate=float(stats.hit_rate),
             bottleneck=str(stats.bottleneck),
             metrics={name: score for name, score in scores.items() if name != "accuracy"},
+            metric=metric,
         )
 
 
@@ -110,19 +114,21 @@ class RunState:
         if now - self.progress[-1][0] >= 0.25:
             self.progress.append((now, self._seeds))
 
-    def close_epoch(self, record: EpochRecord, metric: str = "accuracy") -> None:
-        """Take in a finished epoch; keep its weights when it is the best so far by `metric`."""
+    def close_epoch(self, record: EpochRecord) -> None:
+        """Take in a finished epoch; keep its weights when it is the best so far."""
         self.records.append(record)
-        score = record.score(metric)
-        if self.best_weights is None or score > self.best_score:
+        score = record.score()
+        if self.best_weights is None or better(record.metric, score, self.best_score):
             self.best_epoch, self.best_score = record.epoch, score
             self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         self.epoch += 1
         self.tally = Tally()
 
 
-def pack(run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]]) -> Checkpoint:
-    """The run as named arrays and JSON. `random` has the state of the random numbers of each rank."""
+def pack(
+    run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]], about: Mapping[str, Any]
+) -> Checkpoint:
+    """The run as named arrays and JSON. `random` has the random numbers of each rank, `about` what is learned."""
     arrays = {f"model.{k}": _array(v) for k, v in run.model.state_dict().items()}
     arrays |= {f"best.{k}": _array(v) for k, v in (run.best_weights or {}).items()}
     for index, values in run.optimizer.state().items():
@@ -141,6 +147,7 @@ def pack(run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Ten
         "best_epoch": run.best_epoch,
         "best_accuracy": run.best_score,
         "seconds": run.seconds,
+        "about": dict(about),
     }
     return Checkpoint(arrays, note)
 

@@ -1,4 +1,4 @@
-"""What a run learns: the classes of nodes of one type; which batches, which model, which loss and which scores."""
+"""What a run learns: labels of nodes of one type; which batches, which model, which loss and which scores."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from .._dataset_writer import as_labels
 from .._epochs import EpochLoader
 from .._ids import as_ids
 from ..loader import NeighborLoader
 from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions
+from .targets import Target, kind_of_labels, make_target
 
-__all__ = ["Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
+__all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
 
 
 class Step(NamedTuple):
@@ -29,30 +31,28 @@ class Step(NamedTuple):
 
 
 class Meter:
-    """Counts right answers over the batches of an evaluation."""
+    """Adds up scores over the batches of an evaluation: `task.scores()` makes what counts, `task.measure` feeds it."""
 
     def __init__(self, task: Task) -> None:
         """Begin with nothing seen."""
-        self._task = task
-        self._right = self._seen = 0
+        self._task, self._scores = task, task.scores()
 
     def add(self, model: torch.nn.Module, batch: Any) -> None:
         """Take in a batch."""
-        _, right, seeds = self._task.step(model, batch)
-        self._right += int(right)
-        self._seen += seeds
+        self._scores.add(*(_as_array(part) for part in self._task.measure(model, batch)))
 
     def state(self) -> Any:
         """Return what was counted, for the other ranks."""
-        return self._right, self._seen
+        return self._scores
 
     def merge(self, states: Sequence[Any]) -> None:
         """Take over what all ranks have counted."""
-        self._right, self._seen = (sum(state[i] for state in states) for i in range(2))
+        self._scores = type(self._scores).merged(states)
 
     def scores(self) -> dict[str, float]:
-        """Return scores by name; "accuracy" is always there."""
-        return {"accuracy": self._right / max(self._seen, 1)}
+        """Return scores by name."""
+        found: dict[str, float] = self._scores.scores()
+        return found
 
 
 class Task:
@@ -95,6 +95,14 @@ class Task:
         """Run the model over a batch."""
         raise NotImplementedError
 
+    def scores(self) -> Any:
+        """Return what adds up the scores of an evaluation."""
+        raise NotImplementedError
+
+    def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return what the scores of a batch are computed of."""
+        raise NotImplementedError
+
     def meter(self) -> Meter:
         """Return what counts over an evaluation."""
         return Meter(self)
@@ -106,6 +114,10 @@ class Task:
     def describe(self) -> dict[str, Any]:
         """Return the size of the data, for the report."""
         raise NotImplementedError
+
+    def about(self) -> dict[str, Any]:
+        """Return what is learned, as JSON values for the checkpoint: what predictions need to know."""
+        return {}
 
     def loading(self, split: str, num_threads: int, memory: int) -> dict[str, Any]:
         """Return the arguments that all loaders share."""
@@ -126,26 +138,69 @@ class Task:
         } | ({} if options.prefetch is None else {"prefetch": options.prefetch})
 
 
-class NodeTask(Task):
-    """Learns the classes of nodes of a graph of one type."""
+class LabelTask(Task):
+    """Learns labels of nodes: classes, several labels, or numbers."""
+
+    target: Target
+
+    def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs for the seeds of a batch, and their labels."""
+        raise NotImplementedError
+
+    def set_target(self, asked: str | None, known: Mapping[str, Any], classes: int, kind: str | None = None) -> None:
+        """Find out what is to be learned, from the labels of each split."""
+        kind = asked or kind or kind_of_labels(known["train"])
+        others = [labels for split, labels in known.items() if split != "train"]
+        self.target = make_target(self.options, kind, known["train"], others, classes)
+        self.metric = self.target.metric
+
+    def step(self, model: torch.nn.Module, batch: Any) -> Step:
+        """Compare outputs with the labels of the seeds."""
+        out, y = self.outputs(model, batch)
+        return Step(self.target.loss(out, y), self.target.right(out, y), len(out))
+
+    def scores(self) -> Any:
+        """Return what adds up the scores of the target."""
+        return self.target.scores()
+
+    def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs and labels."""
+        out, y = self.outputs(model, batch)
+        return self.target.scored(out), y
+
+    def about(self) -> dict[str, Any]:
+        """Return what is learned."""
+        return {"target": self.target.to_dict()}
+
+    def describe_target(self) -> dict[str, Any]:
+        """Return what is learned, for the report."""
+        found = {"target": self.target.kind, "train_seeds": self.size("train")}
+        return found if self.target.kind == "regression" else {**found, "classes": self.target.outputs}
+
+
+class NodeTask(LabelTask):
+    """Learns labels of nodes of a graph of one type."""
 
     def __init__(self, data: TrainingData, options: TrainOptions, device: torch.device) -> None:
         """Check features, splits and labels."""
         self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
-        self.labels = torch.from_numpy(np.asarray(data.labels, dtype=np.int64).reshape(-1))
+        labels = np.asarray(data.labels)
+        kind = options.target or getattr(data, "label_kind", None) or kind_of_labels(labels)
+        labels = as_labels(labels) if kind == "classification" and labels.ndim == 1 else labels
+        self.labels = torch.from_numpy(labels if labels.flags.writeable else labels.copy())
         known = {
             split: self.labels[torch.from_numpy(as_ids(self.splits[split], split))].numpy()
             for split in ("train", self.valid, "test")
             if self.size(split)
         }
-        self.num_classes = count_classes(known, int(getattr(data, "num_classes", 0)))
+        self.set_target(kind, known, int(getattr(data, "num_classes", 0)))
 
     def make_model(self) -> torch.nn.Module:
-        """Make a model from the rows of nodes to classes."""
+        """Make a model from the rows of nodes to outputs."""
         options, width = self.options, self.inputs.widths()[plain_type]
-        return make_model(options.model, width, options.hidden, self.num_classes, options.layers, options.dropout)
+        return make_model(options.model, width, options.hidden, self.target.outputs, options.layers, options.dropout)
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
         """Return batches of the split's nodes."""
@@ -158,21 +213,22 @@ class NodeTask(Task):
             **self.loading(split, num_threads, memory),
         )
 
-    def step(self, model: torch.nn.Module, batch: Any) -> Step:
-        """Compare outputs with the classes of the seeds."""
+    def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs for the seeds of a batch, and their labels."""
         x = self.inputs.rows(model, batch)
         out = sampled_outputs(model, x, batch, self.graph, self.options)[: batch.batch_size]
         if not isinstance(model, SampledModel):
-            check_outputs(out, batch.batch_size, self.num_classes)
-        loss = functional.cross_entropy(out, batch.y)
-        return Step(loss, (out.detach().argmax(1) == batch.y).sum(), batch.batch_size)
+            check_outputs(out, batch.batch_size, self.target.outputs)
+        return out, self.target.labels(batch.y)
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
-        return describe_graph(self.graph, self.inputs) | {
-            "classes": self.num_classes,
-            "train_seeds": self.size("train"),
-        }
+        return describe_graph(self.graph, self.inputs) | self.describe_target()
+
+
+def _as_array(tensor: Tensor) -> npt.NDArray[Any]:
+    narrow = tensor.dtype in (torch.float16, torch.bfloat16)
+    return (tensor.float() if narrow else tensor).cpu().numpy()
 
 
 def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
@@ -205,18 +261,5 @@ def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, o
 def check_outputs(out: Tensor, rows: int, classes: int) -> None:
     """Raise ValueError when a model of the user's own does not return a row a seed and a column a class."""
     if out.dim() != 2 or len(out) != rows or out.shape[1] < classes:
-        expected = f"a row for each node with at least {classes} columns, one a class"
+        expected = f"a row for each node with at least {classes} columns"
         raise ValueError(f"the model returned shape {tuple(out.shape)} for {rows} nodes, expected {expected}")
-
-
-def count_classes(known: Mapping[str, Any], at_least: int) -> int:
-    """Return the number of classes, once every label that training and evaluation will meet has been looked at."""
-    least, most = 0, -1
-    for labels in known.values():
-        least, most = min(least, int(labels.min())), max(most, int(labels.max()))
-    if least < 0:
-        raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
-    classes = max(at_least, most + 1)
-    if classes < 2:
-        raise ValueError(f"the labels tell {classes} classes apart, expected at least 2")
-    return classes

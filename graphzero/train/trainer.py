@@ -35,9 +35,6 @@ from .typed_tasks import TypedNodeTask
 
 __all__ = ["Trainer"]
 
-# Options that older checkpoints do not name.
-_ADDED = {"task": "nodes", "eval_negatives": 20, "table_encoder": "sum", "id_embedding_memory": "256MB"}
-
 
 class Trainer:
     """Trains a model on a dataset within a memory budget.
@@ -106,8 +103,8 @@ class Trainer:
             options=self.options,
             epochs=run.records,
             best_epoch=run.best_epoch,
-            val_accuracy=best.val_accuracy if best is not None else 0.0,
-            test_accuracy=None if test is None else test.pop("accuracy"),
+            val_accuracy=best.val_accuracy if best is not None else None,
+            test_accuracy=None if test is None else test.pop("accuracy", None),
             stopped=stopped,
             seconds=run.seconds,
             peak_anonymous=sum(self.ranks.gather(monitor.peak_anonymous)),
@@ -145,9 +142,9 @@ class Trainer:
                 self._save(run)
                 return "interrupted"
             stats = loaders.stats.get("train", LoaderStats())
-            record = run.tally.record(run.epoch, scores, time.perf_counter() - begin, stats)
+            record = run.tally.record(run.epoch, scores, time.perf_counter() - begin, stats, self.task.metric)
             record = combine(self.ranks.gather(record))
-            run.close_epoch(record, self.task.metric)
+            run.close_epoch(record)
             self._save(run)
             self.observer.epoch(record, best=run.best_epoch == record.epoch)
         return "finished"
@@ -239,7 +236,7 @@ class Trainer:
         return saved
 
     def _refuse_other_run(self, saved: Checkpoint) -> None:
-        then, now = {**_ADDED, **saved.note.get("options", {})}, self.options.defining()
+        then, now = {**TrainOptions().defining(), **saved.note.get("options", {})}, self.options.defining()
         for name, value in now.items():
             if then.get(name) != value:
                 raise ValueError(
@@ -252,7 +249,7 @@ class Trainer:
             return
         random = self.ranks.gather(random_state(self.device))
         if self.ranks.first:
-            save_checkpoint(self.checkpoint, pack(run, self.options, random))
+            save_checkpoint(self.checkpoint, pack(run, self.options, random, self.task.about()))
 
     def _finish(
         self, run: RunState, loaders: Loaders, stopped: Stopped, stop: threading.Event

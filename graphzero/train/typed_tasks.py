@@ -1,4 +1,4 @@
-"""Learning the classes of one node type of a graph of several types."""
+"""Learning labels of one node type of a graph of several types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from .._epochs import EpochLoader
 from ..dataset import Dataset
@@ -15,13 +14,13 @@ from ..loader import NeighborLoader
 from .hetero import HeteroSAGE
 from .inputs import Inputs
 from .records import TrainOptions
-from .tasks import Step, Task, check_outputs, count_classes
+from .tasks import LabelTask, check_outputs
 
 __all__ = ["TypedNodeTask", "describe_types", "typed_outputs"]
 
 
-class TypedNodeTask(Task):
-    """Learns the classes of the nodes of one type."""
+class TypedNodeTask(LabelTask):
+    """Learns labels of the nodes of one type."""
 
     def __init__(self, data: Dataset, options: TrainOptions, device: torch.device) -> None:
         """Find the node type that has labels and splits; check features, splits and labels."""
@@ -31,14 +30,14 @@ class TypedNodeTask(Task):
         self.data, node = data, data.nodes[self.node_type]
         self.labels = node.label_store
         known = {s: self.labels.gather(self.splits[s]) for s in ("train", self.valid, "test") if self.size(s)}
-        self.num_classes = count_classes(known, node.num_classes)
+        self.set_target(options.target, known, node.num_classes, node.label_kind)
 
     def _find_splits(self, data: Dataset) -> Mapping[str, Any]:
         return data.nodes[self.node_type].splits
 
     def make_model(self) -> torch.nn.Module:
         """Make a HeteroSAGE from the rows of all types to classes."""
-        return make_hetero(self.data, self.inputs, self.options, self.num_classes, [self.node_type])
+        return make_hetero(self.data, self.inputs, self.options, self.target.outputs, [self.node_type])
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
         """Return batches of the split's nodes, with neighbours of all types."""
@@ -51,13 +50,12 @@ class TypedNodeTask(Task):
             **self.loading(split, num_threads, memory),
         )
 
-    def step(self, model: torch.nn.Module, batch: Any) -> Step:
-        """Compare outputs with the classes of the seeds."""
+    def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs for the seeds of a batch, and their labels."""
         seeds = batch[self.node_type]
         out = typed_outputs(model, self.inputs.rows(model, batch), batch)[self.node_type][: seeds.batch_size]
-        check_outputs(out, seeds.batch_size, self.num_classes)
-        loss = functional.cross_entropy(out, seeds.y)
-        return Step(loss, (out.detach().argmax(1) == seeds.y).sum(), seeds.batch_size)
+        check_outputs(out, seeds.batch_size, self.target.outputs)
+        return out, self.target.labels(seeds.y)
 
     def suspects(self, batch: Any) -> str:
         """Name some seeds."""
@@ -66,11 +64,7 @@ class TypedNodeTask(Task):
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
         found = describe_types(self.data, self.inputs)
-        return found | {
-            "node_type": self.node_type,
-            "classes": self.num_classes,
-            "train_seeds": self.size("train"),
-        }
+        return found | {"node_type": self.node_type} | self.describe_target()
 
 
 def make_hetero(data: Dataset, inputs: Inputs, options: TrainOptions, out_dim: int, targets: list[str]) -> HeteroSAGE:

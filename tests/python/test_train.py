@@ -147,7 +147,7 @@ def test_data_that_cannot_be_trained_on_is_refused(data: gz.Dataset) -> None:
         Trainer(parts(data, splits={"train": [0, 1]}), OPTIONS)
     with pytest.raises(ValueError, match="label -1"):
         Trainer(parts(data, labels=np.full(1500, -1)), OPTIONS)
-    with pytest.raises(ValueError, match="1 classes"):
+    with pytest.raises(ValueError, match="found 1 class, need"):
         Trainer(parts(data, labels=np.zeros(1500)), OPTIONS)
     with pytest.raises(KeyError, match="no feature 'z'"):
         Trainer(data, dataclasses.replace(OPTIONS, feature="z"))

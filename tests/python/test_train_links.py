@@ -17,8 +17,8 @@ from stop_at import StopAt  # noqa: E402
 import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer, TrainOptions, TrainResult  # noqa: E402
 from graphzero.train.held_out import HeldOut  # noqa: E402
-from graphzero.train.link_scores import LinkScores  # noqa: E402
 from graphzero.train.link_tasks import LinkTask  # noqa: E402
+from graphzero.train.metrics import LinkScores  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

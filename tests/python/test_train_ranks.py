@@ -21,7 +21,7 @@ from rank_training import DROPPING, RUNS, facts, trainer  # noqa: E402
 
 import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer  # noqa: E402
-from graphzero.train.link_scores import LinkScores  # noqa: E402
+from graphzero.train.metrics import LinkScores  # noqa: E402
 from graphzero.train.optimizers import Optimizers  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
