@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from . import _manifest
-from ._manifest import sync_folder
 from ._manifest_writer import manifest_bytes, write_manifest
+from ._sync import sync_folder
 from .errors import FormatError, StorageError
 
 try:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NoReturn, TypeVar
 
+from ._manifest_tasks import TaskEntry, read_task
+from ._times import TIME_UNITS
 from .columns import Column, read_columns
 from .errors import FormatError, StorageError
 
@@ -97,6 +99,8 @@ class Manifest:
     default_node: str
     default_edge: str
     about: dict[str, Any] = field(default_factory=dict)
+    tasks: dict[str, TaskEntry] = field(default_factory=dict)
+    time_unit: str = "s"
 
     def files(self) -> list[str]:
         """Return every file the manifest names, each once, in its order."""
@@ -109,6 +113,7 @@ class Manifest:
             named += [ref.file for ref in node.splits.values()]
             named += [node.ids] if node.ids else []
             named += [file for file in (node.keys.file, node.keys.text) if file] if node.keys else []
+        named += [file for task in self.tasks.values() for file in task.splits.values()]
         return list(dict.fromkeys(named))
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
@@ -132,7 +137,8 @@ class Manifest:
             key: replace(edge, file=names[edge.file], features=arrays(edge.features), splits=arrays(edge.splits))
             for key, edge in self.edges.items()
         }
-        return replace(self, nodes=nodes, edges=edges)
+        tasks = {key: task.renamed(names) for key, task in self.tasks.items()}
+        return replace(self, nodes=nodes, edges=edges, tasks=tasks)
 
 
 NAME_RULE = "at most 100 letters, digits, '_', '-' or '.', starting with a letter, a digit or '_'"
@@ -282,13 +288,21 @@ class _Reader:
             found = _shown(value.get("format")) if isinstance(value, dict) else _shown(value)
             self.fail("format", found, repr(FORMAT))
         self.lenient = self.version(value.get("version")) > VERSION
-        self.object(value, "", ("format", "version", "name", "nodes", "edges"), ("default", "about"))
+        needed = ("format", "version", "name", "nodes", "edges")
+        self.object(value, "", needed, ("default", "about", "tasks", "time_unit"))
         nodes = self.table(value["nodes"], "nodes", self.node)
         edges = self.table(value["edges"], "edges", self.edge)
         for key, edge in edges.items():
             for side in ("source", "target"):
                 if getattr(edge, side) not in nodes:
                     self.fail(f"edges.{key}.{side}", repr(getattr(edge, side)), _one_of(nodes))
+        tasks = self.table(value.get("tasks", {}), "tasks", lambda v, where: read_task(self, v, where, LABEL_KINDS))
+        for key, task in tasks.items():
+            if task.entity not in nodes:
+                self.fail(f"tasks.{key}.entity", repr(task.entity), _one_of(nodes))
+        unit = value.get("time_unit", "s")
+        if unit not in TIME_UNITS:
+            self.fail("time_unit", _shown(unit), _one_of(TIME_UNITS))
         default = self.object(value.get("default", {}), "default", (), ("node", "edge"))
         about = value.get("about", {})
         if not isinstance(about, dict):
@@ -300,6 +314,8 @@ class _Reader:
             self.default(default.get("node"), "node", nodes),
             self.default(default.get("edge"), "edge", edges),
             about,
+            tasks,
+            unit,
         )
 
     def version(self, value: Any) -> tuple[int, int]:
@@ -382,14 +398,3 @@ def _shown(value: Any) -> str:
 
 def _one_of(names: Iterable[str]) -> str:
     return "one of " + ", ".join(map(repr, names))
-
-
-def sync_folder(folder: str) -> None:
-    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -21,8 +21,10 @@ from ._manifest import (
     NodeType,
     edge_key,
     parse_manifest,
-    sync_folder,
 )
+from ._manifest_tasks import task_json
+from ._sync import sync_folder
+from ._times import TIME_UNITS
 
 
 def check_about(value: Any, where: str = "about") -> None:
@@ -41,8 +43,11 @@ def check_about(value: Any, where: str = "about") -> None:
         raise TypeError(f"{where} is a {type(value).__name__}, expected Python's own str, int, float, list or dict")
 
 
-def described(manifest: Manifest, columns: Any) -> Manifest:
+def described(manifest: Manifest, columns: Any, time_unit: str) -> Manifest:
     """Return `manifest` with columns: a sequence for the default node type, or a dict by node or edge type."""
+    if time_unit not in TIME_UNITS:
+        raise ValueError(f"time_unit is {time_unit!r}, expected one of {', '.join(map(repr, TIME_UNITS))}")
+    manifest = replace(manifest, time_unit=time_unit)
     if columns is None:
         return manifest
     by_type = columns if isinstance(columns, Mapping) else {manifest.default_node: columns}
@@ -122,6 +127,9 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
             out["columns"] = [column.to_dict() for column in entry.columns]
         return out if entry.count is None else {**out, "count": entry.count}
 
+    more: dict[str, Any] = {"time_unit": manifest.time_unit} if manifest.time_unit != "s" else {}
+    if manifest.tasks:
+        more["tasks"] = {name: task_json(task) for name, task in manifest.tasks.items()}
     return {
         "format": FORMAT,
         "version": ".".join(map(str, VERSION)),
@@ -130,4 +138,5 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         "edges": {name: edge(entry) for name, entry in manifest.edges.items()},
         "default": {"node": manifest.default_node, "edge": manifest.default_edge},
         "about": manifest.about,
+        **more,
     }

@@ -41,7 +41,7 @@ class SeedEdges:
         self.own_times = isinstance(time, str)
         if self.own_times and (time != "edges" or self.ends is not None):
             raise ValueError(f"time is {time!r}, expected a number for each edge, or 'edges' where seeds are edge ids")
-        self.time = None if self.own_times else resolve_time(time)
+        self.time = None if self.own_times else resolve_time(time, count)
         self._by_id = edges is None and graph.has_edge_ids  # labels follow the edges of the source
         self._negatives = negatives
         self._labels = None

@@ -19,19 +19,20 @@ from ._plain_writer import PlainParts
 from ._sizes import format_size
 from ._typed_writer import TypedParts, is_typed
 from .checks import verify
-from .edge_data import EdgeData, EdgeTypes, mount_graph
+from .edge_data import EdgeData, EdgeTypes, mount_graph, typed_text
 from .errors import FormatError, StorageError
 from .features import FeatureStore
 from .graph import Graph
 from .hetero import HeteroGraph
 from .node_data import Lazy, NodeData
+from .task_table import TaskMethods
 
 __all__ = ["Dataset", "EdgeData", "NodeData"]
 
 Progress = Callable[[str, int, int], None]
 
 
-class Dataset:
+class Dataset(TaskMethods):
     """A dataset folder, opened in no time whatever its size: its files are mounted, and read when they are used.
 
     >>> import graphzero as gz
@@ -74,6 +75,10 @@ class Dataset:
         self._hetero: HeteroGraph | None = None
         self._bytes = sum(os.path.getsize(path) for path in self.files)
 
+    def _reload(self) -> None:
+        self._raw = _manifest.read_bytes(self._path)
+        self._mount()
+
     @classmethod
     def create(
         cls,
@@ -92,6 +97,7 @@ class Dataset:
         name: str | None = None,
         num_classes: Any = None,
         table_columns: Any = None,
+        time_unit: str = "s",
         dtype: Any = None,
         about: Mapping[str, Any] | None = None,
         memory: int | str = "1GB",
@@ -145,7 +151,7 @@ class Dataset:
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
         with DatasetWriter(target, overwrite) as writer:
             title = name or os.path.basename(target) or "dataset"
-            manifest = described(parts.write(writer, common, dtype, title, notes), table_columns)
+            manifest = described(parts.write(writer, common, dtype, title, notes), table_columns, time_unit)
             return writer.publish(manifest, lambda: cls(target))
 
     @classmethod
@@ -218,6 +224,11 @@ class Dataset:
     def label_kind(self) -> str | None:
         """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
         return self._node.label_kind
+
+    @property
+    def time_unit(self) -> str:
+        """What times of edges count since 1970: "s", "ms", "us", "ns" or "D"; dates are converted to it."""
+        return self._manifest.time_unit
 
     @property
     def files(self) -> list[str]:
@@ -348,6 +359,8 @@ class Dataset:
             data.verify()
         for edge in self.edges.values():
             edge.verify()
+        for task in self.tasks.values():
+            task.verify()
         return report
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -359,22 +372,13 @@ class Dataset:
     def __repr__(self) -> str:
         """Say what it is: `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
         if self.is_typed:
-            return self._typed_repr()
+            return typed_text(self)
         classes = f", num_classes={self.num_classes}" if self.num_classes else ""
         splits = f", splits={list(self.splits)}" if self.splits else ""
         return (
             f"Dataset({self.name!r}, num_nodes={self.num_nodes:,}, features={list(self.features)}{classes}{splits}"
             f", {format_size(self.nbytes)})"
         )
-
-    def _typed_repr(self) -> str:
-        nodes = ", ".join(
-            f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
-            for name, data in self.nodes.items()
-        )
-        edges = ", ".join(f"{key[0]}-{key[1]}-{key[2]}: {data.num_edges:,}" for key, data in self.edges.items())
-        labels = f", labels={self._manifest.default_node!r}, num_classes={self.num_classes}" if self.num_classes else ""
-        return f"Dataset({self.name!r}, nodes {nodes}; edges {edges}{labels}, {format_size(self.nbytes)})"
 
     @property
     def _node(self) -> NodeData:

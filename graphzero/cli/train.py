@@ -45,7 +45,12 @@ def _weights(text: str | None) -> str | list[float] | None:
 def command(
     dataset: Annotated[Path, typer.Argument(help="A dataset folder, as `graphzero synth` makes.", show_default=False)],
     task: Annotated[
-        str, typer.Option(metavar="nodes|links", help="Learn classes of nodes, or edges.", rich_help_panel=_MODEL)
+        str,
+        typer.Option(
+            metavar="nodes|links|NAME",
+            help="Learn labels of nodes, edges, or a task table of the dataset.",
+            rich_help_panel=_MODEL,
+        ),
     ] = "nodes",
     model: Annotated[str, typer.Option(help="sage or gcn; sage for several types.", rich_help_panel=_MODEL)] = "sage",
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", rich_help_panel=_MODEL)] = 128,
@@ -81,6 +86,22 @@ def command(
     metric: Annotated[
         str | None,
         typer.Option(help="The score that chooses the best epoch, such as auc or f1_macro.", rich_help_panel=_TRAINING),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN|edges",
+            help="Times of nodes, or of edges for links: a seed sees nothing that is newer.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    split_by_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="70/15/15|DATE/DATE",
+            help="Split by time, the oldest first: shares, or where validation and test begin.",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
@@ -186,6 +207,8 @@ def command(
         loss=loss,
         class_weights=_weights(class_weights),
         metric=metric,
+        time=time,
+        split_by_time=split_by_time,
     )
     if nproc > 1 and not launch.is_rank():
         # Mistakes are found here, before there are several processes to make them.

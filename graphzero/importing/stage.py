@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _manifest
+from .._sync import sync_folder
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -90,7 +91,7 @@ class Stage:
             file.flush()
             os.fsync(file.fileno())
         os.replace(record + ".tmp", record)
-        _manifest.sync_folder(self.folder)
+        sync_folder(self.folder)
 
     def close(self, remove: bool) -> None:
         """Give the folder up; `remove` it where nothing could go on from it."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._manifest import sync_folder
+from .._sync import sync_folder
 from ..errors import FormatError
 
 __all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]

@@ -12,6 +12,7 @@ from torch.nn import functional
 from .._epochs import EpochLoader
 from .._hetero_subgraph import EdgeTypeName
 from .._seed_edges import edge_split_of
+from .._times import per_second
 from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader
 from .held_out import HeldOut, all_have_others
@@ -19,6 +20,7 @@ from .inputs import Inputs, plain_type
 from .metrics import HITS, LinkScores
 from .models import make_model
 from .records import TrainingData, TrainOptions
+from .seeds import edge_splits_by_time
 from .tasks import Step, Task, describe_graph, sampled_outputs
 from .typed_tasks import describe_types, make_hetero, typed_outputs
 
@@ -49,10 +51,17 @@ class LinkTask(Task):
             raise ValueError(f"metric is {options.metric!r}, expected one of {known} for links")
         self.has_others = all_have_others(self.graph)
         self.held_out: HeldOut | None = None
+        self.timed = options.time is not None or options.split_by_time is not None
+        if options.time not in (None, "edges"):
+            raise ValueError(f"time is {options.time!r}, expected 'edges' for links: the times that edges have")
         super().__init__(data, options, device)
 
     def _find_splits(self, data: TrainingData | Dataset) -> Mapping[str, Any]:
         names: list[str] = []
+        unit = getattr(data, "time_unit", "s")
+        self.inputs.set_time_scale(per_second(unit))
+        if self.timed:
+            return edge_splits_by_time(self.graph, self.options.split_by_time or "70/15/15", unit)
         if isinstance(data, Dataset):
             names = list(data.edge_splits if self.edge_type is None else data.edges[self.edge_type].splits)
         if names:
@@ -95,6 +104,7 @@ class LinkTask(Task):
             neg_ratio=1 if training else negatives,
             strict=not training and self.has_others,
             exclude="reverse",
+            time="edges" if self.timed else None,
             dtype="float32",
             **loading,
         )

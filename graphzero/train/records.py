@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 
 Stopped = Literal["finished", "patience", "interrupted"]
-TASKS = ("nodes", "links")
 TARGETS = ("classification", "regression", "multilabel")
 
 
@@ -55,9 +54,10 @@ class TrainOptions:
     `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "in" where the file
     has those.
 
-    `task` is "nodes" to learn the classes of nodes, "links" to learn which edges there are. `node_type` is the type
-    whose classes are learned, where a dataset has several types with labels; `edge_type` (source, relation, target) the
-    type whose edges are. Each edge of an evaluation is ranked among `eval_negatives` others.
+    `task` is "nodes" to learn labels of nodes, "links" to learn which edges there are, or a task of the dataset.
+    `node_type` is the type whose classes are learned, where a dataset has several types with labels; `edge_type`
+    (source, relation, target) the type whose edges are. Each edge of an evaluation is ranked among `eval_negatives`
+    others.
 
     `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
     and columns get a learned vector for each node as long as these take at most `id_embedding_memory`, else degrees.
@@ -65,6 +65,10 @@ class TrainOptions:
     `target` is "classification", "regression" or "multilabel", by the labels unless given. `loss` of a regression is
     "mse" or "mae". `class_weights` is "balanced", or a number for each class. `metric` says which score chooses the
     best epoch.
+
+    `time` names a column or feature with the time of each node ("edges", for links: the times of edges): a seed then
+    sees no edge and no node that is newer. `split_by_time` replaces the splits: "70/15/15", the oldest first, or the
+    dates at which validation and test begin, "2023-01-01/2023-07-01".
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
@@ -97,6 +101,8 @@ class TrainOptions:
     loss: str = "mse"
     class_weights: str | Sequence[float] | None = None
     metric: str | None = None
+    time: str | None = None
+    split_by_time: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
@@ -116,8 +122,8 @@ class TrainOptions:
             raise ValueError(f"lr is {self.lr}, expected more than 0")
         if self.direction not in (None, "in", "out"):
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
-        if self.task not in TASKS:
-            raise ValueError(f"task is {self.task!r}, expected one of {', '.join(map(repr, TASKS))}")
+        if not isinstance(self.task, str) or not self.task:
+            raise ValueError(f"task is {self.task!r}, expected 'nodes', 'links' or the name of a task of the dataset")
         if self.edge_type is not None and (isinstance(self.edge_type, str) or len(self.edge_type) != 3):
             raise ValueError(f"edge_type is {self.edge_type!r}, expected (source type, relation, target type)")
         if self.patience is not None and self.patience < 1:

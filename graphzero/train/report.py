@@ -78,9 +78,9 @@ def _tiles(result: TrainResult) -> list[tuple[str, str, str]]:
     total = data["topology_bytes"] + data["feature_bytes"]
     score = result.test_score if result.test_score is not None else result.val_score
     which = "test" if result.test_score is not None else "validation"
-    best, percent = result.best_epoch + 1, result.metric == "accuracy"
+    figure = f"{score:.1%}" if result.metric == "accuracy" else shown(result.metric, score)
     return [
-        (f"{score:.1%}" if percent else shown(result.metric, score), f"{which} {_metric(result)}", f"best epoch {best} of {len(result.epochs)}"),
+        (figure, f"{which} {_metric(result)}", f"best epoch {result.best_epoch + 1} of {len(result.epochs)}"),
         (f"{result.seeds_per_second:,.0f}", "seeds a second", f"{len(result.epochs)} epochs in {result.seconds:.0f} s"),
         (format_size(result.peak_anonymous), "peak memory", f"anonymous, all of the process; budget {data['budget']}"),
         (format_size(total), "on disk", f"{data['nodes']:,} nodes, {data['edges']:,} edges"),

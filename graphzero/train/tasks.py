@@ -13,10 +13,12 @@ from torch import Tensor
 from .._dataset_writer import as_labels
 from .._epochs import EpochLoader
 from .._ids import as_ids
+from .._times import per_second
 from ..loader import NeighborLoader
 from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions
+from .seeds import Seeds, YOfRows, node_times, seeds_of_nodes, seeds_of_table, table_of
 from .targets import Target, kind_of_labels, make_target
 
 __all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
@@ -142,10 +144,34 @@ class LabelTask(Task):
     """Learns labels of nodes: classes, several labels, or numbers."""
 
     target: Target
+    splits: Mapping[str, Seeds]
+    table: Any = None  # the task of the dataset that is learned, where it is one
+    labels: Any = None  # of all nodes
+
+    def labels_of_rows(self) -> dict[str, Any]:
+        """Return the labels of each split of a task table."""
+        names = ("train", self.valid, "test")
+        return {name: self.splits[name].labels for name in names if self.size(name)}
+
+    def seeding(self, split: str, labels: Any, node_type: str | None = None) -> dict[str, Any]:
+        """Return the arguments of a loader that say what its seeds are."""
+        seeds = self.splits[split]
+        given = {"seeds": seeds.ids if node_type is None else (node_type, seeds.ids), "time": seeds.times}
+        if seeds.labels is None:
+            return {**given, "labels": labels}
+        return {**given, "transform": YOfRows(seeds.labels, node_type)}
+
+    def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        """Return outputs for the seeds of a batch."""
+        raise NotImplementedError
+
+    def labels_of_seeds(self, batch: Any) -> Tensor:
+        """Return the labels of the seeds of a batch."""
+        raise NotImplementedError
 
     def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         """Return outputs for the seeds of a batch, and their labels."""
-        raise NotImplementedError
+        return self.scores_of_seeds(model, batch), self.target.labels(self.labels_of_seeds(batch))
 
     def set_target(self, asked: str | None, known: Mapping[str, Any], classes: int, kind: str | None = None) -> None:
         """Find out what is to be learned, from the labels of each split."""
@@ -186,16 +212,35 @@ class NodeTask(LabelTask):
         self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
+        if self.table is not None:
+            self.set_target(options.target, self.labels_of_rows(), self.table.num_classes, self.table.kind)
+            return
         labels = np.asarray(data.labels)
         kind = options.target or getattr(data, "label_kind", None) or kind_of_labels(labels)
         labels = as_labels(labels) if kind == "classification" and labels.ndim == 1 else labels
         self.labels = torch.from_numpy(labels if labels.flags.writeable else labels.copy())
         known = {
-            split: self.labels[torch.from_numpy(as_ids(self.splits[split], split))].numpy()
+            split: self.labels[torch.from_numpy(as_ids(self.splits[split].ids, split))].numpy()
             for split in ("train", self.valid, "test")
             if self.size(split)
         }
         self.set_target(kind, known, int(getattr(data, "num_classes", 0)))
+
+    def _find_splits(self, data: Any) -> Mapping[str, Seeds]:
+        self.table = table_of(data, self.options)
+        unit = getattr(data, "time_unit", "s")
+        self.inputs.set_time_scale(per_second(unit))
+        if self.table is not None:
+            return seeds_of_table(self.table, self.options, unit)
+        times, name = None, self.options.time
+        self.times = times
+        if name is not None:
+            nodes = next(iter(getattr(data, "nodes", {}).values()), None)
+            times = node_times(data.features, {} if nodes is None else nodes.columns, name, unit)
+            if times is None:
+                raise ValueError(f"time is {name!r}, expected a column of times or a feature: {list(data.features)}")
+            self.times = times
+        return seeds_of_nodes(data.splits, lambda: data.labels, times, self.options, unit)
 
     def make_model(self) -> torch.nn.Module:
         """Make a model from the rows of nodes to outputs."""
@@ -207,19 +252,23 @@ class NodeTask(LabelTask):
         return NeighborLoader(
             self.graph,
             self.inputs.stores[plain_type],
-            seeds=self.splits[split],
-            labels=self.labels,
             dtype="float32",
+            **self.seeding(split, self.labels),
             **self.loading(split, num_threads, memory),
         )
 
-    def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        """Return outputs for the seeds of a batch, and their labels."""
+    def labels_of_seeds(self, batch: Any) -> Tensor:
+        """Return the labels of the seeds of a batch."""
+        y: Tensor = batch.y
+        return y
+
+    def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        """Return outputs for the seeds of a batch."""
         x = self.inputs.rows(model, batch)
         out = sampled_outputs(model, x, batch, self.graph, self.options)[: batch.batch_size]
         if not isinstance(model, SampledModel):
             check_outputs(out, batch.batch_size, self.target.outputs)
-        return out, self.target.labels(batch.y)
+        return out
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""

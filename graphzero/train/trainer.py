@@ -29,6 +29,7 @@ from .models import SampledModel
 from .optimizers import Optimizers
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
+from .seeds import table_of
 from .state import RunState, pack, restore
 from .tasks import NodeTask, Task
 from .typed_tasks import TypedNodeTask
@@ -279,6 +280,7 @@ def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -
     """What the options ask for, of data of one type or of several."""
     if options.task == "links":
         return LinkTask(data, options, device)
+    table_of(data, options)  # an error for a task that there is not
     if isinstance(data, Dataset) and data.is_typed:
         return TypedNodeTask(data, options, device)
     return NodeTask(data, options, device)

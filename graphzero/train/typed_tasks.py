@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from .._epochs import EpochLoader
+from .._ids import IdArray
+from .._times import per_second
 from ..dataset import Dataset
 from ..loader import NeighborLoader
 from .hetero import HeteroSAGE
 from .inputs import Inputs
 from .records import TrainOptions
+from .seeds import Seeds, node_times, seeds_of_nodes, seeds_of_table, table_of
 from .tasks import LabelTask, check_outputs
 
 __all__ = ["TypedNodeTask", "describe_types", "typed_outputs"]
@@ -25,15 +28,30 @@ class TypedNodeTask(LabelTask):
     def __init__(self, data: Dataset, options: TrainOptions, device: torch.device) -> None:
         """Find the node type that has labels and splits; check features, splits and labels."""
         self.inputs = Inputs(data, options, typed=True)
-        self.node_type = _labelled_type(data, options.node_type)
+        self.table = table_of(data, options)
+        self.node_type = self.table.entity if self.table is not None else _labelled_type(data, options)
+        self.node_times: dict[str, IdArray] = {}
         super().__init__(data, options, device)
         self.data, node = data, data.nodes[self.node_type]
+        if self.table is not None:
+            self.set_target(options.target, self.labels_of_rows(), self.table.num_classes, self.table.kind)
+            return
         self.labels = node.label_store
-        known = {s: self.labels.gather(self.splits[s]) for s in ("train", self.valid, "test") if self.size(s)}
+        known = {s: self.labels.gather(self.splits[s].ids) for s in ("train", self.valid, "test") if self.size(s)}
         self.set_target(options.target, known, node.num_classes, node.label_kind)
 
-    def _find_splits(self, data: Dataset) -> Mapping[str, Any]:
-        return data.nodes[self.node_type].splits
+    def _find_splits(self, data: Dataset) -> Mapping[str, Seeds]:
+        unit, name = data.time_unit, self.options.time
+        self.inputs.set_time_scale(per_second(unit))
+        if name is not None:
+            self.node_times = times_by_type(data, name)
+        if self.table is not None:
+            return seeds_of_table(self.table, self.options, unit)
+        node = data.nodes[self.node_type]
+        times = self.node_times.get(self.node_type)
+        if name is not None and times is None:
+            raise ValueError(f"time is {name!r}, which node type {self.node_type!r} has not: {list(node.columns)}")
+        return seeds_of_nodes(node.splits, lambda: node.labels, times, self.options, unit)
 
     def make_model(self) -> torch.nn.Module:
         """Make a HeteroSAGE from the rows of all types to classes."""
@@ -44,18 +62,23 @@ class TypedNodeTask(LabelTask):
         return NeighborLoader(
             self.data.hetero,
             self.inputs.stores,
-            seeds=(self.node_type, self.splits[split]),
-            labels={self.node_type: self.labels},
             dtype="float32",
+            node_time=self.node_times or None,
+            **self.seeding(split, {self.node_type: self.labels}, self.node_type),
             **self.loading(split, num_threads, memory),
         )
 
-    def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        """Return outputs for the seeds of a batch, and their labels."""
+    def labels_of_seeds(self, batch: Any) -> Tensor:
+        """Return the labels of the seeds of a batch."""
+        y: Tensor = batch[self.node_type].y
+        return y
+
+    def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        """Return outputs for the seeds of a batch."""
         seeds = batch[self.node_type]
         out = typed_outputs(model, self.inputs.rows(model, batch), batch)[self.node_type][: seeds.batch_size]
         check_outputs(out, seeds.batch_size, self.target.outputs)
-        return out, self.target.labels(seeds.y)
+        return out
 
     def suspects(self, batch: Any) -> str:
         """Name some seeds."""
@@ -111,9 +134,19 @@ def describe_types(data: Dataset, inputs: Inputs) -> dict[str, Any]:
     return found | ({"inputs": inputs.describe()} if inputs.specs else {})
 
 
-def _labelled_type(data: Dataset, asked: str | None) -> str:
+def times_by_type(data: Dataset, name: str) -> dict[str, IdArray]:
+    """Return the times of the nodes of every type that has such a column or feature."""
+    found = {t: node_times(node.features, node.columns, name, data.time_unit) for t, node in data.nodes.items()}
+    times = {node_type: own for node_type, own in found.items() if own is not None}
+    if not times:
+        raise ValueError(f"time is {name!r}, but no node type has a column of times or a feature of this name")
+    return times
+
+
+def _labelled_type(data: Dataset, options: TrainOptions) -> str:
     """Return the node type to learn: that with labels and splits, or the one asked for."""
-    able = [name for name, node in data.nodes.items() if node.num_classes and node.splits]
+    asked, cut = options.node_type, options.split_by_time is not None
+    able = [name for name, node in data.nodes.items() if node.num_classes and (node.splits or cut)]
     listed = ", ".join(map(repr, able)) or "none"
     if asked is not None and asked not in able:
         raise ValueError(f"node_type is {asked!r}; node types with labels and splits: {listed}")
