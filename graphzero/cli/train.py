@@ -143,8 +143,14 @@ def command(
         str | None, typer.Option(help="cpu, cuda, ...; the GPU where there is one.", rich_help_panel=_RUNNING)
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Save the run here.", rich_help_panel=_RUNNING)
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Save the run here; unless given, in DATASET/runs.", rich_help_panel=_RUNNING
+        ),
     ] = None,
+    save: Annotated[
+        bool, typer.Option("--save/--no-save", help="Whether to save the run.", rich_help_panel=_RUNNING)
+    ] = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the checkpoint.", rich_help_panel=_RUNNING)
     ] = False,
@@ -210,6 +216,8 @@ def command(
         time=time,
         split_by_time=split_by_time,
     )
+    if checkpoint is None and save:
+        checkpoint = free_checkpoint(Dataset(dataset).path)
     if nproc > 1 and not launch.is_rank():
         # Mistakes are found here, before there are several processes to make them.
         Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_start(resume=resume, overwrite=overwrite)
@@ -221,10 +229,28 @@ def command(
             result = run.fit(resume=resume, overwrite=overwrite)
         if reports:
             _report(result, report, json)
+            if not json and checkpoint is not None and result.epochs and result.stopped != "interrupted":
+                say_next(dataset, checkpoint)
         if result.stopped == "interrupted":
             if reports:
                 _say_how_to_resume(checkpoint)
             raise typer.Exit(faults.EXIT_INTERRUPTED)
+
+
+def free_checkpoint(dataset: str) -> Path | None:
+    """Return where the next run on a dataset is saved: `DATASET/runs/1.npz`, 2, ...; None where nothing can be."""
+    if not os.access(dataset, os.W_OK):
+        terminal.errors.print(f"{dataset} is read-only: nothing is saved; --checkpoint PATH saves the run elsewhere")
+        return None
+    folder = Path(os.path.relpath(dataset) if not os.path.relpath(dataset).startswith("..") else dataset, "runs")
+    taken = {path.stem for path in folder.glob("*.npz")}
+    return folder / f"{next(n for n in range(1, len(taken) + 2) if str(n) not in taken)}.npz"
+
+
+def say_next(dataset: Path, checkpoint: Path) -> None:
+    """Print the command that predicts with the run."""
+    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", "predictions.csv"]
+    terminal.console.print(f"next: {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def require_torch() -> None:
@@ -281,7 +307,9 @@ def _say_how_to_resume(checkpoint: Path | None) -> None:
     if checkpoint is None:
         terminal.errors.print("Nothing was saved: give --checkpoint PATH next time, and --resume goes on from there.")
         return
-    again = shlex.join(["graphzero", *(a for a in sys.argv[1:] if a not in ("--resume", "--overwrite")), "--resume"])
+    given = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
+    where = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
+    again = shlex.join(["graphzero", *given, *where, "--resume"])
     terminal.errors.print(f"Saved to {checkpoint}. To go on:\n  {again}", soft_wrap=True)
 
 

@@ -10,6 +10,7 @@ from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from .columns import TableEncoder, to_tensor_frame
 from .hetero import HeteroSAGE
 from .models import GCN, GraphSAGE, SampledModel, make_model
+from .predictions import PredictionReport, predict
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
 from .state import load_model
 from .trainer import Trainer
@@ -23,6 +24,7 @@ __all__ = [
     "HeteroSAGE",
     "MemoryMonitor",
     "Observer",
+    "PredictionReport",
     "SampledModel",
     "TableEncoder",
     "TrainOptions",
@@ -32,6 +34,7 @@ __all__ = [
     "load_checkpoint",
     "load_model",
     "make_model",
+    "predict",
     "save_checkpoint",
     "to_tensor_frame",
     "typed_inference",
