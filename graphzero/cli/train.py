@@ -103,6 +103,18 @@ def command(
             rich_help_panel=_TRAINING,
         ),
     ] = None,
+    table_encoder: Annotated[
+        str,
+        typer.Option(metavar="sum|attention", help="How columns of tables become a vector.", rich_help_panel=_MODEL),
+    ] = "sum",
+    id_embedding_memory: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="RAM for learned vectors of a type without features; beyond it, degrees are used.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "256MB",
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours a hop, -1 for all.", rich_help_panel=_TRAINING)
     ] = "15,10",
@@ -214,6 +226,8 @@ def command(
         class_weights=_weights(class_weights),
         metric=metric,
         time=time,
+        table_encoder=table_encoder,
+        id_embedding_memory=id_embedding_memory,
         split_by_time=split_by_time,
     )
     if checkpoint is None and save:

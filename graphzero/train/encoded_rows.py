@@ -28,6 +28,7 @@ def encoded_stores(
     encoders = getattr(model, "input_encoders", None)
     if not isinstance(encoders, InputEncoders):
         return {}
+    inputs.check_fit(encoders)
     found = {}
     for number, node_type in enumerate(encoders.specs):
         path = Path(folder, f"encoded{number}.gd")

@@ -100,11 +100,31 @@ class Inputs:
         plain = {n: next(iter(of.values())).feature_dim for n, of in self.stores.items() if n not in made and of}
         return made | plain
 
-    def attach(self, model: nn.Module) -> nn.Module:
-        """Give the model the encoders that it needs, as its `input_encoders`; they are trained with it."""
-        if self.specs and not hasattr(model, "input_encoders"):
-            model.input_encoders = InputEncoders(self.specs, self.hidden)
+    def attach(self, model: nn.Module, *, given: bool = False) -> nn.Module:
+        """Give the model the encoders that it needs, as its `input_encoders`; they are trained with it.
+
+        A model that the user has `given` may know nothing of types without features: it gets vectors of ids only where
+        no type has anything else.
+        """
+        specs = self.specs
+        if given and any(self.stores.values()):
+            specs = {name: spec for name, spec in specs.items() if spec["kind"] == "table"}
+        if specs and not hasattr(model, "input_encoders"):
+            model.input_encoders = InputEncoders(specs, self.hidden)
         return model
+
+    def check_fit(self, encoders: InputEncoders) -> None:
+        """Raise ValueError unless the encoders of a saved run fit the columns and nodes of this data."""
+        for name, spec in encoders.specs.items():
+            whose = f"node type {name!r}" if name else "the nodes"
+            if name not in self.counts:
+                raise ValueError(f"trained on node type {name!r}, the dataset has {', '.join(map(repr, self.counts))}")
+            if spec["kind"] == "ids" and spec["count"] != self.counts[name]:
+                found = f"{spec['count']:,} ids of {whose}, the dataset has {self.counts[name]:,}"
+                raise ValueError(f"trained on vectors of {found}: they are of no use for other nodes")
+            own = self.specs.get(name, {})
+            if spec["kind"] == "table" and _meaning(spec) != _meaning(own):
+                raise ValueError(f"trained on columns of {whose} that differ from those of the dataset")
 
     def set_time_scale(self, scale: float) -> None:
         """Say how many units of the seeds' times a second has."""
@@ -198,6 +218,13 @@ class InputEncoders(nn.Module):
         else:
             out = module(degrees)
         return out
+
+
+def _meaning(spec: Mapping[str, Any]) -> list[Any]:
+    """What the columns of a table are, without what only normalises them."""
+    names = ("name", "kind", "array", "column")
+    found = [[column[key] for key in names] + [column["stats"].get("names")] for column in spec.get("columns", [])]
+    return [*found, spec.get("aliases")]
 
 
 def _said(spec: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from .._transfer import as_device
 from ..columns import MISSING_TIME
 from ..compile_rows import compile_features
 from ..dataset import Dataset
+from ..errors import FormatError
 from ..features import FeatureStore
 from ..inference import inference
 from .checkpoint import load_checkpoint
@@ -171,7 +172,10 @@ class _Job:
         if self.options.task == "links":
             return None
         note = self.about.get("target", {"kind": "classification", "outputs": outputs})
-        return target_from(note, dataclasses.replace(self.options, metric=None, class_weights=None))
+        try:
+            return target_from(note, dataclasses.replace(self.options, metric=None, class_weights=None))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{self.checkpoint}: about.target does not say what was learned: {error}") from error
 
     def _blocks(self, store: FeatureStore, whose: str, target: Target | None) -> Iterator[dict[str, Any]]:
         ids, names = self.data.nodes[whose].ids, self.names(whose)

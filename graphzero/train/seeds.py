@@ -78,7 +78,7 @@ def seeds_of_nodes(
     """Return the nodes of each split, by time where the options say so; `labels()` reads those of all nodes."""
     if options.split_by_time is not None:
         if times is None:
-            raise ValueError("split_by_time needs time=: the name of a column or feature with the times of nodes")
+            raise ValueError("split_by_time needs time= (--time): a column or feature with the times of nodes")
         splits = split_by_time(times, options.split_by_time, unit, _known(labels()) & (times != MISSING_TIME))
     return {name: Seeds(ids, None if times is None else _of_seeds(times, ids, name)) for name, ids in splits.items()}
 

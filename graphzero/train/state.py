@@ -223,7 +223,7 @@ def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.n
 def _made(kind: type[torch.nn.Module], arguments: Any, path: str, where: str) -> torch.nn.Module:
     try:
         return kind(**arguments)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         raise FormatError(f"{path}: {where} do not make {kind.__name__}: {error}") from error
 
 

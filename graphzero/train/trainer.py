@@ -217,7 +217,7 @@ class Trainer:
             model = self.task.make_model()
         if isinstance(model, (SampledModel, HeteroSAGE)) and model.num_layers != options.layers:
             raise ValueError(f"the model has {model.num_layers} layers, fanouts name {options.layers} hops")
-        model = self.task.inputs.attach(model).to(self.device)
+        model = self.task.inputs.attach(model, given=self._given_model is not None).to(self.device)
         sparse = self.ranks.size == 1 or self.device.type == "cpu"  # NCCL does not add up sparse gradients
         run = RunState(model, Optimizers(model, options.lr, options.weight_decay, sparse=sparse))
         saved = self.ranks.from_first(self._saved) if resume else None

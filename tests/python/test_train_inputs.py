@@ -86,3 +86,32 @@ def test_features_of_another_name_are_not_passed_over(tmp_path: Path) -> None:
     ds = gz.Dataset.create(tmp_path / "d", np.array([[0], [1]]), features={"feat": np.eye(2)}, **given)
     with pytest.raises(KeyError, match="no feature 'x' in the dataset, it has 'feat'"):
         Trainer(ds, OPTIONS)
+
+
+def test_a_given_model_gets_what_it_did_before(tmp_path: Path) -> None:
+    """A module for types with features alone: vectors of ids are not among its inputs."""
+    data = gz.synthesize(tmp_path / "mag", preset="mag", scale=0.0005, dim=4, classes=2, seed=1)
+    seen: list[list[str]] = []
+
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 2)
+
+        def forward(self, x: Any, edges: Any) -> Any:
+            seen.append(list(x))
+            return {"paper": self.linear(x["paper"])}
+
+    result = Trainer(data, dataclasses.replace(OPTIONS, epochs=1), model=Own()).fit()
+    assert set(map(tuple, seen)) == {("paper",)}
+    assert list(result.model.state_dict()) == ["linear.weight", "linear.bias"]
+
+
+def test_vectors_of_ids_are_refused_for_other_nodes(halves: gz.Dataset, tmp_path: Path) -> None:
+    from graphzero.train import predict
+
+    Trainer(halves, dataclasses.replace(OPTIONS, epochs=1), checkpoint=tmp_path / "run.npz").fit()
+    other = gz.Dataset.create(tmp_path / "d", np.array([[0, 1], [1, 0]]))
+    with pytest.raises(ValueError, match="trained on vectors of 200 ids of the nodes, the dataset has 2"):
+        predict(other, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu")
+    assert predict(halves, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu").rows == 200
