@@ -254,10 +254,12 @@ class Dataset(TaskMethods):
                     "classes": data.num_classes,
                     "features": list(data.features),
                     "splits": list(data.splits),
+                    "columns": {key: column.kind for key, column in data.columns.items()},
                 }
                 for name, data in self.nodes.items()
             },
             "edges": list(self.graphs),
+            "tasks": list(self.tasks),
             "edge_types": {
                 key: {"edges": data.num_edges, "features": list(data.features), "splits": list(data.splits)}
                 for key, data in zip(self.graphs, self.edges.values(), strict=True)

@@ -162,6 +162,8 @@ def make_target(options: TrainOptions, kind: str, train: Any, others: Sequence[A
     `train` and `others` are labels of the splits; `at_least` is the number of classes that the dataset names.
     """
     train = np.asarray(train)
+    if options.class_weights is not None and kind != "classification":
+        raise ValueError(f"class_weights is for classification, the target is {kind}")
     if kind == "regression":
         values = np.asarray(train, np.float64).reshape(-1)
         if train.dtype.kind in "iu":

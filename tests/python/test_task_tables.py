@@ -195,3 +195,16 @@ def test_links_are_split_by_the_times_of_edges(tmp_path: Path) -> None:
     assert run.fit().test_metrics["auc"] > 0.6
     with pytest.raises(ValueError, match="time is 'year', expected 'edges' for links"):
         Trainer(ds, dataclasses.replace(links, time="year"))
+
+
+def test_info_lists_columns_and_tasks(leaky: gz.Dataset) -> None:
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from graphzero.cli.app import app
+
+    shown = " ".join(CliRunner().invoke(app, ["info", leaky.path]).output.split())
+    assert "column asked time" in shown
+    assert "task churn classification of user: train, valid, test" in shown
+    assert leaky.info["nodes"]["user"]["columns"] == {"asked": "time"}
+    assert leaky.info["tasks"][:2] == ["churn", "later"]
