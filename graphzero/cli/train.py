@@ -348,6 +348,9 @@ def progress(quiet: bool = False) -> Iterator[Observer]:
         return
 
     class Lines(Observer):
+        def note(self, text: str) -> None:
+            terminal.errors.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+
         def epoch(self, record: EpochRecord, best: bool) -> None:
             waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
             terminal.console.print(

@@ -84,7 +84,7 @@ class TableEncoder(nn.Module):
         for column in self.columns:
             if column.kind in ("category", "multicategory"):
                 given = values[column.array]
-                given = given[:, [column.column]] if column.kind == "category" else given.reshape(len(given), -1)
+                given = matrix(given)[:, [column.column]] if column.kind == "category" else matrix(given)
                 codes.append(_shifted(given, len(column.names), start))
                 start += len(column.names) + 1
         if self.query is None:
@@ -97,8 +97,8 @@ class TableEncoder(nn.Module):
 
     def _dense_part(self, column: Column, values: Tensor, seed_time: Tensor | None) -> Tensor:
         if column.kind == "embedding":
-            return torch.nan_to_num(values.reshape(len(values), -1).float())
-        own = values.reshape(len(values), -1)[:, column.column]
+            return torch.nan_to_num(matrix(values).float())
+        own = matrix(values)[:, column.column]
         if column.kind == "time":
             return calendar_parts(own, column.stats, seed_time, self.time_scale)
         missing = ~torch.isfinite(own)
@@ -118,6 +118,11 @@ class TableEncoder(nn.Module):
         tokens = [part @ weight.T for part, weight in zip(dense, weights, strict=True)]
         tokens += [functional.embedding_bag(part, self.codes.weight, mode="sum") for part in codes]
         return [token + self.linear.bias for token in tokens]
+
+
+def matrix(values: Tensor) -> Tensor:
+    """Return a vector as a matrix of one column, also where it is empty."""
+    return values if values.dim() == 2 else values.unsqueeze(1)
 
 
 def _shifted(codes: Tensor, count: int, start: int) -> Tensor:

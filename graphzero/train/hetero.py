@@ -111,7 +111,7 @@ class HeteroSAGE(nn.Module):
     def _enter(self, name: str, x: Mapping[str, Tensor], count: int) -> Tensor:
         linear = self.enter[self.node_types.index(name)]
         if name in self.in_dims:
-            own = x[name].reshape(count, -1)
+            own = x[name] if x[name].dim() == 2 else x[name].reshape(count, 1)
             out: Tensor = linear(own if own.is_floating_point() else own.float())
             return out
         assert isinstance(linear, nn.Linear)

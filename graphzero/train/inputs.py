@@ -89,7 +89,7 @@ class Inputs:
             whose = f"node type {name!r}" if self._typed else "the graph"
             self.notes.append(
                 f"{whose} has no features; learned vectors of {count:,} ids would take {format_size(needed)}, more "
-                f"than id_embedding_memory = {format_size(limit)}: degrees are used instead"
+                f"than id_embedding_memory (--id-embedding-memory) = {format_size(limit)}: degrees are used instead"
             )
 
     # -- what models are made of ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -254,6 +255,10 @@ class Observer:
 
     def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
         """Called when a training batch is done."""
+
+    def note(self, text: str) -> None:
+        """Called with what should be known before the run begins; a warning unless overridden."""
+        warnings.warn(text, stacklevel=3)
 
     def evaluating(self, split: str, done: int, total: int) -> None:
         """Called when a batch of an evaluation is done."""

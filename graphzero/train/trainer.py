@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
@@ -72,10 +71,10 @@ class Trainer:
         self.ranks = Ranks()
         self.device = self.ranks.device(self.options.device)
         self.task = make_task(data, self.options, self.device)
-        for note in self.task.inputs.notes if self.ranks.first else ():
-            warnings.warn(note, stacklevel=2)
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
         self.observer = observer if observer is not None and self.ranks.first else Observer()
+        for note in self.task.inputs.notes if self.ranks.first else ():
+            self.observer.note(note)
         self._given_model = model
         self._memory = 0 if self.options.memory == "auto" else parse_size(self.options.memory)
 

@@ -133,6 +133,18 @@ def test_codes_that_have_no_name_count_as_missing() -> None:
     torch.testing.assert_close(made(other), made(values()))
 
 
+def test_no_rows_are_rows_too_and_codes_may_be_several() -> None:
+    torch = pytest.importorskip("torch")
+    from graphzero.train import TableEncoder
+
+    empty = {name: array[:0] for name, array in values().items()}
+    assert encoder()(empty).shape == (0, 8)
+    tags = TableEncoder([Column("tags", "multicategory", "tags", 0, {"names": ["a", "b"]})], 4)
+    rows = tags({"tags": torch.tensor([[0, 1], [1, 0], [0, -1]])})
+    torch.testing.assert_close(rows[0], rows[1])
+    assert not torch.equal(rows[0], rows[2])
+
+
 def test_a_time_after_the_seed_is_not_seen() -> None:
     torch = pytest.importorskip("torch")
     made, seed = encoder(), torch.full((4,), 1_000)
