@@ -45,6 +45,11 @@ def as_times(times: Any, name: str = "time", *, unit: str = "s", count: int | No
     return as_ids(array, name)
 
 
+def is_number(times: Any) -> bool:
+    """Whether times are given as numbers, which are taken as they are, and not as dates."""
+    return hasattr(times, "detach") or _as_array(times, "time").dtype.kind in "iu"
+
+
 def in_time_unit(graph: Any, times: Any) -> Any:
     """Return times in the unit of a dataset; of anything else, or where that is seconds, as they are."""
     unit = getattr(graph, "time_unit", "s")

@@ -19,7 +19,7 @@ from ._ids import IdArray, as_ids
 from ._manifest_tasks import TaskEntry
 from ._manifest_writer import write_manifest
 from ._splits_by_time import split_by_time
-from ._times import as_times
+from ._times import as_times, is_number
 from .compile_rows import compile_features
 from .errors import FormatError
 from .features import FeatureStore
@@ -75,6 +75,11 @@ class TaskTable:
     def names(self) -> list[str]:
         """The names of the classes; empty where they have none."""
         return list(self._entry.names)
+
+    @property
+    def dated(self) -> bool:
+        """Whether times are dates, in the dataset's `time_unit`; False where they were given as numbers."""
+        return self._entry.dated
 
     def verify(self) -> None:
         """Read every split; FormatError at the first fault."""
@@ -170,7 +175,8 @@ class TaskMethods:
                     files[split] = f"{folder}/{split}.gd"
                     source = {what: np.ascontiguousarray(values[at]) for what, values in rows.items()}
                     compile_features(source, os.path.join(self._path, *files[split].split("/")))
-                entry = TaskEntry(entity, kind, max(classes, len(names)), files, tuple(map(str, names)))
+                dated = time is None or not is_number(time)
+                entry = TaskEntry(entity, kind, max(classes, len(names)), files, tuple(map(str, names)), dated)
                 write_manifest(self._path, replace(current, tasks={**current.tasks, name: entry}))
             except BaseException:
                 shutil.rmtree(os.path.join(self._path, *folder.split("/")), ignore_errors=True)

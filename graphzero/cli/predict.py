@@ -13,8 +13,10 @@ from .train import require_torch
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="The dataset folder.", show_default=False)],
-    checkpoint: Annotated[Path, typer.Option(metavar="PATH", help="The run that `graphzero train` saved.")],
     out: Annotated[Path, typer.Option(metavar="PATH", help="The .csv, .parquet or .gd file to write.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The run to use; unless given, the newest of DATASET/runs.")
+    ] = None,
     layers: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many layers: hidden rows.", show_default=False)
     ] = None,
@@ -55,7 +57,7 @@ def command(
         raise typer.BadParameter(f"{out.name!r}, {expected}", param_hint="--out")
     report = predict(
         ds,
-        checkpoint,
+        checkpoint or _newest(ds.path),
         out,
         node_type=node_type,
         split=split,
@@ -77,3 +79,11 @@ def command(
             ("took", terminal.duration(report.seconds)),
         ],
     )
+
+
+def _newest(dataset: str) -> Path:
+    """Return the run that was saved last in the dataset's folder."""
+    saved = sorted(Path(dataset, "runs").glob("*.npz"), key=lambda path: path.stat().st_mtime_ns)
+    if not saved:
+        raise typer.BadParameter(f"no run is saved in {Path(dataset, 'runs')}: give PATH", param_hint="--checkpoint")
+    return saved[-1]

@@ -215,6 +215,7 @@ class _Job:
                 arrays["times"] = np.concatenate([seeds.times for seeds, _ in parts.values()])
             compile_features(arrays, path)
             return len(rows), rows.shape[1]
+        dated = task.table.dated if task.table is not None else self.options.time in self.data.nodes[whose].columns
         names, ids_of, unit = self.names(whose), self.data.nodes[whose].ids, self.data.time_unit
 
         def blocks() -> Iterator[dict[str, Any]]:
@@ -223,7 +224,9 @@ class _Job:
                     at = slice(begin, begin + _ROWS)
                     own: dict[str, Any] = {"id": ids_of.to_original(np.asarray(seeds.ids[at], np.int64))}
                     if seeds.times is not None:
-                        own["time"] = seeds.times[at].astype(f"datetime64[{unit}]").astype("datetime64[ms]")
+                        own["time"] = seeds.times[at]
+                        if dated:
+                            own["time"] = own["time"].astype(f"datetime64[{unit}]").astype("datetime64[ms]")
                     own |= {"split": [name] * len(own["id"])} if name != "all" else {}
                     yield own | said(made[at], target, names)
 

@@ -72,6 +72,8 @@ def test_train_saves_the_run_and_its_next_line_predicts(named: gz.Dataset, tmp_p
     right = [row["prediction"] == ("odd" if int(row["id"][1:]) % 2 else "even") for row in rows]
     assert np.mean(right) > 0.9
     assert all(abs(float(row["p_even"]) + float(row["p_odd"]) - 1) < 1e-4 for row in rows)
+    assert run("predict", named.path, "--out", "again.csv", "--device", "cpu").exit_code == 0  # the newest run
+    assert read(tmp_path / "again.csv") == rows
     first = Path(named.path, "runs", "1.npz")
     assert first.exists()
     assert run("train", named.path, *SMALL, "--no-save").exit_code == 0
@@ -146,7 +148,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
         "churn",
         entity="user",
         ids=np.arange(60) % 30,
-        time=np.arange(60) * 8,
+        time=(np.arange(60) * 8).astype("datetime64[s]"),
         labels=np.arange(60) % 2,
         names=["stays", "leaves"],
     )
@@ -170,6 +172,27 @@ def test_rows_of_a_task_have_their_times(shop: gz.Dataset, tmp_path: Path) -> No
     exported = run("export", shop.path, tmp_path / "g.csv", "--rows", tmp_path / "p.gd", "--node-type", "user")
     assert exported.exit_code == 0, exported.output
     assert [row["id"] for row in read(tmp_path / "g.csv")] == [row["id"] for row in rows]
+
+
+def test_nodes_of_a_run_by_time_have_theirs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ds = gz.Dataset.create(
+        tmp_path / "d",
+        rng.integers(0, 40, (2, 100)),
+        times=np.arange(100) + 1980,
+        num_nodes=40,
+        direction="in",
+        features={"x": np.eye(40, dtype=np.float32), "year": np.arange(40) + 2000},
+        labels=np.arange(40) % 2,
+    )
+    asked = TrainOptions(**{**OPTIONS.to_dict(), "time": "year", "split_by_time": "50/25/25", "epochs": 1})
+    Trainer(ds, asked, checkpoint=tmp_path / "run.npz").fit()
+    assert predict(ds, tmp_path / "run.npz", tmp_path / "p.csv", **RUNNING).rows == 40
+    rows = read(tmp_path / "p.csv")
+    assert list(rows[0]) == ["id", "time", "prediction", "p_0", "p_1"]
+    assert [row["time"] for row in rows] == [str(year) for year in range(2000, 2040)]  # numbers stay what they are
+    predict(ds, tmp_path / "run.npz", tmp_path / "t.csv", split="test", **RUNNING)
+    assert [row["id"] for row in read(tmp_path / "t.csv")] == [str(node) for node in range(30, 40)]
 
 
 @pytest.mark.parametrize("exclude", ["train", "all", "none"])
