@@ -32,9 +32,9 @@ def as_times(times: Any, name: str = "time", *, unit: str = "s", count: int | No
     >>> as_times(["1970-01-02", "1970-01-01T00:00:10"]).tolist(), as_times(7, count=2).tolist()
     ([86400, 10], [7, 7])
     """
-    if hasattr(times, "detach"):
-        return as_ids(times, name)
     array = _as_array(times, name)
+    if array.size == 0 and array.ndim == 1:
+        return np.empty(0, np.int64)
     if array.dtype.kind == "M":
         missing = np.flatnonzero(np.isnat(array).reshape(-1))
         if missing.size:
@@ -47,7 +47,7 @@ def as_times(times: Any, name: str = "time", *, unit: str = "s", count: int | No
 
 def is_number(times: Any) -> bool:
     """Whether times are given as numbers, which are taken as they are, and not as dates."""
-    return hasattr(times, "detach") or _as_array(times, "time").dtype.kind in "iu"
+    return bool(_as_array(times, "time").dtype.kind in "iu")
 
 
 def in_time_unit(graph: Any, times: Any) -> Any:
@@ -63,6 +63,8 @@ def in_time_unit(graph: Any, times: Any) -> Any:
 
 
 def _as_array(times: Any, name: str) -> Any:
+    if hasattr(times, "detach"):
+        return times.detach().cpu().numpy()
     if type(times).__module__.partition(".")[0] == "pyarrow":
         if hasattr(times, "as_py"):
             return _as_array(times.as_py(), name)

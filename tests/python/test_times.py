@@ -103,3 +103,11 @@ def test_splits_by_time() -> None:
 def test_splits_that_cannot_be_made(spec: str) -> None:
     with pytest.raises(ValueError, match=r"split|expected"):
         split_by_time(np.arange(4) * DAY, spec)
+
+
+def test_sampling_takes_dates_too(tmp_path: Path) -> None:
+    gz.compile_graph(np.array([[1, 2], [0, 0]]), tmp_path / "g.gl", times=[DAY, 3 * DAY], direction="in")
+    graph = gz.Graph(tmp_path / "g.gl")
+    for time in ("1970-01-03", np.datetime64("1970-01-03"), [2 * DAY]):
+        assert graph.sample([0], [-1], time=time).node.tolist() == [0, 1]
+    assert as_times([]).size == 0
