@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["TABLES", "is_table", "write_table"]
+__all__ = ["TABLES", "as_table_target", "is_table", "write_table"]
 
 TABLES = (".csv", ".parquet")
 Block = Mapping[str, Any]  # columns by name: arrays or lists, all as long
@@ -24,14 +24,8 @@ def is_table(path: str | os.PathLike[str]) -> bool:
 
 def write_table(path: str | os.PathLike[str], blocks: Iterable[Block]) -> int:
     """Write the blocks to `path` and return how many rows they have. Parquet needs pyarrow (`graphzero[import]`)."""
-    name = os.path.abspath(os.fspath(path))
-    if os.path.isdir(name):
-        raise IsADirectoryError(f"{name}: is a folder, expected the name of a file to make")
-    if not os.path.isdir(os.path.dirname(name)):
-        raise FileNotFoundError(f"{os.path.dirname(name)}: no such folder")
+    name = as_table_target(path)
     parquet = name.endswith(".parquet")
-    if parquet:
-        check_parquet()
     temporary = f"{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     try:
         rows = (_write_parquet if parquet else _write_csv)(temporary, iter(blocks))
@@ -42,8 +36,47 @@ def write_table(path: str | os.PathLike[str], blocks: Iterable[Block]) -> int:
     return rows
 
 
-def check_parquet() -> None:
-    """Raise ImportError, with the command that helps, when pyarrow is missing."""
+def as_table_target(path: str | os.PathLike[str]) -> str:
+    """Return `path` as an absolute one that a table may be published at: a table of ours there is replaced.
+
+    Any other file is somebody's data and is refused: FileExistsError. ImportError when pyarrow is needed and missing.
+    """
+    name = os.path.abspath(os.fspath(path))
+    if name.endswith(".parquet"):
+        _check_parquet()
+    if os.path.isdir(name):
+        raise IsADirectoryError(f"{name}: is a folder, expected the name of a file to make")
+    if not os.path.isdir(os.path.dirname(name)):
+        raise FileNotFoundError(f"{os.path.dirname(name)}: no such folder")
+    if os.path.exists(name) and os.path.getsize(name) > 0 and not _is_ours(_column_names(name)):
+        raise FileExistsError(
+            f"{name}: does not look like predictions and would be overwritten: give another name, or remove it first"
+        )
+    return name
+
+
+def _is_ours(columns: list[str]) -> bool:
+    """Whether columns are those of predictions: a table of ids may be the source of the dataset."""
+    if columns == ["source", "rank", "target", "score"]:
+        return True
+    said = ("prediction", "x0")
+    return columns[:1] == ["id"] and any(name in said or name.startswith("p_") for name in columns[1:4])
+
+
+def _column_names(name: str) -> list[str]:
+    """Return the names of the columns of a table; none where they cannot be read."""
+    if name.endswith(".parquet"):
+        import pyarrow.parquet as parquet
+
+        try:
+            return list(parquet.read_schema(name).names)
+        except (OSError, ValueError):
+            return []
+    with open(name, "rb") as file:
+        return file.readline(1000).decode("utf-8", "replace").rstrip("\r\n").split(",")
+
+
+def _check_parquet() -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:

@@ -18,7 +18,7 @@ import torch
 
 from .._outputs import as_target
 from .._sizes import parse_size
-from .._table_out import check_parquet, is_table, write_table
+from .._table_out import as_table_target, is_table, write_table
 from .._transfer import as_device
 from ..columns import MISSING_TIME
 from ..compile_rows import compile_features
@@ -85,8 +85,8 @@ def predict(
     begin, path = time.perf_counter(), os.path.abspath(os.fspath(out))
     if not path.endswith((".gd", ".csv", ".parquet")):
         raise ValueError(f"out is {os.fspath(out)!r}, expected a name that ends in .csv, .parquet or .gd")
-    if path.endswith(".parquet"):
-        check_parquet()
+    if is_table(path):
+        as_table_target(path)  # now: the work may take hours
     saved = load_checkpoint(checkpoint)
     known = {field.name for field in dataclasses.fields(TrainOptions)}
     named = {key: value for key, value in saved.note.get("options", {}).items() if key in known}
@@ -98,7 +98,7 @@ def predict(
         rows, columns = job.links(path, 10 if top is None else top, exclude)
     elif top is not None:
         raise ValueError("top is for runs with task='links': there are no links here")
-    elif options.task not in ("nodes", "links") or options.time is not None:
+    elif options.task != "links" and (options.task != "nodes" or options.time is not None):
         rows, columns = job.seeds(path, split)
     elif split is not None:
         raise ValueError("split is for runs by time and for task tables; here every node has a row")

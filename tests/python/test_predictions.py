@@ -219,6 +219,8 @@ def test_the_best_links_are_exact(
         for user in shop.edges["user", "buys", "item"].graph.get_neighbours(target, direction="in").tolist():
             if exclude == "all" or (exclude == "train" and (user, target) not in held):
                 scores[user, target] = -np.inf
+    predict(shop, tmp_path / "run.npz", tmp_path / "items.gd", node_type="item", **RUNNING)  # embeddings
+    assert gz.FeatureStore(tmp_path / "items.gd").shape == (80, 8)
     rows = read(tmp_path / "top.csv")
     assert len(rows) == 30 * 5
     for user in range(30):
@@ -235,3 +237,8 @@ def test_what_does_not_go_together_is_refused(named: gz.Dataset, tmp_path: Path)
     with pytest.raises(ValueError, match="split is for runs by time and for task tables"):
         predict(named, tmp_path / "run.npz", tmp_path / "p.csv", split="test", **RUNNING)
     assert not (tmp_path / "p.csv").exists()
+    (tmp_path / "edges.csv").write_text("id,age\nn0,41\n")
+    with pytest.raises(FileExistsError, match="does not look like predictions and would be overwritten"):
+        predict(named, tmp_path / "run.npz", tmp_path / "edges.csv", **RUNNING)
+    for _ in range(2):  # predictions may be made again
+        predict(named, tmp_path / "run.npz", tmp_path / "p.csv", **RUNNING)
