@@ -58,6 +58,17 @@ def test_several_labels_are_learned(tmp_path: Path) -> None:
     assert min(result.test_metrics["auc"], result.test_metrics["f1_micro"], result.test_metrics["f1_macro"]) > 0.85
 
 
+def test_numbers_and_labels_are_exported_as_they_are(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    for kind, labels in (("regression", lambda x: x[:, 0]), ("multilabel", lambda x: (x[:, :3] > 0).astype(int))):
+        ds = make(tmp_path / kind, labels)
+        gz.export_dataset(ds, tmp_path / f"{kind}-npy", format="npy")
+        np.testing.assert_array_equal(np.load(tmp_path / f"{kind}-npy" / "labels.npy"), ds.labels)
+        gz.export_dataset(ds, tmp_path / f"{kind}-parquet")
+        table = pq.read_table(tmp_path / f"{kind}-parquet" / "nodes.parquet")
+        np.testing.assert_array_equal(np.array(table["label"].to_pylist(), ds.labels.dtype), ds.labels)
+
+
 def test_balanced_weights_make_rare_classes_count_as_much(tmp_path: Path) -> None:
     ds = make(tmp_path / "d", lambda x: (x[:, 0] > 1).astype(int))
     asked = dataclasses.replace(OPTIONS, class_weights="balanced", metric="f1_macro")
