@@ -52,7 +52,7 @@ class Step:
 
     def __call__(self, batch: Any) -> None:
         self.optimizer.zero_grad(set_to_none=True)
-        out = typed_outputs(self.model, batch, "x")["paper"][: batch["paper"].batch_size]
+        out = typed_outputs(self.model, batch.collect("x"), batch)["paper"][: batch["paper"].batch_size]
         loss = functional.cross_entropy(out, batch["paper"].y)
         loss.backward()
         self.optimizer.step()

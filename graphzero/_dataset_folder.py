@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from . import _manifest
 from ._folder_lock import is_abandoned, lock, locked, unlock
-from ._manifest import sync_folder
 from ._manifest_writer import manifest_bytes, write_manifest
 from ._outputs import check_folder_name
+from ._sync import sync_folder
 from .errors import FormatError, StorageError
 
 _T = TypeVar("_T")

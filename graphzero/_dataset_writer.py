@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _core, _manifest
 from ._dataset_folder import Stage
@@ -124,8 +125,13 @@ class DatasetWriter:
         what: str = "labels",
     ) -> _manifest.Labels:
         """Put the labels in their place."""
+        kind = "classification"
         if not isinstance(source, Iterator):
-            source = as_labels(source, what)
+            source, kind = labels_of(source, what)
+        if kind != "classification":
+            ref = self._array(file, "y", source, count, options)
+            return _manifest.Labels(ref.file, ref.array, 1 if source.ndim == 1 else source.shape[1], kind)
+        if not isinstance(source, Iterator):
             largest = int(source.max(initial=-1))
             if classes is not None and largest >= classes:
                 at = int(np.argmax(source))
@@ -273,6 +279,32 @@ def rows_known(source: Any) -> int | None:
             return None
         return all_rows(source, "x")[0].count
     return len(source) if hasattr(source, "__len__") else None
+
+
+def kind_of_labels(labels: Any) -> str:
+    """Tell what labels are by their shape and dtype: a matrix is of several labels, fractions are numbers.
+
+    >>> kind_of_labels(np.array([0, 2])), kind_of_labels(np.array([0.5, 2])), kind_of_labels(np.eye(2))
+    ('classification', 'regression', 'multilabel')
+    """
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return "multilabel"
+    if array.dtype.kind != "f":
+        return "classification"
+    known = array[np.isfinite(array)]
+    return "classification" if bool((known == np.floor(known)).all()) else "regression"
+
+
+def labels_of(labels: Any, what: str = "labels") -> tuple[npt.NDArray[Any], str]:
+    """Return labels as they are stored, and what they are: by shape, then by whether all are whole numbers."""
+    array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    kind = kind_of_labels(array)
+    if kind == "multilabel":
+        if array.dtype.kind not in "biuf" or not np.isin(array[np.isfinite(array)], (0, 1)).all():
+            raise ValueError(f"{what} has {array.shape[1]} columns, expected 0 and 1 there, NaN for unknown")
+        return (array.astype(np.float32) if array.dtype.kind == "f" else array.astype(np.uint8)), kind
+    return (array.reshape(-1) if kind == "regression" else as_labels(labels, what)), kind
 
 
 def as_labels(labels: Any, what: str = "labels") -> IdArray:

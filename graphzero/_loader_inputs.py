@@ -11,6 +11,7 @@ import numpy.typing as npt
 from . import _core
 from ._dtypes import dtype_name, refuse_text
 from ._ids import IdArray, as_ids
+from ._times import as_times
 from .batch import Batch
 from .features import FeatureStore
 
@@ -108,11 +109,11 @@ def resolve_seeds(seeds: Any, num_nodes: int) -> IdArray | npt.NDArray[np.int32]
     return as_ids(seeds, "seeds")
 
 
-def resolve_time(time: Any) -> IdArray | None:
-    """Return one timestamp a seed as int64."""
+def resolve_time(time: Any, count: int | None = None) -> IdArray | None:
+    """Return one timestamp a seed as int64: dates as seconds since 1970; a single one stands for `count` of them."""
     if time is None:
         return None
-    return _whole_numbers(time, "time") if isinstance(time, FeatureStore) else as_ids(time, "time")
+    return _whole_numbers(time, "time") if isinstance(time, FeatureStore) else as_times(time, count=count)
 
 
 def _whole_numbers(store: FeatureStore, name: str) -> IdArray:

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NoReturn, TypeVar
 
+from ._manifest_tasks import TaskEntry, read_task
+from ._times import TIME_UNITS
+from .columns import Column, read_columns
 from .errors import FormatError, StorageError
 
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
 VERSION = (1, 3)
-MOST_BYTES = 1 << 20  # a manifest names files, it does not hold data
+MOST_BYTES = 8 << 20  # a manifest names files and categories, it does not hold data
 
 _T = TypeVar("_T")
+LABEL_KINDS = ("classification", "regression", "multilabel")
 _EDGE_NAMES = ("source", "relation", "target")
 
 
@@ -32,9 +36,13 @@ class ArrayRef:
 
 @dataclass(frozen=True)
 class Labels(ArrayRef):
-    """The labels of a node type: whole numbers from 0 to classes - 1, or -1 for none."""
+    """The labels of a node type: whole numbers from 0 to classes - 1, or -1 for none.
+
+    Of kind "multilabel", a row of `classes` labels (0, 1, NaN for none); of "regression", numbers, NaN for none.
+    """
 
     classes: int
+    kind: str = "classification"
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class NodeType:
     splits: dict[str, ArrayRef] = field(default_factory=dict)
     ids: str | None = None  # the file of the original ids, where nodes were reordered
     keys: KeyFiles | None = None  # what the source called the nodes, where that was mapped
+    columns: tuple[Column, ...] = ()  # of the table that the nodes come from
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ class EdgeType:
     features: dict[str, ArrayRef] = field(default_factory=dict)
     splits: dict[str, ArrayRef] = field(default_factory=dict)
     count: int | None = None  # how many edges the source had: edge ids are below it
+    columns: tuple[Column, ...] = ()
 
     @property
     def type(self) -> tuple[str, str, str]:
@@ -91,6 +101,8 @@ class Manifest:
     default_edge: str
     about: dict[str, Any] = field(default_factory=dict)
     typed: bool = False  # loaders treat even a single type as one of several
+    tasks: dict[str, TaskEntry] = field(default_factory=dict)
+    time_unit: str = "s"
 
     def files(self) -> list[str]:
         """Return every file the manifest names, each once, in its order."""
@@ -103,6 +115,7 @@ class Manifest:
             named += [ref.file for ref in node.splits.values()]
             named += [node.ids] if node.ids else []
             named += [file for file in (node.keys.file, node.keys.text) if file] if node.keys else []
+        named += [file for task in self.tasks.values() for file in task.splits.values()]
         return list(dict.fromkeys(named))
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
@@ -126,7 +139,8 @@ class Manifest:
             key: replace(edge, file=names[edge.file], features=arrays(edge.features), splits=arrays(edge.splits))
             for key, edge in self.edges.items()
         }
-        return replace(self, nodes=nodes, edges=edges)
+        tasks = {key: task.renamed(names) for key, task in self.tasks.items()}
+        return replace(self, nodes=nodes, edges=edges, tasks=tasks)
 
 
 NAME_RULE = "at most 100 letters, digits, '_', '-' or '.', starting with a letter, a digit or '_'"
@@ -224,15 +238,19 @@ class _Reader:
         return tuple(self.whole(size, where, 0) for size in value)
 
     def labels(self, value: Any, where: str) -> Labels:
-        entry = self.object(value, where, ("file", "array", "classes"), ())
+        entry = self.object(value, where, ("file", "array", "classes"), ("kind",))
+        kind = entry.get("kind", "classification")
+        if kind not in LABEL_KINDS:
+            self.fail(_join(where, "kind"), _shown(kind), _one_of(LABEL_KINDS))
         return Labels(
             self.file(entry["file"], _join(where, "file"), ".gd"),
             self.text(entry["array"], _join(where, "array")),
             self.whole(entry["classes"], _join(where, "classes"), 1),
+            kind,
         )
 
     def node(self, value: Any, where: str) -> NodeType:
-        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids", "keys"))
+        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids", "keys", "columns"))
         labels, ids, keys = entry.get("labels"), entry.get("ids"), entry.get("keys")
         return NodeType(
             self.whole(entry["count"], _join(where, "count"), 0),
@@ -241,7 +259,12 @@ class _Reader:
             self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
             None if ids is None else self.ids(ids, _join(where, "ids")),
             None if keys is None else self.keys(keys, _join(where, "keys")),
+            self.columns(entry, where),
         )
+
+    def columns(self, entry: dict[str, Any], where: str) -> tuple[Column, ...]:
+        features = entry.get("features", {})
+        return read_columns(entry.get("columns", []), _join(where, "columns"), features, self.fail, self.lenient)
 
     def ids(self, value: Any, where: str) -> str:
         return self.file(self.object(value, where, ("file",), ())["file"], _join(where, "file"), ".gd")
@@ -255,7 +278,7 @@ class _Reader:
         )
 
     def edge(self, value: Any, where: str) -> EdgeType:
-        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features", "splits", "count"))
+        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features", "splits", "count", "columns"))
         source, relation, target = (self.text(entry[key], _join(where, key)) for key in _EDGE_NAMES)
         key, count = edge_key((source, relation, target)), entry.get("count")
         if where != _join("edges", key):
@@ -268,6 +291,7 @@ class _Reader:
             self.table(entry.get("features", {}), _join(where, "features"), self.array),
             self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
             None if count is None else self.whole(count, _join(where, "count"), 0),
+            self.columns(entry, where),
         )
 
     def manifest(self, value: Any) -> Manifest:
@@ -275,13 +299,21 @@ class _Reader:
             found = _shown(value.get("format")) if isinstance(value, dict) else _shown(value)
             self.fail("format", found, repr(FORMAT))
         self.lenient = self.version(value.get("version")) > VERSION
-        self.object(value, "", ("format", "version", "name", "nodes", "edges"), ("default", "about", "typed"))
+        needed = ("format", "version", "name", "nodes", "edges")
+        self.object(value, "", needed, ("default", "about", "typed", "tasks", "time_unit"))
         nodes = self.table(value["nodes"], "nodes", self.node)
         edges = self.table(value["edges"], "edges", self.edge)
         for key, edge in edges.items():
             for side in ("source", "target"):
                 if getattr(edge, side) not in nodes:
                     self.fail(f"edges.{key}.{side}", repr(getattr(edge, side)), _one_of(nodes))
+        tasks = self.table(value.get("tasks", {}), "tasks", lambda v, where: read_task(self, v, where, LABEL_KINDS))
+        for key, task in tasks.items():
+            if task.entity not in nodes:
+                self.fail(f"tasks.{key}.entity", repr(task.entity), _one_of(nodes))
+        unit = value.get("time_unit", "s")
+        if unit not in TIME_UNITS:
+            self.fail("time_unit", _shown(unit), _one_of(TIME_UNITS))
         default = self.object(value.get("default", {}), "default", (), ("node", "edge"))
         about = value.get("about", {})
         if not isinstance(about, dict):
@@ -297,6 +329,8 @@ class _Reader:
             self.default(default.get("edge"), "edge", edges),
             about,
             typed or len(nodes) > 1 or len(edges) > 1,
+            tasks,
+            unit,
         )
 
     def version(self, value: Any) -> tuple[int, int]:
@@ -379,14 +413,3 @@ def _shown(value: Any) -> str:
 
 def _one_of(names: Iterable[str]) -> str:
     return "one of " + ", ".join(map(repr, names))
-
-
-def sync_folder(folder: str) -> None:
-    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

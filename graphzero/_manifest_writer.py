@@ -7,6 +7,8 @@ import json
 import math
 import os
 import secrets
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ._manifest import (
@@ -17,9 +19,12 @@ from ._manifest import (
     EdgeType,
     Manifest,
     NodeType,
+    edge_key,
     parse_manifest,
-    sync_folder,
 )
+from ._manifest_tasks import task_json
+from ._sync import sync_folder
+from ._times import TIME_UNITS
 
 
 def check_about(value: Any, where: str = "about") -> None:
@@ -36,6 +41,27 @@ def check_about(value: Any, where: str = "about") -> None:
         raise ValueError(f"{where} is {value}, which JSON does not have")
     elif value is not None and not isinstance(value, (str, int, float)):
         raise TypeError(f"{where} is a {type(value).__name__}, expected Python's own str, int, float, list or dict")
+
+
+def described(manifest: Manifest, columns: Any, time_unit: str) -> Manifest:
+    """Return `manifest` with columns: a sequence for the default node type, or a dict by node or edge type."""
+    if time_unit not in TIME_UNITS:
+        raise ValueError(f"time_unit is {time_unit!r}, expected one of {', '.join(map(repr, TIME_UNITS))}")
+    manifest = replace(manifest, time_unit=time_unit)
+    if columns is None:
+        return manifest
+    by_type = columns if isinstance(columns, Mapping) else {manifest.default_node: columns}
+    nodes, edges = dict(manifest.nodes), dict(manifest.edges)
+    for name, of_type in by_type.items():
+        key = name if isinstance(name, str) else edge_key(name)
+        if key not in nodes and key not in edges:
+            known = ", ".join(map(repr, (*nodes, *edges)))
+            raise ValueError(f"table_columns: no type {name!r}, the dataset has {known}")
+        if key in nodes:
+            nodes[key] = replace(nodes[key], columns=tuple(of_type))
+        else:
+            edges[key] = replace(edges[key], columns=tuple(of_type))
+    return replace(manifest, nodes=nodes, edges=edges)
 
 
 def manifest_bytes(folder: str, manifest: Manifest) -> bytes:
@@ -81,10 +107,14 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
                 "array": entry.labels.array,
                 "classes": entry.labels.classes,
             }
+            if entry.labels.kind != "classification":
+                out["labels"]["kind"] = entry.labels.kind
         if entry.ids is not None:
             out["ids"] = {"file": entry.ids}
         if entry.keys is not None:
             out["keys"] = {"file": entry.keys.file, **({"text": entry.keys.text} if entry.keys.text else {})}
+        if entry.columns:
+            out["columns"] = [column.to_dict() for column in entry.columns]
         return {**out, "splits": arrays(entry.splits)}
 
     def edge(entry: EdgeType) -> dict[str, Any]:
@@ -97,8 +127,13 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         }
         if entry.splits:
             out["splits"] = arrays(entry.splits)
+        if entry.columns:
+            out["columns"] = [column.to_dict() for column in entry.columns]
         return out if entry.count is None else {**out, "count": entry.count}
 
+    more: dict[str, Any] = {"time_unit": manifest.time_unit} if manifest.time_unit != "s" else {}
+    if manifest.tasks:
+        more["tasks"] = {name: task_json(task) for name, task in manifest.tasks.items()}
     return {
         "format": FORMAT,
         "version": ".".join(map(str, VERSION)),
@@ -108,4 +143,5 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
         "default": {"node": manifest.default_node, "edge": manifest.default_edge},
         "about": manifest.about,
         **({"typed": True} if manifest.typed else {}),
+        **more,
     }

@@ -41,13 +41,13 @@ class SeedEdges:
         self.own_times = isinstance(time, str)
         if self.own_times and (time != "edges" or self.ends is not None):
             raise ValueError(f"time is {time!r}, expected a number for each edge, or 'edges' where seeds are edge ids")
-        self.time = None if self.own_times else resolve_time(time)
         self._by_id = edges is None and graph.has_edge_ids  # arrays have an entry for each edge of the source
+        if self._by_id and (labels is not None or (time is not None and not self.own_times)):
+            count = _largest_id(graph, side) + 1
+        self.time = None if self.own_times else resolve_time(time, count)
         self._negatives = negatives
         self._labels = None
         self._shift = 0
-        if self._by_id and (labels is not None or self.time is not None):
-            count = _largest_id(graph, side) + 1
         if self.time is not None:
             _check_length("time", self.time.shape, count, self._by_id)
         if labels is not None:

@@ -21,7 +21,7 @@ class SeedNodes:
         """Check them; None stands for all nodes. Where `time` is not given, `node_time` has it for every node."""
         self.ids = resolve_seeds(seeds, num_nodes)
         self.labels = None if labels is None else Labels(labels, num_nodes)
-        self.time = resolve_time(time)
+        self.time = resolve_time(time, num_nodes if self.ids is None else len(self.ids))
         if time is None and node_time is not None:
             self.time = node_time if self.ids is None else _times_of(self.ids, node_time)
         self._numbers = _core.Numbers.range(num_nodes) if self.ids is None else _core.Numbers(self.ids)

@@ -44,9 +44,9 @@ def check_splits(sizes: Mapping[str, int], of: str = "") -> None:
             )
 
 
-def labelled_type(data: Dataset, asked: str | None = None) -> str:
-    """Return the node type to learn: that with labels and splits, or the one asked for."""
-    able = [name for name, node in data.nodes.items() if node.num_classes and node.splits]
+def labelled_type(data: Dataset, asked: str | None = None, *, splits: bool = True) -> str:
+    """Return the node type to learn: that with labels and (unless made by time) splits, or the one asked for."""
+    able = [name for name, node in data.nodes.items() if node.num_classes and (node.splits or not splits)]
     listed = ", ".join(map(repr, able)) or "none"
     if asked is not None and asked not in able:
         raise ValueError(f"node_type is {asked!r}; node types with labels and splits: {listed}")

@@ -13,25 +13,26 @@ from . import _manifest
 from ._dataset_writer import DatasetWriter
 from ._hetero_subgraph import EdgeTypeName
 from ._ids import IdArray
-from ._manifest_writer import check_about
+from ._manifest_writer import check_about, described
 from ._node_ids import NodeIds
 from ._plain_writer import PlainParts
 from ._sizes import format_size
 from ._typed_writer import TypedParts, is_typed
 from .checks import verify
-from .edge_data import EdgeData, EdgeTypes
+from .edge_data import EdgeData, EdgeTypes, mount_graph, typed_text
 from .errors import FormatError, StorageError
 from .features import FeatureStore
 from .graph import Graph
 from .hetero import HeteroGraph
 from .node_data import Lazy, NodeData
+from .task_table import TaskMethods
 
 __all__ = ["Dataset", "EdgeData", "NodeData"]
 
 Progress = Callable[[str, int, int], None]
 
 
-class Dataset:
+class Dataset(TaskMethods):
     """A dataset folder, opened in no time whatever its size: its files are mounted, and read when they are used.
 
     >>> import graphzero as gz
@@ -62,7 +63,7 @@ class Dataset:
     def _mount(self) -> None:
         path, manifest = self._path, _manifest.parse_manifest(self._path, self._raw)
         self._manifest = manifest
-        graphs = Lazy("edge type", list(manifest.edges), lambda name: _mount_graph(path, manifest, name))
+        graphs = Lazy("edge type", list(manifest.edges), lambda name: mount_graph(path, manifest, name))
         graphs.pin()
         self.graphs: Mapping[str, Graph] = graphs
         self.nodes: Mapping[str, NodeData] = {
@@ -73,6 +74,10 @@ class Dataset:
         )
         self._hetero: HeteroGraph | None = None
         self._bytes = sum(os.path.getsize(path) for path in self.files)
+
+    def _reload(self) -> None:
+        self._raw = _manifest.read_bytes(self._path)
+        self._mount()
 
     @classmethod
     def create(
@@ -92,6 +97,8 @@ class Dataset:
         typed: bool = True,
         name: str | None = None,
         num_classes: Any = None,
+        table_columns: Any = None,
+        time_unit: str = "s",
         dtype: Any = None,
         about: Mapping[str, Any] | None = None,
         memory: int | str = "1GB",
@@ -105,17 +112,19 @@ class Dataset:
         `graph` is a `.gl` file, a Graph, or anything `compile_graph` takes (`graph_options` go there:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
         anything `compile_features` takes; a single one is named "x", and `dtype` may be a dict by name. Rows beyond the
-        last id in the edges are isolated nodes. `labels` are whole numbers, -1 (or NaN) for none. `splits` maps names
-        to node ids or to boolean masks. `edge_features` has a row for each edge of the source, in its order; edges then
-        keep their ids. `edge_splits` maps names to edge ids, masks over the edges of the source, or (source, target)
-        pairs. `ids` is a map of original ids, as `compile_graph` makes with `ids="map"`.
+        last id in the edges are isolated nodes. `labels` are whole numbers, -1 (or NaN) for none: classes; fractions:
+        numbers; a matrix of 0 and 1: several labels. `splits` maps names to node ids or to boolean masks.
+        `edge_features` has a row for each edge of the source, in its order; edges then keep their ids. `edge_splits`
+        maps names to edge ids, masks over the edges of the source, or (source, target) pairs. `ids` is a map of
+        original ids, as `compile_graph` makes with `ids="map"`. `table_columns` describes columns of tables that are
+        among the features, as `graphzero.columns.pack_columns` returns them.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
-        `edge_splits`, `num_nodes`, `ids` and `num_classes` are dicts by type; options of `compile_graph` hold for all,
-        or come in a dict by edge type. Rows are by target ("in") unless `direction` says otherwise. A type has as many
-        nodes as `num_nodes` says, else as its rows, else as the largest id needs. `reverse=True` adds each edge type
-        the other way round, ("paper", "rev_writes", "author"). A single type in `graphs` is loaded as typed graphs are,
-        with batches by type, unless `typed=False`.
+        `edge_splits`, `num_nodes`, `ids`, `num_classes` and `table_columns` are dicts by type; options of
+        `compile_graph` hold for all, or come in a dict by edge type. Rows are by target ("in") unless `direction` says
+        otherwise. A type has as many nodes as `num_nodes` says, else as its rows, else as the largest id needs.
+        `reverse=True` adds each edge type the other way round, ("paper", "rev_writes", "author"). A single type in
+        `graphs` is loaded as typed graphs are, with batches by type, unless `typed=False`.
 
         Compiled files are linked into the folder, or copied from another disk. Nothing that is in the folder is touched
         until all files are made; then one rename makes them the dataset. Whatever fails before leaves the folder as it
@@ -144,7 +153,8 @@ class Dataset:
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
         with DatasetWriter(target, overwrite) as writer:
             title = name or os.path.basename(target) or "dataset"
-            return writer.publish(parts.write(writer, common, dtype, title, notes), lambda: cls(target))
+            manifest = described(parts.write(writer, common, dtype, title, notes), table_columns, time_unit)
+            return writer.publish(manifest, lambda: cls(target))
 
     @classmethod
     def from_pyg(
@@ -213,6 +223,16 @@ class Dataset:
         return self._node.num_classes
 
     @property
+    def label_kind(self) -> str | None:
+        """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
+        return self._node.label_kind
+
+    @property
+    def time_unit(self) -> str:
+        """What times of edges count since 1970: "s", "ms", "us", "ns" or "D"; dates are converted to it."""
+        return self._manifest.time_unit
+
+    @property
     def files(self) -> list[str]:
         """Every file of the dataset beside its manifest, as absolute paths."""
         return [os.path.join(self._path, *name.split("/")) for name in self._manifest.files()]
@@ -236,10 +256,12 @@ class Dataset:
                     "classes": data.num_classes,
                     "features": list(data.features),
                     "splits": list(data.splits),
+                    "columns": {key: column.kind for key, column in data.columns.items()},
                 }
                 for name, data in self.nodes.items()
             },
             "edges": list(self.graphs),
+            "tasks": list(self.tasks),
             "edge_types": {
                 key: {"edges": data.num_edges, "features": list(data.features), "splits": list(data.splits)}
                 for key, data in zip(self.graphs, self.edges.values(), strict=True)
@@ -341,6 +363,8 @@ class Dataset:
             data.verify()
         for edge in self.edges.values():
             edge.verify()
+        for task in self.tasks.values():
+            task.verify()
         return report
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -352,22 +376,13 @@ class Dataset:
     def __repr__(self) -> str:
         """Say what it is: `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
         if self.is_typed:
-            return self._typed_repr()
+            return typed_text(self)
         classes = f", num_classes={self.num_classes}" if self.num_classes else ""
         splits = f", splits={list(self.splits)}" if self.splits else ""
         return (
             f"Dataset({self.name!r}, num_nodes={self.num_nodes:,}, features={list(self.features)}{classes}{splits}"
             f", {format_size(self.nbytes)})"
         )
-
-    def _typed_repr(self) -> str:
-        nodes = ", ".join(
-            f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
-            for name, data in self.nodes.items()
-        )
-        edges = ", ".join(f"{key[0]}-{key[1]}-{key[2]}: {data.num_edges:,}" for key, data in self.edges.items())
-        labels = f", labels={self._manifest.default_node!r}, num_classes={self.num_classes}" if self.num_classes else ""
-        return f"Dataset({self.name!r}, nodes {nodes}; edges {edges}{labels}, {format_size(self.nbytes)})"
 
     @property
     def _node(self) -> NodeData:
@@ -376,19 +391,6 @@ class Dataset:
     @property
     def _edge(self) -> EdgeData:
         return self.edges[self._manifest.edges[self._manifest.default_edge].type]
-
-
-def _mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
-    edge = manifest.edges[name]
-    graph = Graph(os.path.join(path, *edge.file.split("/")))
-    expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
-    if graph.shape != expected:
-        where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
-        (sources, targets), (s, t) = graph.shape, expected
-        found = f"{sources} nodes" if sources == targets else f"{sources} source and {targets} target nodes"
-        wanted = str(s) if edge.source == edge.target else f"{s} of {edge.source!r} and {t} of {edge.target!r}"
-        raise FormatError(f"{where}: {edge.file} has {found}, expected {wanted}")
-    return graph
 
 
 def _reopened(path: str, checksum: int) -> Dataset:

@@ -12,12 +12,14 @@ import numpy.typing as npt
 from . import _core, _manifest
 from ._hetero_subgraph import EdgeTypeName
 from ._ids import IdArray, as_ids
+from ._sizes import format_size
+from .columns import Column
 from .errors import FormatError
 from .features import FeatureStore
 from .graph import Graph
-from .node_data import Lazy, Mounter, check_range, read_whole
+from .node_data import Lazy, Mounter, check_columns, check_range, read_whole
 
-__all__ = ["EdgeData", "EdgeTypes"]
+__all__ = ["EdgeData", "EdgeTypes", "mount_graph"]
 
 _STEP = 1 << 22  # edge ids looked at together by verify
 
@@ -63,6 +65,11 @@ class EdgeData:
         """Edge ids are below this: how many edges the source had; None where they were not counted."""
         return self._entry.count
 
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns of the table that the edges come from, by name; their values are in `features`."""
+        return {column.name: column for column in self._entry.columns}
+
     def to_arrow(self) -> Any:
         """The edges as a `pyarrow.RecordBatchReader`: src, dst, weight, time, then edge features and the split."""
         from .importing.arrow_out import edge_stream
@@ -76,8 +83,7 @@ class EdgeData:
     def verify(self) -> None:
         """Raise FormatError at the first edge id or pair that is out of range."""
         graph, count = self.graph, self._entry.count
-        for name in self.features:
-            self.features[name]
+        check_columns(self._entry.columns, self.features, self._where)
         if count is not None and graph.has_edge_ids:
             side = "in" if graph.direction == "in" else "out"
             ids = graph._open().array(f"{side}.edge_ids")
@@ -146,6 +152,18 @@ class _Files(Mounter):
         return store
 
 
+def typed_text(ds: Any) -> str:
+    """Say what a dataset of several types is."""
+    nodes = ", ".join(
+        f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
+        for name, data in ds.nodes.items()
+    )
+    edges = ", ".join(f"{key[0]}-{key[1]}-{key[2]}: {data.num_edges:,}" for key, data in ds.edges.items())
+    labelled = next((name for name, data in ds.nodes.items() if data.num_classes), None)
+    labels = f", labels={labelled!r}, num_classes={ds.num_classes}" if ds.num_classes else ""
+    return f"Dataset({ds.name!r}, nodes {nodes}; edges {edges}{labels}, {format_size(ds.nbytes)})"
+
+
 def _most(count: int | None, graph: Graph) -> int:
     return graph.num_edges if count is None else count
 
@@ -177,3 +195,17 @@ def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, i
     for column, most in enumerate(shape):
         _core.check_ids(np.ascontiguousarray(pairs[:, column]), f"{what}[:, {column}]", most, "nodes")
     return pairs
+
+
+def mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
+    """Mount the topology of an edge type; FormatError unless it has as many nodes as its node types."""
+    edge = manifest.edges[name]
+    graph = Graph(os.path.join(path, *edge.file.split("/")))
+    expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
+    if graph.shape != expected:
+        where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
+        (sources, targets), (s, t) = graph.shape, expected
+        found = f"{sources} nodes" if sources == targets else f"{sources} source and {targets} target nodes"
+        wanted = str(s) if edge.source == edge.target else f"{s} of {edge.source!r} and {t} of {edge.target!r}"
+        raise FormatError(f"{where}: {edge.file} has {found}, expected {wanted}")
+    return graph

@@ -14,6 +14,7 @@ from ._ids import IdArray, as_edges, as_fanouts, as_id, as_ids, as_threads
 from ._progress import Callback, Reporting
 from ._sizes import format_size
 from ._subgraph_kinds import bidirectional, check_kind, induced
+from ._times import as_times
 from .links import LinkMethods
 from .sampling import Subgraph, resolve_seed
 from .walks import WalkMethods
@@ -279,9 +280,7 @@ class Graph(WalkMethods, LinkMethods):
     ) -> Subgraph:
         """Sample with `io="mmap"` to leave cold pages to plain faults: what the look-ahead is measured against."""
         ids = as_ids(seeds, "seeds")
-        times = None if time is None else as_ids(time, "time")
-        if times is not None and np.ndim(time) == 0:
-            times = np.full(len(ids), times[0])
+        times = None if time is None else as_times(time, count=len(ids))
         node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_hood(
             self._open(),
             ids,

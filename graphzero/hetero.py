@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from . import _core
 from ._hetero_subgraph import EdgeTypeName, HeteroSubgraph
 from ._hgt import HgtMethods
 from ._ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
 from ._subgraph_kinds import bidirectional_types, check_kind, induced_types
+from ._times import as_times
 from .graph import Graph
 from .links import HeteroLinkSubgraph, LinkCall
 from .sampling import resolve_seed
@@ -311,8 +310,7 @@ class HeteroGraph(HgtMethods):
                 _core.check_ids(nodes, f"seeds[{name!r}]", len(known), "values", f"node_time[{name!r}]")
                 times[name] = known[nodes]
                 continue
-            array = as_ids(own, f"time[{name!r}]")
-            times[name] = np.full(len(nodes), array[0]) if np.ndim(own) == 0 else array
+            times[name] = as_times(own, f"time[{name!r}]", count=len(nodes))
         if isinstance(time, Mapping):
             for name in time:
                 self._known_node_type(name)

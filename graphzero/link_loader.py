@@ -12,6 +12,7 @@ from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import wanted_dtype
 from ._seed_edges import SeedEdges, edge_split_of, typed_edges
+from ._times import in_time_unit
 from .dataset import Dataset
 from .graph import Graph
 from .hetero import Fanouts, HeteroGraph
@@ -106,7 +107,8 @@ class LinkNeighborLoader(EpochLoader):
           edge type; "none" lets the model see what it is to predict.
         - `labels`: one for each of `edges`; for each edge id where all edges are seeds. With binary negatives, labels
           that have a 0 are raised by 1, as in PyG: 0 is then the label of negatives.
-        - `time`: a number for each edge, joined as `labels` are, or "edges" for the times that edges of the file have.
+        - `time`: a number or a date for each edge, joined as `labels` are, or "edges" for the times that edges of the
+          file have.
         """
         options = LoaderOptions.of(locals())
         if neg_method not in ("uniform", "degree"):
@@ -119,6 +121,7 @@ class LinkNeighborLoader(EpochLoader):
             found, edges = edge_split_of(graph, split, edge_type)
             edge_type = found if graph.is_typed else edge_type
         given = LoaderInputs(graph, features, edge_features, {}, None, None, None)
+        time, node_time = in_time_unit(graph, time), in_time_unit(graph, node_time)
         source: LoadSource
         self._edge_type: EdgeTypeName | None = None
         number, reverse_types = 0, [0][:0]

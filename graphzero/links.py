@@ -12,7 +12,8 @@ import numpy.typing as npt
 from . import _core
 from ._dtypes import refuse_text
 from ._hetero_subgraph import HeteroSubgraph
-from ._ids import IdArray, as_edges, as_fanouts, as_ids, as_threads
+from ._ids import IdArray, as_edges, as_fanouts, as_threads
+from ._times import as_times
 from .sampling import Subgraph, resolve_seed
 
 __all__ = ["HeteroLinkSubgraph", "LinkFields", "LinkMethods", "LinkSubgraph"]
@@ -70,9 +71,7 @@ class LinkCall:
         self.source, self.target = as_edges(edges, "edges")
         self.negatives, self.exclude = neg_sampling, exclude
         self.labels = as_labels(labels, len(self.source), neg_sampling)
-        self.times = None if time is None else as_ids(time, "time")
-        if self.times is not None and np.ndim(time) == 0:
-            self.times = np.full(len(self.source), self.times[0])
+        self.times = None if time is None else as_times(time, count=len(self.source))
         self._how: dict[str, Any] = {
             "ratio": float(neg_ratio),
             "strict": bool(strict),

@@ -11,6 +11,7 @@ from ._keywords import known_keywords
 from ._load_source import LoadSource, PlainSource, TypedSource
 from ._loader_inputs import resolve_time, wanted_dtype
 from ._seed_nodes import SeedNodes, split_of, typed_seeds
+from ._times import in_time_unit
 from .dataset import Dataset
 from .graph import Graph
 from .hetero import Fanouts, HeteroGraph
@@ -108,6 +109,9 @@ class NeighborLoader(EpochLoader):
         compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
         ("auto", "on", "off") are for measuring; their defaults decide by themselves.
 
+        Times are numbers, taken as they are, or dates (datetime64, pandas, Arrow, Python's datetime), in seconds since
+        1970 or the `time_unit` of a dataset; a single one stands for all seeds.
+
         `rank` and `world_size` say which of how many processes this is; without them torch.distributed decides, where
         it is initialised. All ranks share one epoch: rank r delivers the batches r, r + world_size, ... that a single
         process would deliver, bit for bit. When they do not come out even, `uneven="pad"` repeats batches from the
@@ -118,6 +122,7 @@ class NeighborLoader(EpochLoader):
         """
         options = LoaderOptions.of(locals())
         given = LoaderInputs(graph, features, edge_features, labels, seeds, split, input_type)
+        time, node_time = in_time_unit(graph, time), in_time_unit(graph, node_time)
         self._input_type: str | None = None
         self._type_number = 0
         name = wanted_dtype(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from . import _manifest
 from ._ids import IdArray
 from ._node_ids import NodeIds
+from .columns import Column
 from .errors import FormatError
 from .features import FeatureStore
 
@@ -97,12 +98,22 @@ class NodeData:
 
     @property
     def num_classes(self) -> int:
-        """How many classes the labels tell apart; 0 without labels."""
+        """How many classes or labels the labels tell apart; 1 where they are numbers, 0 without labels."""
         return self._entry.labels.classes if self._entry.labels else 0
 
     @property
+    def label_kind(self) -> str | None:
+        """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
+        return self._entry.labels.kind if self._entry.labels else None
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns of the table that the nodes come from, by name; their values are in `features`."""
+        return {column.name: column for column in self._entry.columns}
+
+    @property
     def labels(self) -> IdArray:
-        """The labels of all nodes as int64, -1 for none: read when first asked for, 8 bytes a node."""
+        """The labels of all nodes: int64, -1 for none; numbers and several labels as stored. Read when first asked."""
         self._need_labels()
         return self._labels["labels"]
 
@@ -119,9 +130,8 @@ class NodeData:
 
     def verify(self) -> None:
         """Raise FormatError at the first label, split id or original id that is out of range."""
-        for name in self.features:
-            self.features[name]
-        if self._entry.labels is not None:
+        check_columns(self._entry.columns, self.features, self._where)
+        if self.label_kind == "classification":
             check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
         for name, ids in self.splits.items():
             check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
@@ -179,8 +189,36 @@ class _Files(Mounter):
         return self.vector(self._entry.splits[name], f"splits.{name}", None)
 
     def labels(self, name: str) -> FeatureStore:
-        assert self._entry.labels is not None
-        return self.vector(self._entry.labels, name, self._entry.count)
+        labels = self._entry.labels
+        assert labels is not None
+        if labels.kind == "classification":
+            return self.vector(labels, name, self._entry.count)
+        store = self.store(labels, name, self._entry.count)
+        if store.feature_dim != labels.classes:
+            found, where = f"found {store.feature_dim} columns", f"{self._where}.{name}"
+            raise FormatError(f"{where}: {found}, expected {labels.classes}, as classes says")
+        return store
+
+
+_COLUMN_DTYPES = {"number": "float32", "bool": "float32", "time": "int64"}
+_COLUMN_DTYPES |= {"category": "int32", "multicategory": "int32"}
+
+
+def check_columns(columns: Iterable[Column], features: Mapping[str, FeatureStore], where: str) -> None:
+    """Mount every feature; raise FormatError at the first column that its array does not have."""
+    for name in features:
+        features[name]
+    for at, column in enumerate(columns):
+        store = features[column.array]
+        wanted = _COLUMN_DTYPES.get(column.kind)
+        if wanted is not None and store.dtype_name != wanted:
+            raise FormatError(
+                f"{where}.columns[{at}].array: {column.array!r} is {store.dtype_name}, a {column.kind} is {wanted}"
+            )
+        if column.kind not in ("embedding", "multicategory") and not column.column < store.feature_dim:
+            raise FormatError(
+                f"{where}.columns[{at}].column: found {column.column}, {column.array!r} has {store.feature_dim} columns"
+            )
 
 
 def read_whole(store: FeatureStore) -> IdArray:

@@ -283,6 +283,9 @@ def _checked_manifest(source: Dataset, target: str) -> _manifest.Manifest:
     if len(manifest.nodes) > 1:
         names = ", ".join(manifest.nodes)
         raise ValueError(f"{source.path}: has {len(manifest.nodes)} node types ({names}), reorder takes one")
+    if manifest.tasks:
+        names = ", ".join(manifest.tasks)
+        raise ValueError(f"{source.path}: has task tables ({names}), whose ids reorder does not change: add them after")
     _check_roles(source.path, manifest)
     for key, edge in manifest.edges.items():
         graph = source.graphs[key]

@@ -31,7 +31,7 @@ class InRam(Trainer):
         """Load everything."""
         super().__init__(*args, **kwargs)
         assert isinstance(self.task, NodeTask)
-        self.x = torch.from_numpy(np.array(self.task.features.get_tensor()))
+        self.x = torch.from_numpy(np.array(self.data.features[self.options.feature].get_tensor()))
         self.labels = self.task.labels
         for array in self.data.graph.csr():
             int(array.sum())  # read the topology too, so that sampling finds it in memory

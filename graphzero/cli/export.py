@@ -7,22 +7,44 @@ from typing import Annotated, Literal
 
 import typer
 
+from graphzero._table_out import is_table
+from graphzero.dataset import Dataset
 from graphzero.importing.export import export_dataset
+from graphzero.importing.export_rows import export_rows
 
 from . import terminal
 
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="Folder to create.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="Folder to create, or table with --rows.", show_default=False)],
+    rows: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Write this .gd file, one row per node, as a .csv or .parquet with ids."),
+    ] = None,
+    node_type: Annotated[str | None, typer.Option(help="Node type of --rows, for typed datasets.")] = None,
     format: Annotated[Literal["parquet", "npy"], typer.Option(help="Output format.")] = "parquet",
     json: terminal.Json = False,
 ) -> None:
-    """Write a dataset as Parquet or .npy files: edges, features, labels and splits."""
-    with terminal.progress_bars() as progress:
-        made = export_dataset(dataset, out, format=format, progress=progress)
+    """Write a dataset as Parquet or .npy files: edges, features, labels and splits.
+
+    --rows PREDICTIONS.gd writes what `graphzero predict` or inference made as one table, a row for each node under its
+    original id.
+    """
+    if rows is not None:
+        if not is_table(out):
+            raise typer.BadParameter(f"{out.name!r}, expected a name that ends in .csv or .parquet", param_hint="OUT")
+        made = [str(out)]
+        export_rows(Dataset(dataset), rows, out, node_type=node_type)
+    else:
+        made = _whole(dataset, out, format)
     if json:
         terminal.print_json({"files": made})
         return
     for path in made:
         terminal.console.print(path, markup=False, soft_wrap=True)
+
+
+def _whole(dataset: Path, out: Path, format: str) -> list[str]:
+    with terminal.progress_bars() as progress:
+        return export_dataset(dataset, out, format=format, progress=progress)

@@ -10,7 +10,9 @@ import typer
 
 from graphzero import _core
 from graphzero._manifest import MANIFEST
+from graphzero.columns import Column
 from graphzero.dataset import Dataset
+from graphzero.node_data import NodeData
 
 from . import terminal
 
@@ -37,8 +39,8 @@ def is_dataset(path: Path) -> bool:
 def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
     facts: list[tuple[str, object]] = [("folder", dataset.path)]
     for name, data in dataset.nodes.items():
-        classes = f", {data.num_classes} classes" if data.num_classes else ""
-        facts.append((f"nodes {name}" if len(dataset.nodes) > 1 else "nodes", f"{data.num_nodes:,}{classes}"))
+        facts.append((f"nodes {name}" if len(dataset.nodes) > 1 else "nodes", f"{data.num_nodes:,}{_labels(data)}"))
+        facts += [(f"column {key}", f"{column.kind}{_names(column)}") for key, column in data.columns.items()]
         facts += [
             (f"feature {key}", f"{' x '.join(f'{n:,}' for n in store.shape)} {store.dtype_name}")
             for key, store in data.features.items()
@@ -51,6 +53,8 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
             for key, store in edge.features.items()
         ]
         facts += [(f"edge split {key}", f"{store.shape[0]:,}") for key, store in edge.split_stores.items()]
+    for name, task in dataset.tasks.items():
+        facts.append((f"task {name}", f"{task.kind} of {task.entity}: {', '.join(task.splits)}"))
     facts.append(("on disk", terminal.size(dataset.nbytes)))
     made_by = dataset.info["about"].get("made_by")
     facts += [("made by", made_by)] if made_by else []
@@ -59,6 +63,16 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
         ("file", "kind", ">size"),
         [(os.path.relpath(f["path"], dataset.path), f["kind"], terminal.size(f["file_bytes"])) for f in files],
     )
+
+
+def _labels(data: NodeData) -> str:
+    said = {"classification": "classes", "multilabel": "labels"}.get(data.label_kind or "")
+    return f", {data.num_classes} {said}" if said else ", numbers to learn" if data.label_kind else ""
+
+
+def _names(column: Column) -> str:
+    few = ", ".join(column.names[:3])
+    return f" ({len(column.names)}: {few}{', ...' if len(column.names) > 3 else ''})" if column.names else ""
 
 
 def _print_file(about: dict[str, Any]) -> None:

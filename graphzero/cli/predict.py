@@ -1,118 +1,85 @@
-"""`graphzero predict`: the outputs of a trained model for every node, from a checkpoint to a .gd file."""
+"""`graphzero predict`: predictions of a trained model, from a checkpoint to a table or a .gd file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from . import terminal
 from .train import require_torch
 
-if TYPE_CHECKING:
-    from graphzero.dataset import Dataset
-    from graphzero.inference import InferenceReport
-
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
-    checkpoint: Annotated[
-        Path, typer.Option(metavar="PATH", help="Checkpoint saved by `graphzero train --checkpoint`.")
-    ],
-    out: Annotated[Path, typer.Option(metavar="PATH", help="Output .gd file, one row per node.")],
+    checkpoint: Annotated[Path, typer.Option(metavar="PATH", help="Checkpoint saved by `graphzero train`.")],
+    out: Annotated[Path, typer.Option(metavar="PATH", help="Output file: .csv, .parquet or .gd.")],
     layers: Annotated[
         int | None, typer.Option(min=1, help="Number of layers to compute (default: all).", show_default=False)
     ] = None,
     node_type: Annotated[str | None, typer.Option(help="Node type to predict, for typed datasets.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Predict only the seeds of this split (runs by time and task tables).")
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Links: targets per source (10 in tables).")] = None,
+    exclude: Annotated[str, typer.Option(metavar="train|all|none", help="Links: known edges to leave out.")] = "train",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.")] = "2GB",
     threads: Annotated[int | None, typer.Option(min=1, help="Number of reading threads.")] = None,
     device: Annotated[str | None, typer.Option(help="Device: cpu, cuda, ... (default: a GPU if available).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Compute a trained model's output for all nodes, over all neighbours, and write it to a .gd file.
+    """Write predictions of a trained model for all nodes, over all neighbours: what the ending of --out says.
 
-    The features and the direction of edges are those of the run. A row has one number for each class, before softmax:
-    the largest is the prediction. In a dataset of several types, rows are of the type that was trained on. For
-    a run with --task links, rows are embeddings.
+    A .csv or .parquet has a row for each node: its original id, the predicted class or number, and a probability for
+    each class. A .gd has the outputs of the model, before softmax. The features and the direction of edges are those of
+    the run. Of a run by time and of a task table there is a row for each seed, with its time.
+
+    For a run with --task links, tables have the best targets of each source, and a .gd without --top has embeddings.
     """
     require_torch()
     import dataclasses
 
-    import torch
-
     import graphzero as gz
-    from graphzero.train import load_checkpoint
+    from graphzero.train.predictions import predict
 
     ds = gz.Dataset(dataset)
-    options: dict[str, Any] = load_checkpoint(checkpoint).note.get("options", {})
-    device = device if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
-    running = {"memory": memory, "device": device, "num_threads": threads}
-    if ds.is_typed:
-        report = _typed(ds, checkpoint, options | {"node_type": node_type}, out, layers, running)
-    else:
-        report = _plain(ds, checkpoint, options, out, layers, running)
+    if layers is not None and ds.is_typed:
+        raise typer.BadParameter("a dataset of several types is predicted with all layers", param_hint="--layers")
+    if exclude not in ("train", "all", "none"):
+        raise typer.BadParameter(f"{exclude!r}, expected train, all or none", param_hint="--exclude")
+    if out.suffix not in (".csv", ".parquet", ".gd"):
+        expected = "expected a name that ends in .csv, .parquet or .gd"
+        raise typer.BadParameter(f"{out.name!r}, {expected}", param_hint="--out")
+    report = predict(
+        ds,
+        checkpoint or _newest(ds.path),
+        out,
+        node_type=node_type,
+        split=split,
+        num_layers=layers,
+        top=top,
+        exclude=exclude,
+        memory=memory,
+        num_threads=threads,
+        device=device,
+    )
     if json:
-        terminal.print_json(dataclasses.asdict(report))
+        terminal.print_json(dataclasses.asdict(report) | {"shape": [report.rows, report.columns]})
         return
     terminal.print_facts(
         f"{report.path}",
         [
-            ("rows", f"{report.shape[0]:,} x {report.shape[1]}"),
-            ("layers", report.layers),
+            ("rows", f"{report.rows:,} x {report.columns}"),
             ("size", terminal.size(report.bytes_written)),
             ("took", terminal.duration(report.seconds)),
         ],
     )
 
 
-def _plain(
-    ds: Dataset, checkpoint: Path, options: Any, out: Path, layers: int | None, running: dict[str, Any]
-) -> InferenceReport:
-    import graphzero as gz
-    from graphzero.train import load_model
-
-    feature, direction = options.get("feature", "x"), options.get("direction")
-    if feature not in ds.features:
-        known = ", ".join(map(repr, ds.features)) or "none"
-        raise ValueError(f"{checkpoint}: trained on the feature {feature!r}, the dataset has {known}")
-    model = load_model(checkpoint)
-    width = getattr(model, "dims", [0])[0]
-    if width != ds.features[feature].feature_dim:
-        raise ValueError(
-            f"{checkpoint}: trained on rows of {width} numbers, {feature!r} of {ds.path} has "
-            f"{ds.features[feature].feature_dim}"
-        )
-    return gz.inference(
-        model.to(running["device"]),
-        ds.graph,
-        ds.features[feature],
-        out,
-        num_layers=layers,
-        direction=direction,
-        **running,
-    )
-
-
-def _typed(
-    ds: Dataset, checkpoint: Path, options: Any, out: Path, layers: int | None, running: dict[str, Any]
-) -> InferenceReport:
-    from graphzero.train import HeteroSAGE, load_model, typed_inference
-
-    if layers is not None:
-        raise typer.BadParameter("a dataset of several types is predicted with all layers", param_hint="--layers")
-    model = load_model(checkpoint)
-    if not isinstance(model, HeteroSAGE) or (model.node_types, model.edge_types) != ds.metadata():
-        raise ValueError(f"{checkpoint}: trained on other node and edge types than {ds.path} has: {ds.metadata()}")
-    node_type = options["node_type"] or model.targets[0]
-    if node_type not in model.targets:
-        known = ", ".join(model.targets)
-        raise typer.BadParameter(f"{node_type!r}, the model has outputs for {known}", param_hint="--node-type")
-    return typed_inference(
-        model,
-        ds,
-        out,
-        node_type=node_type,
-        feature=options.get("feature", "x"),
-        **running,
-    )
+def _newest(dataset: str) -> Path:
+    """Return the run that was saved last in the dataset's folder."""
+    saved = sorted(Path(dataset, "runs").glob("*.npz"), key=lambda path: path.stat().st_mtime_ns)
+    if not saved:
+        raise typer.BadParameter(f"no run is saved in {Path(dataset, 'runs')}: give PATH", param_hint="--checkpoint")
+    return saved[-1]

@@ -33,12 +33,28 @@ def numbers(text: str, option: str) -> list[int]:
         raise typer.BadParameter(f"{text!r}, expected numbers with commas, such as 15,10", param_hint=option) from None
 
 
+def _weights(text: str | None) -> str | list[float] | None:
+    """Return weights of classes, a word or numbers with commas."""
+    if text is None or text == "balanced":
+        return text
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        wanted = "balanced, or a number for each class, such as 1,2.5"
+        raise typer.BadParameter(f"{text!r}, expected {wanted}", param_hint="--class-weights") from None
+
+
 def command(
     dataset: Annotated[
         Path, typer.Argument(help="Dataset folder, as made by `graphzero import` or `synth`.", show_default=False)
     ],
     task: Annotated[
-        str, typer.Option(metavar="nodes|links", help="What to learn: node classes or links.", rich_help_panel=_MODEL)
+        str,
+        typer.Option(
+            metavar="nodes|links|NAME",
+            help="What to learn: node labels, links, or a task table of the dataset.",
+            rich_help_panel=_MODEL,
+        ),
     ] = "nodes",
     model: Annotated[
         str, typer.Option(help="Model: sage or gcn (typed datasets: sage).", rich_help_panel=_MODEL)
@@ -59,6 +75,55 @@ def command(
         str | None,
         typer.Option(metavar="SRC,REL,DST", help="Edge type to learn, for typed datasets.", rich_help_panel=_MODEL),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="classification|regression|multilabel",
+            help="What labels of nodes are. Without it: what their values say.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    loss: Annotated[str, typer.Option(metavar="mse|mae", help="Of a regression.", rich_help_panel=_TRAINING)] = "mse",
+    class_weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced|N,N",
+            help="Weights of classes in the loss; balanced: all count alike.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="The score that chooses the best epoch, such as auc or f1_macro.", rich_help_panel=_TRAINING),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN|edges",
+            help="Times of nodes, or of edges for links: a seed sees nothing that is newer.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    split_by_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="70/15/15|DATE/DATE",
+            help="Split by time, the oldest first: shares, or where validation and test begin.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    table_encoder: Annotated[
+        str,
+        typer.Option(metavar="sum|attention", help="How columns of tables become a vector.", rich_help_panel=_MODEL),
+    ] = "sum",
+    id_embedding_memory: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE",
+            help="RAM for learned vectors of a type without features; beyond it, degrees are used.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "256MB",
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours to sample per hop; -1 for all.", rich_help_panel=_TRAINING)
     ] = "15,10",
@@ -105,8 +170,15 @@ def command(
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Checkpoint file (.npz); saved after every epoch.", rich_help_panel=_RUNNING),
+        typer.Option(
+            metavar="PATH",
+            help="Checkpoint file (.npz), saved every epoch (default: in DATASET/runs).",
+            rich_help_panel=_RUNNING,
+        ),
     ] = None,
+    save: Annotated[
+        bool, typer.Option("--save/--no-save", help="Whether to save the run.", rich_help_panel=_RUNNING)
+    ] = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume from the checkpoint.", rich_help_panel=_RUNNING)
     ] = False,
@@ -166,7 +238,17 @@ def command(
         prefetch=prefetch,
         num_threads=threads,
         device=device,
+        target=target,
+        loss=loss,
+        class_weights=_weights(class_weights),
+        metric=metric,
+        time=time,
+        table_encoder=table_encoder,
+        id_embedding_memory=id_embedding_memory,
+        split_by_time=split_by_time,
     )
+    if checkpoint is None and save:
+        checkpoint = free_checkpoint(Dataset(dataset).path)
     if nproc > 1 and not launch.is_rank():
         # Mistakes are found here, before there are several processes to make them.
         Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_start(resume=resume, overwrite=overwrite)
@@ -178,10 +260,28 @@ def command(
             result = run.fit(resume=resume, overwrite=overwrite)
         if reports:
             _report(result, report, json)
+            if not json and checkpoint is not None and result.epochs and result.stopped != "interrupted":
+                say_next(dataset, checkpoint)
         if result.stopped == "interrupted":
             if reports:
                 _say_how_to_resume(checkpoint)
             raise typer.Exit(faults.EXIT_INTERRUPTED)
+
+
+def free_checkpoint(dataset: str) -> Path | None:
+    """Return where the next run on a dataset is saved: `DATASET/runs/1.npz`, 2, ...; None where nothing can be."""
+    if not os.access(dataset, os.W_OK):
+        terminal.errors.print(f"{dataset} is read-only: nothing is saved; --checkpoint PATH saves the run elsewhere")
+        return None
+    folder = Path(os.path.relpath(dataset) if not os.path.relpath(dataset).startswith("..") else dataset, "runs")
+    taken = {path.stem for path in folder.glob("*.npz")}
+    return folder / f"{next(n for n in range(1, len(taken) + 2) if str(n) not in taken)}.npz"
+
+
+def say_next(dataset: Path, checkpoint: Path) -> None:
+    """Print the command that predicts with the run."""
+    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", "predictions.csv"]
+    terminal.console.print(f"next: {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def require_torch() -> None:
@@ -209,6 +309,8 @@ def _report(result: TrainResult, report: Path | None, json: bool) -> None:
 
 
 def _print_result(result: TrainResult, report: Path | None) -> None:
+    from graphzero.train.metrics import shown
+
     how = {"finished": "all epochs done", "patience": "no better epoch for a while", "interrupted": "interrupted"}
     ranks = result.data["ranks"]
     whose = "all of the process" if ranks == 1 else f"of {ranks} processes together"
@@ -216,10 +318,9 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
     facts += [(f"test {name}", f"{score:.4f}") for name, score in result.test_metrics.items()]
-    if result.metric != "accuracy" and result.epochs:
-        facts.append((f"validation {result.metric}", f"{result.val_score:.4f} in epoch {result.best_epoch + 1}"))
-    elif result.epochs:
-        facts.append(("validation accuracy", f"{result.val_accuracy:.2%} in epoch {result.best_epoch + 1}"))
+    if result.epochs:
+        found = shown(result.metric, result.val_score)
+        facts.append((f"validation {result.metric}", f"{found} in epoch {result.best_epoch + 1}"))
     if result.epochs:
         facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
     facts += [
@@ -232,16 +333,25 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
 
 
-def _score(record: EpochRecord) -> str:
-    return f"AUC {record.metrics['auc']:.4f}" if "auc" in record.metrics else f"{record.val_accuracy:6.2%}"
-
-
 def _say_how_to_resume(checkpoint: Path | None) -> None:
     if checkpoint is None:
         terminal.errors.print("Nothing was saved: give --checkpoint PATH next time, and --resume goes on from there.")
         return
-    again = shlex.join(["graphzero", *(a for a in sys.argv[1:] if a not in ("--resume", "--overwrite")), "--resume"])
+    given = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
+    where = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
+    again = shlex.join(["graphzero", *given, *where, "--resume"])
     terminal.errors.print(f"Saved to {checkpoint}. To go on:\n  {again}", soft_wrap=True)
+
+
+def _trained(record: EpochRecord) -> str:
+    return "" if record.train_accuracy is None else f"train {record.train_accuracy:6.2%}  "
+
+
+def _validated(record: EpochRecord) -> str:
+    from graphzero.train.metrics import shown
+
+    name = {"accuracy": "", "auc": "AUC "}.get(record.metric, f"{record.metric} ")
+    return f"{name}{shown(record.metric, record.score()):>6}"
 
 
 @contextlib.contextmanager
@@ -254,11 +364,14 @@ def progress(quiet: bool = False) -> Iterator[Observer]:
         return
 
     class Lines(Observer):
+        def note(self, text: str) -> None:
+            terminal.errors.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+
         def epoch(self, record: EpochRecord, best: bool) -> None:
             waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
             terminal.console.print(
-                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  train {record.train_accuracy:6.2%}  "
-                f"validation {_score(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
+                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  {_trained(record)}"
+                f"validation {_validated(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
                 f"{record.seeds_per_second:>8,.0f} seeds/s{waits}",
                 soft_wrap=True,
             )

@@ -129,7 +129,7 @@ def _node_batch(pa: Any, data: NodeData, ids: npt.NDArray[np.int64], split: Any,
     for name, store in data.features.items():
         columns[name if name not in columns else f"feature_{name}"] = _rows(pa, store, ids)
     if data.num_classes:
-        columns["label"] = pa.array(data.label_store.gather(ids))
+        columns["label"] = _rows(pa, data.label_store, ids)
     if split is not None:
         columns["split"] = pa.array(split[ids], pa.string())
     return pa.RecordBatch.from_pydict(columns)

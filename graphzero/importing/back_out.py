@@ -52,8 +52,9 @@ def to_networkx(dataset: Dataset, most_nodes: int | None = None) -> Any:
         original = dataset.ids.to_original(np.arange(dataset.num_nodes))
         names = original if isinstance(original, list) else original.tolist()
     labels = dataset.labels.tolist() if dataset.num_classes else None
+    none = -1 if dataset.label_kind == "classification" else None
     for i, name in enumerate(names):
-        graph.add_node(name, **({} if labels is None or labels[i] < 0 else {"label": labels[i]}))
+        graph.add_node(name, **({} if labels is None or labels[i] == none else {"label": labels[i]}))
     for block in GraphFileSource(dataset.graph.path).edge_blocks():
         weights = [None] * len(block) if block.weights is None else block.weights.tolist()
         for u, v, weight in zip(block.src.tolist(), block.dst.tolist(), weights, strict=True):

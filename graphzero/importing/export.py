@@ -191,7 +191,7 @@ class _Npy(_Writer):
             for ids in _ranges(node.num_nodes):
                 out[ids] = store.gather(ids, dtype=asked)
         if node.num_classes:
-            self._array(f"{where}labels", np.int64, (node.num_nodes,))[:] = node.labels
+            self._array(f"{where}labels", node.label_store.dtype, node.label_store.shape)[:] = node.labels
         if node.splits:
             splits: dict[str, Any] = {key: np.asarray(ids) for key, ids in node.splits.items()}
             np.savez(self.path(f"{where}splits.npz"), **splits)

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _manifest
 from .._folder_lock import lock, unlock
 from .._outputs import check_folder_name
+from .._sync import sync_folder
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -95,7 +96,7 @@ class Stage:
             file.flush()
             os.fsync(file.fileno())
         os.replace(record + ".tmp", record)
-        _manifest.sync_folder(self.folder)
+        sync_folder(self.folder)
 
     def close(self, remove: bool) -> None:
         """Give the folder up; `remove` it where nothing could go on from it."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from .._memory_monitor import MemoryMonitor
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from .columns import TableEncoder, to_tensor_frame
 from .hetero import HeteroSAGE
 from .models import GCN, GraphSAGE, SampledModel, make_model
+from .predictions import PredictionReport, predict
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
 from .state import load_model
 from .trainer import Trainer
@@ -22,7 +24,9 @@ __all__ = [
     "HeteroSAGE",
     "MemoryMonitor",
     "Observer",
+    "PredictionReport",
     "SampledModel",
+    "TableEncoder",
     "TrainOptions",
     "TrainResult",
     "Trainer",
@@ -30,6 +34,8 @@ __all__ = [
     "load_checkpoint",
     "load_model",
     "make_model",
+    "predict",
     "save_checkpoint",
+    "to_tensor_frame",
     "typed_inference",
 ]

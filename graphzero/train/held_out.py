@@ -11,7 +11,7 @@ from torch import Tensor
 from .._ids import IdArray
 from ..graph import Graph
 
-__all__ = ["HeldOut", "all_have_others"]
+__all__ = ["HeldOut", "all_have_others", "edge_ends"]
 
 _PART = 20  # one edge in 20 for validation, one for test
 _STEP = 1 << 22  # edges looked at together
@@ -31,7 +31,7 @@ class HeldOut:
         self._within, self._targets = within, graph.num_targets
         count = min(graph.num_edges // _PART, _MOST)
         draws = np.random.default_rng(0).choice(graph.num_edges, 2 * count, replace=False)
-        pairs = _ends(graph, draws)
+        pairs = edge_ends(graph, draws, "out" if graph.direction == "out" else "in")
         keys, first = np.unique(self._keys(*pairs), return_index=True)
         self._known = torch.from_numpy(keys)
         valid, test = first[first < count], first[first >= count]  # of copies only the first is kept
@@ -71,9 +71,8 @@ def all_have_others(graph: Graph) -> bool:
     return int(degrees.max()) < graph.num_targets - 1  # a node is no negative of itself
 
 
-def _ends(graph: Graph, positions: IdArray) -> IdArray:
-    """Return sources above targets of the edges at these positions of the file."""
-    side = "out" if graph.direction == "out" else "in"
+def edge_ends(graph: Graph, positions: IdArray, side: str) -> IdArray:
+    """Return sources above targets of the edges at these positions of one side of the file."""
     indptr, indices = graph.csr(direction=side)
     rows = np.searchsorted(indptr, positions.astype(indptr.dtype), side="right") - 1
     others = indices[positions].astype(np.int64)

@@ -19,9 +19,9 @@ Counts = Mapping[Any, Sequence[int]]  # per type, a number for each hop
 class HeteroSAGE(nn.Module):
     """One GraphSAGE layer for each edge type and hop, summed over the edge types that end at a node type.
 
-    Rows of each node type are mapped to `hidden` columns first. A type without features gets one learned vector for all
-    of its nodes, which tells it apart from the others and takes no memory per node; what differs between such nodes is
-    learned from their neighbours.
+    Rows of each node type are mapped to `hidden` columns first. A type that is not in `in_dims` gets one learned
+    vector for all of its nodes, which tells it apart from the others and takes no memory per node; what differs
+    between such nodes is learned from their neighbours.
 
     >>> model = HeteroSAGE({"paper": 8}, (["paper", "author"], [("author", "writes", "paper")]), 16, 3, ["paper"])
     >>> edges = {("author", "writes", "paper"): torch.tensor([[0, 1], [0, 2]])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,14 +12,17 @@ from torch.nn import functional
 from .._epochs import EpochLoader
 from .._hetero_subgraph import EdgeTypeName
 from .._seed_edges import edge_split_of
+from .._times import per_second
 from ..dataset import Dataset
 from ..link_loader import LinkNeighborLoader
 from .held_out import HeldOut, all_have_others
-from .link_scores import LinkScores
+from .inputs import Inputs, plain_type
+from .metrics import HITS, LinkScores
 from .models import make_model
 from .records import TrainingData, TrainOptions
-from .tasks import WIDENED, Meter, Step, Task, feature_of, sampled_outputs
-from .typed_tasks import describe_types, features_by_type, make_hetero, typed_inputs, typed_outputs
+from .seeds import edge_splits_by_time
+from .tasks import Step, Task, describe_graph, sampled_outputs
+from .typed_tasks import describe_types, make_hetero, typed_outputs
 
 __all__ = ["LinkTask"]
 
@@ -32,21 +35,33 @@ class LinkTask(Task):
     """
 
     metric = "auc"
+    metrics = ("auc", "mrr", "accuracy", *(f"hits@{k}" for k in HITS), f"recall@{HITS[-1]}", f"map@{HITS[-1]}")
 
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
         """Find the edges to learn and their splits; without splits, some edges are held out."""
         self.typed = data if isinstance(data, Dataset) and data.is_typed else None
-        self.features: Any = feature_of(data, options) if self.typed is None else features_by_type(data, options)
+        self.inputs = Inputs(data, options, typed=self.typed is not None)
         self.edge_type = None if self.typed is None else _edge_type(self.typed, options)
         if self.edge_type is None and options.edge_type is not None:
             raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has one type of edges: leave it out")
         self.graph = data.graph if self.typed is None else data.edges[self.edge_type].graph
+        self.metric = options.metric or self.metric
+        if self.metric not in self.metrics:
+            known = ", ".join(map(repr, self.metrics))
+            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for links")
         self.has_others = all_have_others(self.graph)
         self.held_out: HeldOut | None = None
+        self.timed = options.time is not None or options.split_by_time is not None
+        if options.time not in (None, "edges"):
+            raise ValueError(f"time is {options.time!r}, expected 'edges' for links: the times that edges have")
         super().__init__(data, options, device)
 
     def _find_splits(self, data: TrainingData | Dataset) -> Mapping[str, Any]:
         names: list[str] = []
+        unit = getattr(data, "time_unit", "s")
+        self.inputs.set_time_scale(per_second(unit))
+        if self.timed:
+            return edge_splits_by_time(self.graph, self.options.split_by_time or "70/15/15", unit)
         if isinstance(data, Dataset):
             names = list(data.edge_splits if self.edge_type is None else data.edges[self.edge_type].splits)
         if names:
@@ -70,8 +85,8 @@ class LinkTask(Task):
         options = self.options
         if self.typed is not None and self.edge_type is not None:
             ends = list(dict.fromkeys((self.edge_type[0], self.edge_type[2])))
-            return make_hetero(self.typed, self.features, options, options.hidden, ends)
-        width = self.features.feature_dim
+            return make_hetero(self.typed, self.inputs, options, options.hidden, ends)
+        width = self.inputs.widths()[plain_type]
         return make_model(options.model, width, options.hidden, options.hidden, options.layers, options.dropout)
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
@@ -82,14 +97,15 @@ class LinkTask(Task):
             loading["batch_size"] = max(1, 4 * self.options.batch_size // (2 + negatives))
         return LinkNeighborLoader(
             self.graph if self.typed is None else self.typed.hetero,
-            self.features,
+            self.inputs.stores if self.typed is not None else self.inputs.stores[plain_type],
             edges=self.splits[split],
             edge_type=self.edge_type,
             neg_sampling="binary" if training else "triplet",
             neg_ratio=1 if training else negatives,
             strict=not training and self.has_others,
             exclude="reverse",
-            dtype="float32" if self.typed is not None or self.features.dtype_name in WIDENED else None,
+            time="edges" if self.timed else None,
+            dtype="float32",
             **loading,
         )
 
@@ -105,11 +121,11 @@ class LinkTask(Task):
         loss = functional.binary_cross_entropy_with_logits(out, label)
         return Step(loss, ((out.detach() > 0) == (label > 0)).sum(), len(label))
 
-    def meter(self) -> Meter:
+    def scores(self) -> LinkScores:
         """Return what ranks edges among their negatives."""
-        return _LinkMeter(self)
+        return LinkScores()
 
-    def negatives(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+    def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         """Return the scores of the n edges of an evaluation batch, and of (n, k) negatives."""
         _, source, target = self._ends(batch)
         left, right = self._embed(model, batch)
@@ -124,50 +140,19 @@ class LinkTask(Task):
         return batch[self.edge_type], batch[self.edge_type[0]], batch[self.edge_type[2]]
 
     def _embed(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        x = self.inputs.rows(model, batch)
         if self.edge_type is None:
-            out = sampled_outputs(model, batch, self.graph, self.options)
+            out = sampled_outputs(model, x, batch, self.graph, self.options)
             return out, out
-        by_type = typed_outputs(model, batch, self.options.feature)
+        by_type = typed_outputs(model, x, batch)
         return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
-
-    def inputs(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yield the features of the batch."""
-        return super().inputs(batch) if self.edge_type is None else typed_inputs(batch, self.options.feature)
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
         seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size("valid")}
         if self.typed is not None and self.edge_type is not None:
-            return describe_types(self.typed, self.features) | {"edge_type": "__".join(self.edge_type)} | seeds
-        return {
-            "nodes": self.graph.num_nodes,
-            "edges": self.graph.num_edges,
-            "features": list(self.features.shape),
-            "dtype": self.features.dtype_name,
-            "topology_bytes": self.graph.info["file_bytes"],
-            "feature_bytes": self.features.info["file_bytes"],
-        } | seeds
-
-
-class _LinkMeter(Meter):
-    """Ranks the edges of an evaluation."""
-
-    def __init__(self, task: LinkTask) -> None:
-        super().__init__(task)
-        self._links, self._scores = task, LinkScores()
-
-    def add(self, model: torch.nn.Module, batch: Any) -> None:
-        edges, others = self._links.negatives(model, batch)
-        self._scores.add(edges.float().cpu().numpy(), others.float().cpu().numpy())
-
-    def state(self) -> Any:
-        return self._scores
-
-    def merge(self, states: Sequence[Any]) -> None:
-        self._scores = LinkScores.merged(states)
-
-    def scores(self) -> dict[str, float]:
-        return self._scores.scores()
+            return describe_types(self.typed, self.inputs) | {"edge_type": "__".join(self.edge_type)} | seeds
+        return describe_graph(self.graph, self.inputs) | seeds
 
 
 def _edge_type(data: Dataset, options: TrainOptions) -> EdgeTypeName:

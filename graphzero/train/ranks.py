@@ -95,7 +95,8 @@ class Ranks:
         if self.size == 1 or not any(p.requires_grad for p in model.parameters()):
             return step
         # Batches of several types need not use every parameter, nor do models of the user's own.
-        return nn.parallel.DistributedDataParallel(step, find_unused_parameters=not isinstance(model, SampledModel))
+        all_used = isinstance(model, SampledModel) and not hasattr(model, "input_encoders")
+        return nn.parallel.DistributedDataParallel(step, find_unused_parameters=not all_used)
 
     def backward(self, step: Step, counts: bool, stop: bool) -> Round:
         """Compute gradients of the mean loss over the seeds of all ranks. A batch that does not count adds zeros."""

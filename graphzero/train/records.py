@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 
 Stopped = Literal["finished", "patience", "interrupted"]
-TASKS = ("nodes", "links")
+TARGETS = ("classification", "regression", "multilabel")
 
 
 class TrainingData(Protocol):
@@ -36,7 +37,7 @@ class TrainingData(Protocol):
 
     @property
     def labels(self) -> Any:
-        """A class for each node, negative where unknown."""
+        """A class for each node, negative where unknown; or numbers, or a row of labels for each node."""
 
     @property
     def splits(self) -> Mapping[str, Any]:
@@ -54,9 +55,21 @@ class TrainOptions:
     `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "in" where the file
     has those.
 
-    `task` is "nodes" to learn the classes of nodes, "links" to learn which edges there are. `node_type` is the type
-    whose classes are learned, where a dataset has several types with labels; `edge_type` (source, relation, target) the
-    type whose edges are. Each edge of an evaluation is ranked among `eval_negatives` others.
+    `task` is "nodes" to learn labels of nodes, "links" to learn which edges there are, or a task of the dataset.
+    `node_type` is the type whose classes are learned, where a dataset has several types with labels; `edge_type`
+    (source, relation, target) the type whose edges are. Each edge of an evaluation is ranked among `eval_negatives`
+    others.
+
+    `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
+    and columns get a learned vector for each node as long as these take at most `id_embedding_memory`, else degrees.
+
+    `target` is "classification", "regression" or "multilabel", by the labels unless given. `loss` of a regression is
+    "mse" or "mae". `class_weights` is "balanced", or a number for each class. `metric` says which score chooses the
+    best epoch.
+
+    `time` names a column or feature with the time of each node ("edges", for links: the times of edges): a seed then
+    sees no edge and no node that is newer. `split_by_time` replaces the splits: "70/15/15", the oldest first, or the
+    dates at which validation and test begin, "2023-01-01/2023-07-01".
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
@@ -83,6 +96,14 @@ class TrainOptions:
     node_type: str | None = None
     edge_type: Sequence[str] | None = None
     eval_negatives: int = 20
+    table_encoder: str = "sum"
+    id_embedding_memory: int | str = "256MB"
+    target: str | None = None
+    loss: str = "mse"
+    class_weights: str | Sequence[float] | None = None
+    metric: str | None = None
+    time: str | None = None
+    split_by_time: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could not be trained, before anything is opened."""
@@ -102,14 +123,23 @@ class TrainOptions:
             raise ValueError(f"lr is {self.lr}, expected more than 0")
         if self.direction not in (None, "in", "out"):
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
-        if self.task not in TASKS:
-            raise ValueError(f"task is {self.task!r}, expected one of {', '.join(map(repr, TASKS))}")
+        if not isinstance(self.task, str) or not self.task:
+            raise ValueError(f"task is {self.task!r}, expected 'nodes', 'links' or the name of a task of the dataset")
         if self.edge_type is not None and (isinstance(self.edge_type, str) or len(self.edge_type) != 3):
             raise ValueError(f"edge_type is {self.edge_type!r}, expected (source type, relation, target type)")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
         if self.memory != "auto":
             parse_size(self.memory)
+        if self.table_encoder not in ("sum", "attention"):
+            raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")
+        parse_size(self.id_embedding_memory)
+        if self.target not in (None, *TARGETS):
+            raise ValueError(f"target is {self.target!r}, expected one of {', '.join(map(repr, TARGETS))}")
+        if self.loss not in ("mse", "mae"):
+            raise ValueError(f"loss is {self.loss!r}, expected 'mse' or 'mae'")
+        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
+            raise ValueError(f"class_weights is {self.class_weights!r}, expected 'balanced' or a number for each class")
 
     @property
     def layers(self) -> int:
@@ -133,8 +163,8 @@ class EpochRecord:
 
     epoch: int
     loss: float
-    train_accuracy: float
-    val_accuracy: float
+    train_accuracy: float | None  # None where there are no classes
+    val_accuracy: float | None
     batches: int
     seeds: int
     seconds: float
@@ -146,10 +176,11 @@ class EpochRecord:
     bottleneck: str
     metrics: dict[str, float] = field(default_factory=dict)  # scores beside the accuracy, of the validation split
     topology_bytes_read: int = 0
+    metric: str = "accuracy"  # which score chooses the best epoch
 
-    def score(self, metric: str) -> float:
-        """A score of the validation split by name."""
-        return self.metrics.get(metric, self.val_accuracy)
+    def score(self, metric: str | None = None) -> float:
+        """A score of the validation split by name; the one that chooses the best epoch unless named."""
+        return self.metrics.get(metric or self.metric, self.val_accuracy or 0.0)
 
     @property
     def seeds_per_second(self) -> float:
@@ -165,7 +196,7 @@ class TrainResult:
     options: TrainOptions
     epochs: list[EpochRecord]
     best_epoch: int
-    val_accuracy: float
+    val_accuracy: float | None
     test_accuracy: float | None
     stopped: Stopped
     seconds: float
@@ -181,7 +212,7 @@ class TrainResult:
     @property
     def val_score(self) -> float:
         """The score of the best epoch that `metric` names."""
-        return self.val_metrics.get(self.metric, self.val_accuracy)
+        return self.val_metrics.get(self.metric, self.val_accuracy or 0.0)
 
     @property
     def test_score(self) -> float | None:
@@ -225,6 +256,10 @@ class Observer:
 
     def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
         """Called when a training batch is done."""
+
+    def note(self, text: str) -> None:
+        """Called with what should be known before the run begins; a warning unless overridden."""
+        warnings.warn(text, stacklevel=3)
 
     def evaluating(self, split: str, done: int, total: int) -> None:
         """Called when a batch of an evaluation is done."""

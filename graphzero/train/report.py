@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._outputs import check_extension
 from .._sizes import format_size, parse_size
+from .metrics import shown
 
 if TYPE_CHECKING:
     from .records import TrainResult
@@ -63,6 +64,7 @@ def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
         subtitle=_subtitle(result),
         tiles="".join(_tile(*t) for t in _tiles(result)),
         plots="".join(plots),
+        scores=_score_table(result),
         table=_epoch_table(result),
         details=_details(result),
         data=html.escape(json.dumps(result.to_dict())),
@@ -79,8 +81,9 @@ def _tiles(result: TrainResult) -> list[tuple[str, str, str]]:
     total = data["topology_bytes"] + data["feature_bytes"]
     score = result.test_score if result.test_score is not None else result.val_score
     which = "test" if result.test_score is not None else "validation"
+    figure = f"{score:.1%}" if result.metric == "accuracy" else shown(result.metric, score)
     return [
-        (f"{score:.1%}", f"{which} {_metric(result)}", f"best epoch {result.best_epoch + 1} of {len(result.epochs)}"),
+        (figure, f"{which} {_metric(result)}", f"best epoch {result.best_epoch + 1} of {len(result.epochs)}"),
         (f"{result.seeds_per_second:,.0f}", "seeds a second", f"{len(result.epochs)} epochs in {result.seconds:.0f} s"),
         (format_size(result.peak_anonymous), "peak memory", f"anonymous, all of the process; budget {data['budget']}"),
         (format_size(total), "on disk", f"{data['nodes']:,} nodes, {data['edges']:,} edges"),
@@ -119,8 +122,8 @@ def _epoch_table(result: TrainResult) -> str:
         cells = [
             str(e.epoch + 1),
             f"{e.loss:.4f}",
-            f"{e.train_accuracy:.2%}",
-            f"{e.score(result.metric):.2%}",
+            "" if e.train_accuracy is None else f"{e.train_accuracy:.2%}",
+            shown(result.metric, e.score()),
             f"{e.seconds:.2f}",
             f"{e.seeds_per_second:,.0f}",
             format_size(e.bytes_read),
@@ -131,6 +134,26 @@ def _epoch_table(result: TrainResult) -> str:
         rows.append(f"<tr{mark}>" + "".join(f"<td>{html.escape(c)}</td>" for c in cells) + "</tr>")
     head = "".join(f"<th>{h}</th>" for h in heads)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _score_table(result: TrainResult) -> str:
+    scores = {
+        "validation": _all_scores(result.val_accuracy, result.val_metrics),
+        "test": _all_scores(result.test_accuracy, result.test_metrics),
+    }
+    scores = {split: found for split, found in scores.items() if found}
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("", *scores))
+    names = dict.fromkeys(name for found in scores.values() for name in found)
+    rows = [
+        f"<tr><td>{html.escape(name)}</td>"
+        + "".join(f"<td>{shown(name, found[name]) if name in found else ''}</td>" for found in scores.values())
+        for name in names
+    ]
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'{row}</tr>' for row in rows)}</tbody></table>"
+
+
+def _all_scores(accuracy: float | None, others: dict[str, float]) -> dict[str, float]:
+    return others if accuracy is None else {"accuracy": accuracy, **others}
 
 
 def _details(result: TrainResult) -> str:
@@ -209,11 +232,15 @@ def _whole_epochs(axes: Any, count: int) -> None:
 def _draw_learning(axes: Any, result: TrainResult) -> None:
     epochs = [e.epoch + 1 for e in result.epochs]
     label = "validation" if result.metric == "accuracy" else f"validation {_metric(result)}"
-    axes.plot(epochs, [e.score(result.metric) * 100 for e in result.epochs], "o-", markersize=4, label=label)
-    axes.plot(epochs, [e.train_accuracy * 100 for e in result.epochs], "o-", markersize=4, label="training")
+    percent = result.metric == "accuracy"
+    scale = 100 if percent else 1
+    axes.plot(epochs, [e.score() * scale for e in result.epochs], "o-", markersize=4, label=label)
+    trained = [e.train_accuracy * scale for e in result.epochs if e.train_accuracy is not None]
+    if trained:
+        axes.plot(epochs, trained, "o-", markersize=4, label="training")
     if result.best_epoch >= 0:
-        axes.plot([result.best_epoch + 1], [result.val_score * 100], "o", markersize=11, fillstyle="none", color=_INK)
-    axes.set_ylabel("accuracy, %" if result.metric == "accuracy" else "%")
+        axes.plot([result.best_epoch + 1], [result.val_score * scale], "o", markersize=11, fillstyle="none", color=_INK)
+    axes.set_ylabel("accuracy, %" if percent else _metric(result))
     _whole_epochs(axes, max(epochs, default=1))
     loss = axes.twinx()
     loss.grid(False)
@@ -315,6 +342,8 @@ _PAGE = """<!doctype html>
 <header><h1>{title}</h1><p>{subtitle}</p></header>
 <div class="tiles">{tiles}</div>
 <div class="plots">{plots}</div>
+<h2>Scores of the best epoch</h2>
+<div class="card">{scores}</div>
 <h2>Epochs</h2>
 <div class="card">{table}</div>
 <h2>Options and data</h2>

@@ -16,7 +16,10 @@ from ..errors import FormatError
 from ..loader import LoaderStats
 from .checkpoint import Checkpoint, load_checkpoint
 from .hetero import HeteroSAGE
+from .inputs import InputEncoders
+from .metrics import better
 from .models import MODELS, make_model
+from .optimizers import Optimizers
 from .records import EpochRecord, TrainOptions
 
 __all__ = ["EpochSums", "RunState", "load_model", "pack", "restore"]
@@ -51,13 +54,15 @@ class EpochSums:
         seconds = self.wait_seconds + self.compute_seconds
         return self.seeds / seconds if seconds > 0 else 0.0
 
-    def record(self, epoch: int, scores: dict[str, float], eval_seconds: float, stats: LoaderStats) -> EpochRecord:
+    def record(
+        self, epoch: int, scores: dict[str, float], eval_seconds: float, stats: LoaderStats, metric: str
+    ) -> EpochRecord:
         """Close the epoch: the sums, and what the loader says of its stages."""
         return EpochRecord(
             epoch=epoch,
             loss=self.loss / max(self.seeds, 1),
-            train_accuracy=self.correct / max(self.seeds, 1),
-            val_accuracy=scores["accuracy"],
+            train_accuracy=self.correct / max(self.seeds, 1) if "accuracy" in scores else None,
+            val_accuracy=scores.get("accuracy"),
             batches=self.batches,
             seeds=self.seeds,
             seconds=self.wait_seconds + self.compute_seconds,
@@ -75,13 +80,14 @@ class EpochSums:
             hit_rate=float(stats.hit_rate),
             bottleneck=str(stats.bottleneck),
             metrics={name: score for name, score in scores.items() if name != "accuracy"},
+            metric=metric,
         )
 
 
 class RunState:
     """All that changes while a run goes on."""
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, model: torch.nn.Module, optimizer: Optimizers) -> None:
         """Begin at the first batch of the first epoch."""
         self.model = model
         self.step = model  # what makes a `Step` of a batch, with the model inside
@@ -109,36 +115,40 @@ class RunState:
         if now - self.progress[-1][0] >= 0.25:
             self.progress.append((now, self._seeds))
 
-    def close_epoch(self, record: EpochRecord, metric: str = "accuracy") -> None:
-        """Take in a finished epoch; keep its weights when it is the best so far by `metric`."""
+    def close_epoch(self, record: EpochRecord) -> None:
+        """Take in a finished epoch; keep its weights when it is the best so far."""
         self.records.append(record)
-        score = record.score(metric)
-        if self.best_weights is None or score > self.best_score:
+        score = record.score()
+        if self.best_weights is None or better(record.metric, score, self.best_score):
             self.best_epoch, self.best_score = record.epoch, score
             self.best_weights = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
         self.epoch += 1
         self.tally = EpochSums()
 
 
-def pack(run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]]) -> Checkpoint:
-    """The run as named arrays and JSON. `random` has the state of the random numbers of each rank."""
-    optimizer = run.optimizer.state_dict()
+def pack(
+    run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]], about: Mapping[str, Any]
+) -> Checkpoint:
+    """The run as named arrays and JSON. `random` has the random numbers of each rank, `about` what is learned."""
     arrays = {f"model.{k}": _array(v) for k, v in run.model.state_dict().items()}
     arrays |= {f"best.{k}": _array(v) for k, v in (run.best_weights or {}).items()}
-    for index, values in optimizer["state"].items():
+    for index, values in run.optimizer.state().items():
         arrays |= {f"optimizer.{index}.{k}": _array(v) for k, v in values.items()}
     for rank, state in enumerate(random):
         arrays |= {_random_name(kind, rank): _array(v) for kind, v in state.items()}
+    encoders = getattr(run.model, "input_encoders", None)
     note = {
         "options": options.defining(),
         "model_class": f"{type(run.model).__module__}.{type(run.model).__qualname__}",
         "model_arguments": run.model.arguments() if isinstance(run.model, HeteroSAGE) else None,
+        "inputs": encoders.arguments() if isinstance(encoders, InputEncoders) else None,
         "epoch": run.epoch,
         "tally": dataclasses.asdict(run.tally),
         "records": [dataclasses.asdict(r) for r in run.records],
         "best_epoch": run.best_epoch,
         "best_accuracy": run.best_score,
         "seconds": run.seconds,
+        "about": dict(about),
     }
     return Checkpoint(arrays, note)
 
@@ -157,7 +167,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
         for name, value in saved.under("optimizer").items():
             index, key = name.split(".", 1)
             optimizer.setdefault(int(index), {})[key] = torch.from_numpy(value.copy())
-        run.optimizer.load_state_dict({"state": optimizer, "param_groups": run.optimizer.state_dict()["param_groups"]})
+        run.optimizer.load_state(optimizer)
         if rank == 0 or _random_name("cpu", rank) in saved.arrays:
             torch.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cpu", rank)].copy()))
         if device.type == "cuda" and _random_name("cuda", rank) in saved.arrays:
@@ -186,6 +196,8 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
     try:
         if model is None:
             model = _made_like(saved, weights, name)
+        if saved.note.get("inputs") is not None and not hasattr(model, "input_encoders"):
+            model.input_encoders = InputEncoders(**saved.note["inputs"])
         _load_weights(model, weights)
     except FormatError:
         raise

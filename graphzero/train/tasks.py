@@ -1,25 +1,28 @@
-"""What a run learns: the classes of nodes of one type; which batches, which model, which loss and which scores."""
+"""What a run learns: labels of nodes of one type; which batches, which model, which loss and which scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from .._dataset_writer import as_labels
 from .._epochs import EpochLoader
 from .._ids import as_ids
+from .._times import per_second
 from .._trainable import check_splits, standard_splits
 from ..loader import NeighborLoader
+from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions
+from .seeds import Seeds, YOfRows, node_times, seeds_of_nodes, seeds_of_table, table_of
+from .targets import Target, kind_of_labels, make_target
 
-__all__ = ["Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
-
-WIDENED = ("float16", "bfloat16", "int8")
+__all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
 
 
 class Step(NamedTuple):
@@ -31,35 +34,34 @@ class Step(NamedTuple):
 
 
 class Meter:
-    """Counts right answers over the batches of an evaluation."""
+    """Adds up scores over the batches of an evaluation: `task.scores()` makes what counts, `task.measure` feeds it."""
 
     def __init__(self, task: Task) -> None:
         """Begin with nothing seen."""
-        self._task = task
-        self._right = self._seen = 0
+        self._task, self._scores = task, task.scores()
 
     def add(self, model: torch.nn.Module, batch: Any) -> None:
         """Take in a batch."""
-        _, right, seeds = self._task.step(model, batch)
-        self._right += int(right)
-        self._seen += seeds
+        self._scores.add(*(_as_array(part) for part in self._task.measure(model, batch)))
 
     def state(self) -> Any:
         """Return what was counted, for the other ranks."""
-        return self._right, self._seen
+        return self._scores
 
     def merge(self, states: Sequence[Any]) -> None:
         """Take over what all ranks have counted."""
-        self._right, self._seen = (sum(state[i] for state in states) for i in range(2))
+        self._scores = type(self._scores).merged(states)
 
     def scores(self) -> dict[str, float]:
-        """Return scores by name; "accuracy" is always there."""
-        return {"accuracy": self._right / max(self._seen, 1)}
+        """Return scores by name."""
+        found: dict[str, float] = self._scores.scores()
+        return found
 
 
 class Task:
     """What the trainer asks of a kind of learning."""
 
+    inputs: Inputs
     metric = "accuracy"  # which score says what the best epoch is
     rank, world_size = 0, 1  # of the processes that train together
 
@@ -93,17 +95,21 @@ class Task:
         """Run the model over a batch."""
         raise NotImplementedError
 
+    def scores(self) -> Any:
+        """Return what adds up the scores of an evaluation."""
+        raise NotImplementedError
+
+    def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return what the scores of a batch are computed of."""
+        raise NotImplementedError
+
     def meter(self) -> Meter:
         """Return what counts over an evaluation."""
         return Meter(self)
 
-    def inputs(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yield what the model got of a batch: the name of a feature array, the ids of its nodes, and their rows."""
-        yield f"feature {self.options.feature!r}", batch.n_id, batch.x
-
     def explain_loss(self, batch: Any) -> str:
         """Say why the loss of a batch is not finite: rows that are not, or else a run that diverged."""
-        for name, ids, rows in self.inputs(batch):
+        for name, ids, rows in self.inputs.features_of(batch):
             bad = ids[~torch.isfinite(rows.reshape(len(ids), -1)).all(1)] if len(ids) else ids
             if len(bad):
                 shown = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
@@ -113,6 +119,10 @@ class Task:
     def describe(self) -> dict[str, Any]:
         """Return the size of the data, for the report."""
         raise NotImplementedError
+
+    def about(self) -> dict[str, Any]:
+        """Return what is learned, as JSON values for the checkpoint: what predictions need to know."""
+        return {}
 
     def loading(self, split: str, num_threads: int, memory: int) -> dict[str, Any]:
         """Return the arguments that all loaders share."""
@@ -133,114 +143,175 @@ class Task:
         } | ({} if options.prefetch is None else {"prefetch": options.prefetch})
 
 
-class NodeTask(Task):
-    """Learns the classes of nodes of a graph of one type."""
+class LabelTask(Task):
+    """Learns labels of nodes: classes, several labels, or numbers."""
+
+    target: Target
+    splits: dict[str, Seeds]
+    table: Any = None  # the task of the dataset that is learned, where it is one
+    labels: Any = None  # of all nodes
+
+    def labels_of_rows(self) -> dict[str, Any]:
+        """Return the labels of each split of a task table."""
+        names = ("train", "valid", "test")
+        return {name: self.splits[name].labels for name in names if self.size(name)}
+
+    def seeding(self, split: str, labels: Any, node_type: str | None = None) -> dict[str, Any]:
+        """Return the arguments of a loader that say what its seeds are."""
+        seeds = self.splits[split]
+        given = {"seeds": seeds.ids if node_type is None else (node_type, seeds.ids), "time": seeds.times}
+        if seeds.labels is None:
+            return {**given, "labels": labels}
+        return {**given, "transform": YOfRows(seeds.labels, node_type)}
+
+    def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        """Return outputs for the seeds of a batch."""
+        raise NotImplementedError
+
+    def labels_of_seeds(self, batch: Any) -> Tensor:
+        """Return the labels of the seeds of a batch."""
+        raise NotImplementedError
+
+    def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs for the seeds of a batch, and their labels."""
+        return self.scores_of_seeds(model, batch), self.target.labels(self.labels_of_seeds(batch))
+
+    def set_target(self, asked: str | None, known: Mapping[str, Any], classes: int, kind: str | None = None) -> None:
+        """Find out what is to be learned, from the labels of each split."""
+        kind = asked or kind or kind_of_labels(known["train"])
+        others = [labels for split, labels in known.items() if split != "train"]
+        self.target = make_target(self.options, kind, known["train"], others, classes)
+        self.metric = self.target.metric
+
+    def step(self, model: torch.nn.Module, batch: Any) -> Step:
+        """Compare outputs with the labels of the seeds."""
+        out, y = self.outputs(model, batch)
+        return Step(self.target.loss(out, y), self.target.right(out, y), len(out))
+
+    def scores(self) -> Any:
+        """Return what adds up the scores of the target."""
+        return self.target.scores()
+
+    def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs and labels."""
+        out, y = self.outputs(model, batch)
+        return self.target.scored(out), y
+
+    def about(self) -> dict[str, Any]:
+        """Return what is learned."""
+        return {"target": self.target.to_dict()}
+
+    def describe_target(self) -> dict[str, Any]:
+        """Return what is learned, for the report."""
+        found = {"target": self.target.kind, "train_seeds": self.size("train")}
+        return found if self.target.kind == "regression" else {**found, "classes": self.target.outputs}
+
+
+class NodeTask(LabelTask):
+    """Learns labels of nodes of a graph of one type."""
 
     def __init__(self, data: TrainingData, options: TrainOptions, device: torch.device) -> None:
         """Check features, splits and labels."""
-        self.features = feature_of(data, options)
+        self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
-        self.labels = torch.from_numpy(np.asarray(data.labels, dtype=np.int64).reshape(-1))
+        if self.table is not None:
+            self.set_target(options.target, self.labels_of_rows(), self.table.num_classes, self.table.kind)
+            return
+        labels = np.asarray(data.labels)
+        kind = options.target or getattr(data, "label_kind", None) or kind_of_labels(labels)
+        labels = as_labels(labels) if kind == "classification" and labels.ndim == 1 else labels
+        self.labels = torch.from_numpy(labels if labels.flags.writeable else labels.copy())
         known = {
-            split: self.labels[torch.from_numpy(as_ids(self.splits[split], split))].numpy()
+            split: self.labels[torch.from_numpy(as_ids(self.splits[split].ids, split))].numpy()
             for split in ("train", "valid", "test")
             if self.size(split)
         }
-        self.num_classes = count_classes(known, int(getattr(data, "num_classes", 0)))
+        self.set_target(kind, known, int(getattr(data, "num_classes", 0)))
+
+    def _find_splits(self, data: Any) -> Mapping[str, Seeds]:
+        self.table = table_of(data, self.options)
+        unit = getattr(data, "time_unit", "s")
+        self.inputs.set_time_scale(per_second(unit))
+        if self.table is not None:
+            return seeds_of_table(self.table, self.options, unit)
+        times, name = None, self.options.time
+        self.times = times
+        if name is not None:
+            nodes = next(iter(getattr(data, "nodes", {}).values()), None)
+            times = node_times(data.features, {} if nodes is None else nodes.columns, name, unit)
+            if times is None:
+                raise ValueError(f"time is {name!r}, expected a column of times or a feature: {list(data.features)}")
+            self.times = times
+        return seeds_of_nodes(data.splits, lambda: data.labels, times, self.options, unit)
 
     def make_model(self) -> torch.nn.Module:
-        """Make a model from the rows of nodes to classes."""
-        options, width = self.options, self.features.feature_dim
-        return make_model(options.model, width, options.hidden, self.num_classes, options.layers, options.dropout)
+        """Make a model from the rows of nodes to outputs."""
+        options, width = self.options, self.inputs.widths()[plain_type]
+        return make_model(options.model, width, options.hidden, self.target.outputs, options.layers, options.dropout)
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
         """Return batches of the split's nodes."""
         return NeighborLoader(
             self.graph,
-            self.features,
-            seeds=self.splits[split],
-            labels=self.labels,
-            dtype="float32" if self.features.dtype_name in WIDENED else None,
+            self.inputs.stores[plain_type],
+            dtype="float32",
+            **self.seeding(split, self.labels),
             **self.loading(split, num_threads, memory),
         )
 
-    def step(self, model: torch.nn.Module, batch: Any) -> Step:
-        """Compare outputs with the classes of the seeds."""
-        out = sampled_outputs(model, batch, self.graph, self.options)[: batch.batch_size]
+    def labels_of_seeds(self, batch: Any) -> Tensor:
+        """Return the labels of the seeds of a batch."""
+        y: Tensor = batch.y
+        return y
+
+    def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        """Return outputs for the seeds of a batch."""
+        x = self.inputs.rows(model, batch)
+        out = sampled_outputs(model, x, batch, self.graph, self.options)[: batch.batch_size]
         if not isinstance(model, SampledModel):
-            check_outputs(out, batch.batch_size, self.num_classes)
-        loss = functional.cross_entropy(out, batch.y)
-        return Step(loss, (out.detach().argmax(1) == batch.y).sum(), batch.batch_size)
+            check_outputs(out, batch.batch_size, self.target.outputs)
+        return out
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
-        return {
-            "nodes": self.graph.num_nodes,
-            "edges": self.graph.num_edges,
-            "features": list(self.features.shape),
-            "dtype": self.features.dtype_name,
-            "classes": self.num_classes,
-            "topology_bytes": self.graph.info["file_bytes"],
-            "feature_bytes": self.features.info["file_bytes"],
-            "train_seeds": self.size("train"),
-        }
+        return describe_graph(self.graph, self.inputs) | self.describe_target()
 
 
-def feature_of(data: TrainingData, options: TrainOptions) -> Any:
-    """Return the features that the options name."""
-    if options.feature not in data.features:
-        known = ", ".join(map(repr, data.features))
-        has = f"it has {known}; choose one with feature=" if known else "it has no node features; import with features="
-        raise KeyError(f"no feature {options.feature!r} in the dataset: {has}")
-    refuse_codes(data, options.feature)
-    return data.features[options.feature]
+def _as_array(tensor: Tensor) -> npt.NDArray[Any]:
+    narrow = tensor.dtype in (torch.float16, torch.bfloat16)
+    return (tensor.float() if narrow else tensor).cpu().numpy()
 
 
-def refuse_codes(data: Any, feature: str, node_type: str | None = None) -> None:
-    """Refuse a feature of category codes: as numbers they mean nothing, and -1 means missing."""
-    about = getattr(data, "info", {}).get("about", {})
-    codes = about.get("categories", {})
-    names = codes.get(node_type, {}) if node_type is not None else codes
-    if feature in names:
-        raise ValueError(
-            f"feature {feature!r} holds category codes, -1 for missing, and models take numbers; embed them, for "
-            "example by torch.nn.Embedding(n + 1, d, padding_idx=0)(codes + 1), or train on another feature"
-        )
+def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
+    """Return the size of a graph of one type and of what is read for its nodes."""
+    stores = list(inputs.stores[plain_type].values())
+    found = {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "features": list(stores[0].shape) if stores else [graph.num_nodes, 0],
+        "dtype": ", ".join(dict.fromkeys(store.dtype_name for store in stores)),
+        "topology_bytes": graph.info["file_bytes"],
+        "feature_bytes": sum(int(store.info["file_bytes"]) for store in stores),
+    }
+    return found | ({"inputs": inputs.describe()} if inputs.specs else {})
 
 
-def sampled_outputs(model: torch.nn.Module, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
+def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
     """Return what a model makes of a batch of one type: rows of the seeds, for other models of all nodes."""
     if not isinstance(model, SampledModel):
-        other: Tensor = model(batch.x if batch.x.is_floating_point() else batch.x.float(), batch.edge_index)
+        other: Tensor = model(x if x.is_floating_point() else x.float(), batch.edge_index)
         return other
     degree = None
     if model.aggregation == "gcn":
         degrees = graph.degrees(batch.n_id, direction=options.direction or graph.message_direction)
-        degree = torch.from_numpy(degrees).to(batch.x.device)
-    out: Tensor = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
+        degree = torch.from_numpy(degrees).to(x.device)
+    out: Tensor = model(x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
     return out
 
 
 def check_outputs(out: Tensor, rows: int, classes: int) -> None:
     """Raise ValueError when a model of the user's own does not return a row a seed and a column a class."""
     if out.dim() != 2 or len(out) != rows or out.shape[1] < classes:
-        expected = f"a row for each node with at least {classes} columns, one a class"
+        expected = f"a row for each node with at least {classes} columns"
         raise ValueError(f"the model returned shape {tuple(out.shape)} for {rows} nodes, expected {expected}")
-
-
-def count_classes(known: Mapping[str, Any], at_least: int) -> int:
-    """Return the number of classes, once every label that training and evaluation will meet has been looked at."""
-    most = -1
-    for split, labels in known.items():
-        if int(labels.min()) < 0:
-            missing = int((labels < 0).sum())
-            raise ValueError(
-                f"{missing} nodes of the split {split!r} have the label {int(labels.min())}, which means missing; "
-                "leave nodes without a label out of the split"
-            )
-        most = max(most, int(labels.max()))
-    classes = max(at_least, most + 1)
-    if classes < 2:
-        raise ValueError(f"found {classes} class{'es' * (classes != 1)}; need at least 2")
-    return classes

@@ -25,15 +25,15 @@ from .hetero import HeteroSAGE
 from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
+from .optimizers import Optimizers
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
+from .seeds import table_of
 from .state import RunState, pack, restore
 from .tasks import NodeTask, Task
 from .typed_tasks import TypedNodeTask
 
 __all__ = ["Trainer"]
-
-_ADDED = {"task": "nodes", "eval_negatives": 20}  # options that older checkpoints do not name
 
 
 class Trainer:
@@ -73,6 +73,8 @@ class Trainer:
         self.task = make_task(data, self.options, self.device)
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
         self.observer = observer if observer is not None and self.ranks.first else Observer()
+        for note in self.task.inputs.notes if self.ranks.first else ():
+            self.observer.note(note)
         self._given_model = model
         self._memory = 0 if self.options.memory == "auto" else parse_size(self.options.memory)
 
@@ -102,8 +104,8 @@ class Trainer:
             options=self.options,
             epochs=run.records,
             best_epoch=run.best_epoch,
-            val_accuracy=best.val_accuracy if best is not None else 0.0,
-            test_accuracy=None if test is None else test.pop("accuracy"),
+            val_accuracy=best.val_accuracy if best is not None else None,
+            test_accuracy=None if test is None else test.pop("accuracy", None),
             stopped=stopped,
             seconds=run.seconds,
             peak_anonymous=sum(self.ranks.gather(monitor.peak_anonymous)),
@@ -141,9 +143,9 @@ class Trainer:
                 self._save(run)
                 return "interrupted"
             stats = loaders.stats.get("train", LoaderStats())
-            record = run.tally.record(run.epoch, scores, time.perf_counter() - begin, stats)
+            record = run.tally.record(run.epoch, scores, time.perf_counter() - begin, stats, self.task.metric)
             record = combine(self.ranks.gather(record))
-            run.close_epoch(record, self.task.metric)
+            run.close_epoch(record)
             self._save(run)
             self.observer.epoch(record, best=run.best_epoch == record.epoch)
         return "finished"
@@ -160,7 +162,7 @@ class Trainer:
             for batch in batches:
                 number = tally.batches + ranks.rank
                 waited = time.perf_counter()
-                run.optimizer.zero_grad(set_to_none=True)
+                run.optimizer.zero_grad()
                 step = run.step(batch)
                 round_ = ranks.backward(step, number < total, stop.is_set())
                 run.optimizer.step()
@@ -214,9 +216,9 @@ class Trainer:
             model = self.task.make_model()
         if isinstance(model, (SampledModel, HeteroSAGE)) and model.num_layers != options.layers:
             raise ValueError(f"the model has {model.num_layers} layers, fanouts name {options.layers} hops")
-        model = model.to(self.device)
-        optimizer = torch.optim.Adam(model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
-        run = RunState(model, optimizer)
+        model = self.task.inputs.attach(model, given=self._given_model is not None).to(self.device)
+        sparse = self.ranks.size == 1 or self.device.type == "cpu"  # NCCL does not add up sparse gradients
+        run = RunState(model, Optimizers(model, options.lr, options.weight_decay, sparse=sparse))
         saved = self.ranks.from_first(self._saved) if resume else None
         if saved is not None:
             self.ranks.seed_others(options.seed, int(saved.note.get("epoch", 0)))
@@ -234,7 +236,7 @@ class Trainer:
         return saved
 
     def _refuse_other_run(self, saved: Checkpoint) -> None:
-        then, now = {**_ADDED, **saved.note.get("options", {})}, self.options.defining()
+        then, now = {**TrainOptions().defining(), **saved.note.get("options", {})}, self.options.defining()
         for name, value in now.items():
             if then.get(name) != value:
                 raise ValueError(
@@ -247,7 +249,7 @@ class Trainer:
             return
         random = self.ranks.gather(random_state(self.device))
         if self.ranks.first:
-            save_checkpoint(self.checkpoint, pack(run, self.options, random))
+            save_checkpoint(self.checkpoint, pack(run, self.options, random, self.task.about()))
 
     def _finish(
         self, run: RunState, loaders: Loaders, stopped: Stopped, stop: threading.Event
@@ -277,6 +279,7 @@ def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -
     """What the options ask for, of data of one type or of several."""
     if options.task == "links":
         return LinkTask(data, options, device)
+    table_of(data, options)  # an error for a task that there is not
     if isinstance(data, Dataset) and data.is_typed:
         return TypedNodeTask(data, options, device)
     return NodeTask(data, options, device)

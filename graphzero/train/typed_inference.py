@@ -24,9 +24,11 @@ from ..dataset import Dataset
 from ..features import FeatureStore
 from ..inference import InferenceReport
 from ..loader import NeighborLoader
+from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE
+from .inputs import Inputs
 from .records import TrainOptions
-from .typed_tasks import features_by_type, typed_outputs
+from .typed_tasks import typed_outputs
 
 __all__ = ["typed_inference"]
 
@@ -62,14 +64,14 @@ def typed_inference(
     target = as_target(out, "features", data.files)
     where = as_device("cpu" if device is None else device)
     job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed)
-    stores = features_by_type(data, TrainOptions(feature=feature))
+    inputs = Inputs(data, TrainOptions(feature=feature), typed=True)
     was_training = model.training
     model.eval()
     try:
         if fanouts is not None:
-            rows_read, layers = job.sampled(stores, feature, node_type, fanouts, Path(target)), len(fanouts)
+            rows_read, layers = job.sampled(inputs, node_type, fanouts, Path(target)), len(fanouts)
         elif isinstance(model, HeteroSAGE):
-            rows_read, layers = job.layer_by_layer(model, stores, feature, node_type, Path(target)), model.num_layers
+            rows_read, layers = job.layer_by_layer(model, inputs, feature, node_type, Path(target)), model.num_layers
         else:
             raise ValueError(f"{type(model).__name__} does not offer its layers: give fanouts=, a number for each hop")
     finally:
@@ -93,18 +95,21 @@ class _Job:
     num_threads: int | None
     seed: int
 
-    def sampled(self, stores: Stores, feature: str, node_type: str, fanouts: Sequence[int], out: Path) -> int:
+    def sampled(self, inputs: Inputs, node_type: str, fanouts: Sequence[int], out: Path) -> int:
         """Write the outputs batch by batch; return how many rows were read."""
 
         def outputs(batch: Any) -> Tensor:
-            return typed_outputs(self.model, batch, feature)[node_type]
+            return typed_outputs(self.model, inputs.rows(self.model, batch), batch)[node_type]
 
-        return self._write(self._loader(stores, node_type, fanouts), node_type, outputs, out)
+        return self._write(self._loader(inputs.stores, node_type, fanouts), node_type, outputs, out)
 
-    def layer_by_layer(self, model: HeteroSAGE, stores: Stores, feature: str, node_type: str, out: Path) -> int:
+    def layer_by_layer(self, model: HeteroSAGE, inputs: Inputs, feature: str, node_type: str, out: Path) -> int:
         """Write the rows after each layer of all types that the next one needs; return how many rows were read."""
         rows_read = 0
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
+            encoded = encoded_stores(inputs, model, folder, self.device, feature)
+            plain = {name: of for name, of in inputs.stores.items() if of and name not in inputs.specs}
+            stores: Stores = plain | {name: {feature: store} for name, store in encoded.items()}
             for layer, types in enumerate(model.needed(node_type)):
                 after: dict[str, dict[str, FeatureStore]] = {}
                 for number, name in enumerate(model.node_types):

@@ -1,105 +1,114 @@
-"""Learning the classes of one node type of a graph of several types."""
+"""Learning labels of one node type of a graph of several types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from .._epochs import EpochLoader
+from .._ids import IdArray
+from .._times import per_second
 from .._trainable import check_messages, labelled_type
 from ..dataset import Dataset
-from ..features import FeatureStore
 from ..loader import NeighborLoader
 from .hetero import HeteroSAGE
+from .inputs import Inputs
 from .records import TrainOptions
-from .tasks import Step, Task, check_outputs, count_classes, refuse_codes
+from .seeds import Seeds, node_times, seeds_of_nodes, seeds_of_table, table_of
+from .tasks import LabelTask, check_outputs
 
-__all__ = ["TypedNodeTask", "describe_types", "features_by_type", "typed_inputs", "typed_outputs"]
+__all__ = ["TypedNodeTask", "describe_types", "typed_outputs"]
 
 
-class TypedNodeTask(Task):
-    """Learns the classes of the nodes of one type."""
+class TypedNodeTask(LabelTask):
+    """Learns labels of the nodes of one type."""
 
     def __init__(self, data: Dataset, options: TrainOptions, device: torch.device) -> None:
         """Find the node type that has labels and splits; check features, splits and labels."""
-        self.features = features_by_type(data, options)
-        self.node_type = labelled_type(data, options.node_type)
+        self.inputs = Inputs(data, options, typed=True)
+        self.table = table_of(data, options)
+        cut = options.split_by_time is not None
+        self.node_type = (
+            self.table.entity if self.table is not None else labelled_type(data, options.node_type, splits=not cut)
+        )
         check_messages(data, self.node_type)
+        self.node_times: dict[str, IdArray] = {}
         super().__init__(data, options, device)
         self.data, node = data, data.nodes[self.node_type]
+        if self.table is not None:
+            self.set_target(options.target, self.labels_of_rows(), self.table.num_classes, self.table.kind)
+            return
         self.labels = node.label_store
-        known = {s: self.labels.gather(self.splits[s]) for s in ("train", "valid", "test") if self.size(s)}
-        self.num_classes = count_classes(known, node.num_classes)
+        known = {s: self.labels.gather(self.splits[s].ids) for s in ("train", "valid", "test") if self.size(s)}
+        self.set_target(options.target, known, node.num_classes, node.label_kind)
 
-    def _find_splits(self, data: Dataset) -> Mapping[str, Any]:
-        return data.nodes[self.node_type].splits
+    def _find_splits(self, data: Dataset) -> Mapping[str, Seeds]:
+        unit, name = data.time_unit, self.options.time
+        self.inputs.set_time_scale(per_second(unit))
+        if name is not None:
+            self.node_times = times_by_type(data, name)
+        if self.table is not None:
+            return seeds_of_table(self.table, self.options, unit)
+        node = data.nodes[self.node_type]
+        times = self.node_times.get(self.node_type)
+        if name is not None and times is None:
+            raise ValueError(f"time is {name!r}, which node type {self.node_type!r} has not: {list(node.columns)}")
+        return seeds_of_nodes(node.splits, lambda: node.labels, times, self.options, unit)
 
     def make_model(self) -> torch.nn.Module:
         """Make a HeteroSAGE from the rows of all types to classes."""
-        return make_hetero(self.data, self.features, self.options, self.num_classes, [self.node_type])
+        return make_hetero(self.data, self.inputs, self.options, self.target.outputs, [self.node_type])
 
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
         """Return batches of the split's nodes, with neighbours of all types."""
         return NeighborLoader(
             self.data.hetero,
-            self.features,
-            seeds=(self.node_type, self.splits[split]),
-            labels={self.node_type: self.labels},
+            self.inputs.stores,
             dtype="float32",
+            node_time=self.node_times or None,
+            **self.seeding(split, {self.node_type: self.labels}, self.node_type),
             **self.loading(split, num_threads, memory),
         )
 
-    def step(self, model: torch.nn.Module, batch: Any) -> Step:
-        """Compare outputs with the classes of the seeds."""
-        seeds = batch[self.node_type]
-        out = typed_outputs(model, batch, self.options.feature)[self.node_type][: seeds.batch_size]
-        check_outputs(out, seeds.batch_size, self.num_classes)
-        loss = functional.cross_entropy(out, seeds.y)
-        return Step(loss, (out.detach().argmax(1) == seeds.y).sum(), seeds.batch_size)
+    def labels_of_seeds(self, batch: Any) -> Tensor:
+        """Return the labels of the seeds of a batch."""
+        y: Tensor = batch[self.node_type].y
+        return y
 
-    def inputs(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Yield the features of all types."""
-        return typed_inputs(batch, self.options.feature)
+    def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
+        """Return outputs for the seeds of a batch."""
+        seeds = batch[self.node_type]
+        out = typed_outputs(model, self.inputs.rows(model, batch), batch)[self.node_type][: seeds.batch_size]
+        check_outputs(out, seeds.batch_size, self.target.outputs)
+        return out
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
-        found = describe_types(self.data, self.features)
-        return found | {
-            "node_type": self.node_type,
-            "classes": self.num_classes,
-            "train_seeds": self.size("train"),
-        }
+        found = describe_types(self.data, self.inputs)
+        return found | {"node_type": self.node_type} | self.describe_target()
 
 
-def features_by_type(data: Dataset, options: TrainOptions) -> dict[str, dict[str, FeatureStore]]:
-    """Return the features that the options name, of the node types that have them."""
-    name = options.feature
-    found = {t: {name: node.features[name]} for t, node in data.nodes.items() if name in node.features}
-    if not found:
-        known = {t: list(node.features) for t, node in data.nodes.items()}
-        raise KeyError(f"no feature {name!r} in the dataset, its node types have {known}")
-    for node_type in found:
-        refuse_codes(data, name, node_type)
-    return found
-
-
-def make_hetero(data: Dataset, features: Any, options: TrainOptions, out_dim: int, targets: list[str]) -> HeteroSAGE:
+def make_hetero(data: Dataset, inputs: Inputs, options: TrainOptions, out_dim: int, targets: list[str]) -> HeteroSAGE:
     """Make the model for graphs of several types."""
     if options.model != "sage":
         raise ValueError(f"model is {options.model!r}, expected 'sage': {data.path} has several types")
-    widths = {name: store[options.feature].feature_dim for name, store in features.items()}
     return HeteroSAGE(
-        widths, data.metadata(), options.hidden, out_dim, targets, num_layers=options.layers, dropout=options.dropout
+        inputs.widths(),
+        data.metadata(),
+        options.hidden,
+        out_dim,
+        targets,
+        num_layers=options.layers,
+        dropout=options.dropout,
     )
 
 
-def typed_outputs(model: torch.nn.Module, batch: Any, feature: str) -> Mapping[str, Tensor]:
+def typed_outputs(model: torch.nn.Module, x: Mapping[str, Tensor], batch: Any) -> Mapping[str, Tensor]:
     """Return what a model makes of a batch, by node type: rows of the seeds, for other models of all nodes."""
-    x, edges = batch.collect(feature), batch.collect("edge_index")
+    edges = batch.collect("edge_index")
     if not isinstance(model, HeteroSAGE):
         other: Mapping[str, Tensor] = model(x, edges)
         return other
@@ -109,22 +118,27 @@ def typed_outputs(model: torch.nn.Module, batch: Any, feature: str) -> Mapping[s
     return out
 
 
-def typed_inputs(batch: Any, feature: str) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield the features of a batch of several types, as `Task.inputs`."""
-    for name, rows in batch.collect(feature).items():
-        yield f"feature {feature!r} of {name!r}", batch[name].n_id, rows
-
-
-def describe_types(data: Dataset, features: Mapping[str, Mapping[str, FeatureStore]]) -> dict[str, Any]:
+def describe_types(data: Dataset, inputs: Inputs) -> dict[str, Any]:
     """Return the size of the data, over all types and by type."""
-    stores = {name: next(iter(of.values())) for name, of in features.items()}
-    return {
+    stores = {name: next(iter(of.values())) for name, of in inputs.stores.items() if of}
+    every = [store for of in inputs.stores.values() for store in of.values()]
+    found = {
         "nodes": sum(node.num_nodes for node in data.nodes.values()),
         "edges": sum(edge.num_edges for edge in data.edges.values()),
         "node_types": {name: node.num_nodes for name, node in data.nodes.items()},
         "edge_types": {"__".join(key): edge.num_edges for key, edge in data.edges.items()},
         "features": {name: list(store.shape) for name, store in stores.items()},
-        "dtype": ", ".join(sorted({store.dtype_name for store in stores.values()})),
+        "dtype": ", ".join(sorted({store.dtype_name for store in every})),
         "topology_bytes": sum(int(edge.graph.info["file_bytes"]) for edge in data.edges.values()),
-        "feature_bytes": sum(int(store.info["file_bytes"]) for store in stores.values()),
+        "feature_bytes": sum(int(store.info["file_bytes"]) for store in every),
     }
+    return found | ({"inputs": inputs.describe()} if inputs.specs else {})
+
+
+def times_by_type(data: Dataset, name: str) -> dict[str, IdArray]:
+    """Return the times of the nodes of every type that has such a column or feature."""
+    found = {t: node_times(node.features, node.columns, name, data.time_unit) for t, node in data.nodes.items()}
+    times = {node_type: own for node_type, own in found.items() if own is not None}
+    if not times:
+        raise ValueError(f"time is {name!r}, but no node type has a column of times or a feature of this name")
+    return times

@@ -51,7 +51,7 @@ def model_for(run: Trainer) -> torch.nn.Module:
     torch.manual_seed(1)
     like = run.task.make_model()
     if isinstance(like, HeteroSAGE):
-        return WideTyped(**like.arguments()).double()
+        return run.task.inputs.attach(WideTyped(**like.arguments())).double()
     assert isinstance(like, GraphSAGE)
     return Wide(like.dims[0], like.dims[1], like.dims[-1], len(like.dims) - 1, like.dropout).double()
 

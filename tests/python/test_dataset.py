@@ -149,7 +149,7 @@ def test_compiled_files_are_copied_where_links_are_not_possible(
         ({"features": X[:3]}, ValueError, "x: 3 rows, expected 4"),
         ({"labels": [0, 1, 2]}, ValueError, "y: 3 rows, expected 4"),
         ({"labels": [0, 1, 2, -2]}, ValueError, r"labels\[3\] is -2"),
-        ({"labels": [0, 1.5, 2, 1]}, ValueError, r"labels\[1\] is not a whole number"),
+        ({"labels": [[0, 2], [1, 1], [0, 0], [0, 1]]}, ValueError, "labels has 2 columns, expected 0 and 1 there"),
         ({"splits": {"train": [0, 4]}}, IndexError, r"splits\['train'\]\[1\] = 4 is out of range for 4 nodes"),
         ({"splits": {"train": [-1]}}, IndexError, r"splits\['train'\]\[0\] = -1"),
         ({"splits": {"train": [0.5]}}, TypeError, "must be integers"),

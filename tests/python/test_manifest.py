@@ -139,7 +139,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("nodes.paper.count", 1.5, "nodes.paper.count: found 1.5"),
         ("nodes.paper.count", True, "nodes.paper.count: found true"),
         ("nodes.paper.count", 2**63, "nodes.paper.count: found 9223372036854775808"),
-        ("nodes.paper.feature", {}, "nodes.paper.feature: found a field that is not known, expected one of count, "),
+        ("nodes.paper.feature", {}, "nodes.paper.feature: found a field that is not known, expected one of columns"),
         ("nodes.paper.features", [], "nodes.paper.features: found a list"),
         ("nodes.paper.features", {"a/b": 1}, "nodes.paper.features: found the name 'a/b'"),
         ("nodes.paper.features", {"..": 1}, "nodes.paper.features: found the name '..'"),

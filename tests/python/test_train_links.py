@@ -17,8 +17,8 @@ from stop_at import StopAt  # noqa: E402
 import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer, TrainOptions, TrainResult  # noqa: E402
 from graphzero.train.held_out import HeldOut  # noqa: E402
-from graphzero.train.link_scores import LinkScores  # noqa: E402
 from graphzero.train.link_tasks import LinkTask  # noqa: E402
+from graphzero.train.metrics import LinkScores  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -155,7 +155,7 @@ def test_edges_of_one_type_of_several(tmp_path: Path) -> None:
 
 def test_what_cannot_be_learned_is_refused(data: gz.Dataset, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"task is 'edges', expected one of 'nodes', 'links'"):
-        dataclasses.replace(OPTIONS, task="edges")
+        Trainer(data, dataclasses.replace(OPTIONS, task="edges"))
     with pytest.raises(ValueError, match=r"edge_type is 'writes', expected \(source type, relation, target type\)"):
         dataclasses.replace(OPTIONS, edge_type="writes")
     with pytest.raises(ValueError, match="the dataset has one type of edges"):

@@ -21,7 +21,8 @@ from rank_training import DROPPING, RUNS, facts, trainer  # noqa: E402
 
 import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer  # noqa: E402
-from graphzero.train.link_scores import LinkScores  # noqa: E402
+from graphzero.train.metrics import LinkScores  # noqa: E402
+from graphzero.train.optimizers import Optimizers  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -62,7 +63,7 @@ def one_process(folder: Path, name: str) -> tuple[Trainer, list[dict[str, Any]],
     model = run._given_model
     assert model is not None
     options = run.options
-    optimizer = torch.optim.Adam(model.parameters(), lr=options.lr, weight_decay=options.weight_decay)
+    optimizer = Optimizers(model, options.lr, options.weight_decay)
     loader = run.task.loader("train", 1, 128_000_000)
     weights, losses = [], []
     for _ in range(options.epochs):
@@ -72,7 +73,7 @@ def one_process(folder: Path, name: str) -> tuple[Trainer, list[dict[str, Any]],
             steps = [run.task.step(model, batch) for batch in batches[first : first + 2]]
             seeds = sum(step.seeds for step in steps)
             loss = sum(step.loss * step.seeds for step in steps) / seeds
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             total, seen = total + float(loss.detach()) * seeds, seen + seeds

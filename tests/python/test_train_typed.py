@@ -204,3 +204,9 @@ def test_from_data_to_predictions_by_command(data: gz.Dataset, tmp_path: Path) -
     test = data.nodes["paper"].splits["test"]
     assert rows.shape == (data.nodes["paper"].num_nodes, 4)
     assert (rows[test].argmax(1) == data.nodes["paper"].labels[test]).mean() > 0.6
+
+
+def test_a_type_may_have_no_nodes_in_a_batch() -> None:
+    model = HeteroSAGE({"a": 3, "b": 2}, (["a", "b"], [("b", "to", "a")]), 4, 2, ["a"])
+    edges = {("b", "to", "a"): torch.empty(2, 0, dtype=torch.int64)}
+    assert model({"a": torch.ones(5, 3), "b": torch.empty(0, 2)}, edges, {"a": 5, "b": 0})["a"].shape == (5, 2)

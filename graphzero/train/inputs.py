@@ -1,0 +1,259 @@
+"""What a model is given for the nodes of each type: features, columns of tables, learned vectors of ids, or degrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .._sizes import format_size, parse_size
+from ..columns import Column
+from ..features import FeatureStore
+from .columns import TableEncoder
+from .records import TrainOptions
+
+__all__ = ["InputEncoders", "Inputs", "plain_type"]
+
+_COPIES = 5  # of a table of ids: the weights, two of Adam, the best epoch's, and the one that is saved
+_ID_CHANNELS = 64
+
+plain_type = ""  # the name of the only type of a graph without types
+
+
+class Inputs:
+    """The inputs of each node type of a dataset: what loaders read, and the rows that a model makes of it.
+
+    A type with columns has a TableEncoder, which takes its feature matrix too where it has one. A type that has a
+    feature matrix alone needs no encoder. A type with neither gets a learned vector for each node, as long as these
+    take at most `id_embedding_memory`; beyond that, its degrees.
+    """
+
+    def __init__(self, data: Any, options: TrainOptions, *, typed: bool) -> None:
+        """Look at what the types have; nothing is read."""
+        self._typed, self._data = typed, data
+        self.notes: list[str] = []  # what a person should know of the choice
+        self.stores: dict[str, dict[str, FeatureStore]] = {}  # by type, the arrays that a loader reads
+        self.specs: dict[str, dict[str, Any]] = {}  # by type, what makes its encoder, where it needs one
+        self.counts: dict[str, int] = {}
+        self.feature, self.hidden = options.feature, options.hidden
+        limit = parse_size(options.id_embedding_memory)
+        known = {}
+        for name, features, columns, count in self._types():
+            self.counts[name] = count
+            has = options.feature in features
+            known[name] = [key for key in features if key not in {column.array for column in columns}]
+            called = "x" if name == plain_type else options.feature
+            self.stores[name] = {called: features[options.feature]} if has else {}
+            if columns:
+                self._add_table(name, features, columns, options)
+            elif not has:
+                self._add_ids(name, count, limit)
+        found = any(options.feature in of for of in known.values())
+        if not found and (options.feature != "x" or any(known.values())):
+            raise KeyError(f"no feature {options.feature!r} in the dataset, {_listed(known)}")
+
+    def _types(self) -> list[tuple[str, Mapping[str, FeatureStore], list[Column], int]]:
+        if self._typed:
+            return [(t, n.features, list(n.columns.values()), n.num_nodes) for t, n in self._data.nodes.items()]
+        nodes = getattr(self._data, "nodes", None) or {}
+        columns = [column for node in nodes.values() for column in node.columns.values()]
+        return [(plain_type, self._data.features, columns, self._data.graph.num_nodes)]
+
+    def _add_table(self, name: str, features: Mapping[str, Any], columns: list[Column], options: TrainOptions) -> None:
+        arrays = list(dict.fromkeys(column.array for column in columns))
+        if self.stores[name] and options.feature not in arrays:
+            columns = [*columns, Column(options.feature, "embedding", options.feature)]
+            arrays.append(options.feature)
+        # Names of arrays need not be names of attributes, so that loaders know them by others.
+        own = next(iter(self.stores[name]), None)
+        aliases = {a: own if own is not None and a == options.feature else f"input_{i}" for i, a in enumerate(arrays)}
+        self.stores[name] |= {alias: features[array] for array, alias in aliases.items()}
+        self.specs[name] = {
+            "kind": "table",
+            "columns": [column.to_dict() for column in columns],
+            "widths": {c.array: features[c.array].feature_dim for c in columns if c.kind == "embedding"},
+            "combine": options.table_encoder,
+            "aliases": aliases,
+            "time_scale": 1.0,
+        }
+
+    def _add_ids(self, name: str, count: int, limit: int) -> None:
+        width = min(self.hidden, _ID_CHANNELS)
+        needed = 4 * _COPIES * width * count
+        self.specs[name] = {"kind": "ids", "count": count, "width": width}
+        if needed > limit:
+            self.specs[name] = {"kind": "degrees", "edges": len(self._edges(name))}
+            whose = f"node type {name!r}" if self._typed else "the graph"
+            self.notes.append(
+                f"{whose} has no features; learned vectors of {count:,} ids would take {format_size(needed)}, more "
+                f"than id_embedding_memory (--id-embedding-memory) = {format_size(limit)}: degrees are used instead"
+            )
+
+    # -- what models are made of ------------------------------------------------------------------------------------
+
+    def widths(self) -> dict[str, int]:
+        """How many numbers a node of each type is given."""
+        made = {name: self.hidden if spec["kind"] != "ids" else spec["width"] for name, spec in self.specs.items()}
+        plain = {n: next(iter(of.values())).feature_dim for n, of in self.stores.items() if n not in made and of}
+        return made | plain
+
+    def attach(self, model: nn.Module, *, given: bool = False) -> nn.Module:
+        """Give the model the encoders that it needs, as its `input_encoders`; they are trained with it.
+
+        A model that the user has `given` may know nothing of types without features: it gets vectors of ids only where
+        no type has anything else.
+        """
+        specs = self.specs
+        if given and any(self.stores.values()):
+            specs = {name: spec for name, spec in specs.items() if spec["kind"] == "table"}
+        if specs and not hasattr(model, "input_encoders"):
+            model.input_encoders = InputEncoders(specs, self.hidden)
+        return model
+
+    def check_fit(self, encoders: InputEncoders) -> None:
+        """Raise ValueError unless the encoders of a saved run fit the columns and nodes of this data."""
+        for name, spec in encoders.specs.items():
+            whose = f"node type {name!r}" if name else "the nodes"
+            if name not in self.counts:
+                raise ValueError(f"trained on node type {name!r}, the dataset has {', '.join(map(repr, self.counts))}")
+            if spec["kind"] == "ids" and spec["count"] != self.counts[name]:
+                found = f"{spec['count']:,} ids of {whose}, the dataset has {self.counts[name]:,}"
+                raise ValueError(f"trained on vectors of {found}: they are of no use for other nodes")
+            own = self.specs.get(name, {})
+            if spec["kind"] == "table" and _meaning(spec) != _meaning(own):
+                raise ValueError(f"trained on columns of {whose} that differ from those of the dataset")
+
+    def set_time_scale(self, scale: float) -> None:
+        """Say how many units of the seeds' times a second has."""
+        for spec in self.specs.values():
+            if spec["kind"] == "table":
+                spec["time_scale"] = scale
+
+    # -- rows of a batch --------------------------------------------------------------------------------------------
+
+    def rows(self, model: nn.Module, batch: Any) -> Any:
+        """Return what the model is given for the nodes of a batch: a matrix, or a dict by type."""
+        if not self._typed:
+            return self._rows_of(model, plain_type, batch, _seed_times(batch, batch))
+        links = [key for key in batch.edge_types if "edge_label_time" in batch[key]]
+        of_seeds = [batch[key] for key in (*links, *batch.node_types) if _has_time(batch[key])]
+        found = {}
+        for name in batch.node_types:
+            part = batch[name]
+            time = _seed_times(part, of_seeds[0]) if of_seeds else None
+            rows = self._rows_of(model, name, part, time)
+            if rows is not None:
+                found[name] = rows
+        return found
+
+    def features_of(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Yield the feature matrices of a batch: a name for messages, the ids of the nodes, and their rows."""
+        for name in batch.node_types if self._typed else [plain_type]:
+            part, of = (batch[name], f" of {name!r}") if self._typed else (batch, "")
+            rows = dict(part).get(self.feature if name else "x")
+            if rows is not None:
+                yield f"feature {self.feature!r}{of}", part.n_id, rows
+
+    def _rows_of(self, model: nn.Module, name: str, part: Any, seed_time: Tensor | None) -> Any:
+        encoders = getattr(model, "input_encoders", None)
+        if not isinstance(encoders, InputEncoders) or name not in encoders.specs:
+            key = self.feature if name else "x"
+            return dict(part).get(key)
+        degrees = self.degrees(name, part.n_id) if encoders.specs[name]["kind"] == "degrees" else None
+        return encoders(name, part, seed_time, degrees)
+
+    def degrees(self, name: str, ids: Tensor) -> Tensor:
+        """How many edges of each edge type nodes have, in the direction that the file has."""
+        nodes = ids.cpu().numpy()
+        found = [np.log1p(graph.degrees(nodes, direction=side)) for graph, side in self._edges(name)]
+        return torch.from_numpy(np.stack(found, axis=1).astype(np.float32)).to(ids.device)
+
+    def _edges(self, name: str) -> list[tuple[Any, str]]:
+        """The topologies that list neighbours of the nodes of a type, and on which side."""
+        if not self._typed:
+            graph = self._data.graph
+            return [(graph, "out" if graph.direction == "out" else "in")]
+        found = []
+        for (source, _, target), edge in self._data.edges.items():
+            sides = [side for side in ("in", "out") if edge.graph.direction in (side, "both")]
+            found += [(edge.graph, side) for side in sides if name == (target if side == "in" else source)]
+        return found or [(edge.graph, "in") for key, edge in self._data.edges.items() if key[2] == name]
+
+    def describe(self) -> dict[str, Any]:
+        """Say how the nodes of each type are encoded, where that is not by features alone."""
+        return {name or "node": _said(spec) for name, spec in self.specs.items()}
+
+
+class InputEncoders(nn.Module):
+    """The encoders of node types, as part of a model."""
+
+    def __init__(self, specs: Mapping[str, Mapping[str, Any]], hidden: int) -> None:
+        """Make them as `Inputs.specs` says."""
+        super().__init__()
+        self.specs, self.hidden = {name: dict(spec) for name, spec in specs.items()}, hidden
+        self.of_types = nn.ModuleList(self._make(spec) for spec in self.specs.values())
+
+    def _make(self, spec: Mapping[str, Any]) -> nn.Module:
+        if spec["kind"] == "table":
+            columns = [Column(**column) for column in spec["columns"]]
+            scale = float(spec.get("time_scale", 1.0))
+            return TableEncoder(columns, self.hidden, widths=spec["widths"], combine=spec["combine"], time_scale=scale)
+        if spec["kind"] == "ids":
+            table = nn.Embedding(spec["count"], spec["width"], sparse=True)
+            nn.init.normal_(table.weight, std=0.1)
+            return table
+        return nn.Linear(max(spec["edges"], 1), self.hidden)
+
+    def arguments(self) -> dict[str, Any]:
+        """What makes the same encoders again, as JSON values."""
+        return {"specs": self.specs, "hidden": self.hidden}
+
+    def sparse_parameters(self) -> list[Tensor]:
+        """The weights of which a batch uses a few rows."""
+        return [module.weight for module in self.of_types if isinstance(module, nn.Embedding)]
+
+    def forward(self, name: str, part: Any, seed_time: Tensor | None = None, degrees: Tensor | None = None) -> Tensor:
+        """Return the rows of the nodes of one type; `part` is what a batch holds for it."""
+        spec, module = self.specs[name], self.of_types[list(self.specs).index(name)]
+        out: Tensor
+        if spec["kind"] == "table":
+            out = module({array: part[alias] for array, alias in spec["aliases"].items()}, seed_time)
+        elif spec["kind"] == "ids":
+            out = module(part.n_id)
+        else:
+            out = module(degrees)
+        return out
+
+
+def _meaning(spec: Mapping[str, Any]) -> list[Any]:
+    """What the columns of a table are, without what only normalises them."""
+    names = ("name", "kind", "array", "column")
+    found = [[column[key] for key in names] + [column["stats"].get("names")] for column in spec.get("columns", [])]
+    return [*found, spec.get("aliases")]
+
+
+def _said(spec: Mapping[str, Any]) -> str:
+    if spec["kind"] == "table":
+        return f"{len(spec['columns'])} columns"
+    return f"learned vectors of {spec['count']:,} ids" if spec["kind"] == "ids" else "degrees"
+
+
+def _has_time(part: Any) -> bool:
+    return "seed_time" in part or "edge_label_time" in part
+
+
+def _seed_times(part: Any, seeds: Any) -> Tensor | None:
+    """The time of the seed that each node was sampled for; None where seeds have none."""
+    if not _has_time(seeds) or "batch" not in part:
+        return None
+    times: Tensor = seeds["edge_label_time" if "edge_label_time" in seeds else "seed_time"]
+    return times[part["batch"]]
+
+
+def _listed(known: Mapping[str, list[str]]) -> str:
+    if list(known) == [plain_type]:
+        return f"it has {', '.join(map(repr, known[plain_type])) or 'none'}"
+    return f"its node types have {known}"

@@ -1,0 +1,290 @@
+"""From a saved run to predictions: rows for all nodes, rows of a task table, or the best links, as a table or a .gd."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .._outputs import as_target
+from .._sizes import parse_size
+from .._table_out import as_table_target, is_table, write_table
+from .._transfer import as_device
+from ..columns import MISSING_TIME
+from ..compile_rows import compile_features
+from ..dataset import Dataset
+from ..errors import FormatError
+from ..features import FeatureStore
+from ..inference import inference
+from .checkpoint import load_checkpoint
+from .encoded_rows import encoded_stores
+from .hetero import HeteroSAGE
+from .inputs import Inputs, plain_type
+from .link_tasks import LinkTask
+from .records import TrainOptions
+from .seeds import Seeds
+from .state import load_model
+from .targets import Target, target_from
+from .top_links import top_links
+from .typed_inference import typed_inference
+
+__all__ = ["PredictionReport", "predict"]
+
+_ROWS = 1 << 14  # written together
+
+
+@dataclass(frozen=True)
+class PredictionReport:
+    """What was written, and what it took."""
+
+    path: str
+    rows: int
+    columns: int
+    seconds: float
+    bytes_written: int
+
+
+def predict(
+    data: Dataset,
+    checkpoint: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    model: torch.nn.Module | None = None,
+    node_type: str | None = None,
+    split: str | None = None,
+    num_layers: int | None = None,
+    top: int | None = None,
+    exclude: str = "train",
+    memory: int | str = "2GB",
+    num_threads: int | None = None,
+    device: Any = None,
+) -> PredictionReport:
+    """Predict with the model of a saved run, and write what the ending of `out` says: `.csv`, `.parquet` or `.gd`.
+
+    Tables have a row for each node: `id`, what the source called it; `prediction`, the name of the class or the number;
+    and a probability for each class or label. A `.gd` has the outputs of the model by node, before softmax. A run that
+    went by times, or by a task table, has a row for each seed, with its time; `split` chooses some.
+
+    For links, tables have for each source the `top` (10) targets that score highest, exactly; `exclude` leaves out the
+    edges that were trained on ("train"), all edges of the graph ("all"), or none ("none"). A `.gd` has embeddings, of
+    which `node_type` says whose.
+
+    >>> predict(gz.Dataset("papers"), "run.npz", "predictions.csv").rows  # doctest: +SKIP
+    1110600
+    """
+    begin, path = time.perf_counter(), os.path.abspath(os.fspath(out))
+    if not path.endswith((".gd", ".csv", ".parquet")):
+        raise ValueError(f"out is {os.fspath(out)!r}, expected a name that ends in .csv, .parquet or .gd")
+    if is_table(path):
+        as_table_target(path)  # now: the work may take hours
+    saved = load_checkpoint(checkpoint)
+    known = {field.name for field in dataclasses.fields(TrainOptions)}
+    named = {key: value for key, value in saved.note.get("options", {}).items() if key in known}
+    options = TrainOptions(**{**named, "memory": memory, "num_threads": num_threads})
+    where = as_device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    ready = load_model(checkpoint, model).to(where).eval()
+    job = _Job(data, ready, options, os.fspath(checkpoint), where, saved.note.get("about", {}))
+    if options.task == "links" and (is_table(path) or top is not None):
+        rows, columns = job.links(path, 10 if top is None else top, exclude)
+    elif top is not None:
+        raise ValueError("top is for runs with task='links': there are no links here")
+    elif options.task != "links" and (options.task != "nodes" or options.time is not None):
+        rows, columns = job.seeds(path, split)
+    elif split is not None:
+        raise ValueError("split is for runs by time and for task tables; here every node has a row")
+    else:
+        rows, columns = job.nodes(path, node_type, num_layers)
+    return PredictionReport(os.fspath(out), rows, columns, time.perf_counter() - begin, os.path.getsize(path))
+
+
+@dataclass(frozen=True)
+class _Job:
+    data: Dataset
+    model: torch.nn.Module
+    options: TrainOptions
+    checkpoint: str
+    device: torch.device
+    about: dict[str, Any]
+
+    def nodes(self, path: str, node_type: str | None, num_layers: int | None) -> tuple[int, int]:
+        """Write the outputs of all nodes of a type."""
+        with tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)) as folder:
+            raw = Path(folder, "rows.gd") if is_table(path) else Path(as_target(path, "features", self.data.files))
+            whose = self.outputs(raw, folder, node_type, num_layers)
+            with FeatureStore(raw) as store:
+                if not is_table(path):
+                    return store.num_nodes, store.feature_dim
+                target = None if num_layers is not None else self.target(store.feature_dim)
+                blocks = self._blocks(store, whose, target)
+                return write_table(path, blocks), 1 + store.feature_dim
+
+    def outputs(self, out: Path, folder: str, node_type: str | None, num_layers: int | None) -> str:
+        """Write a row for each node to a `.gd`, layer by layer; return the node type."""
+        options = self.options
+        running: dict[str, Any] = {"memory": options.memory, "num_threads": options.num_threads, "device": self.device}
+        if self.data.is_typed:
+            if num_layers is not None:
+                raise ValueError("num_layers: a dataset of several types is predicted with all layers")
+            whose = self.whose(node_type)
+            typed_inference(
+                self.model, self.data, out, node_type=whose, feature=options.feature,
+                fanouts=None if isinstance(self.model, HeteroSAGE) else list(options.fanouts), **running,
+            )  # fmt: skip
+            return whose
+        inputs = Inputs(self.data, TrainOptions(feature=options.feature), typed=False)
+        rows = encoded_stores(inputs, self.model, folder, self.device).get(plain_type)
+        rows = rows or inputs.stores[plain_type].get("x")
+        width = getattr(self.model, "dims", [None])[0]
+        if rows is None or width not in (None, rows.feature_dim):
+            found = "none" if rows is None else f"rows of {rows.feature_dim}"
+            what = f"{options.feature!r} of {self.data.path} has {found}"
+            raise ValueError(f"{self.checkpoint}: trained on rows of {width} numbers, {what}")
+        layers = num_layers or (None if hasattr(self.model, "num_layers") else options.layers)
+        inference(
+            self.model, self.data.graph, rows, out, num_layers=layers, direction=options.direction, **running
+        )  # fmt: skip
+        return next(iter(self.data.nodes))
+
+    def whose(self, node_type: str | None) -> str:
+        """Return the node type that outputs are wanted of."""
+        able = [node_type or self.options.node_type or next(iter(self.data.nodes))]
+        if isinstance(self.model, HeteroSAGE):
+            if (self.model.node_types, self.model.edge_types) != self.data.metadata():
+                found = f"{self.data.path} has: {self.data.metadata()}"
+                raise ValueError(f"{self.checkpoint}: trained on other node and edge types than {found}")
+            able = self.model.targets
+        if node_type is not None and node_type not in able:
+            raise ValueError(f"node_type is {node_type!r}, the model has outputs for {', '.join(able)}")
+        return node_type or able[0]
+
+    def target(self, outputs: int) -> Target | None:
+        """Return what was learned; None for embeddings."""
+        if self.options.task == "links":
+            return None
+        note = self.about.get("target", {"kind": "classification", "outputs": outputs})
+        try:
+            return target_from(note, dataclasses.replace(self.options, metric=None, class_weights=None))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"{self.checkpoint}: about.target does not say what was learned: {error}") from error
+
+    def _blocks(self, store: FeatureStore, whose: str, target: Target | None) -> Iterator[dict[str, Any]]:
+        ids, names = self.data.nodes[whose].ids, self.names(whose)
+        for begin in range(0, store.num_nodes, _ROWS):
+            nodes = np.arange(begin, min(begin + _ROWS, store.num_nodes))
+            yield {"id": ids.to_original(nodes), **said(store.gather(nodes), target, names)}
+
+    def names(self, whose: str) -> list[str]:
+        """The names of the classes, where the dataset has some."""
+        if self.options.task in self.data.tasks:
+            return self.data.tasks[self.options.task].names
+        found = self.data.info["about"].get("classes", [])
+        found = found.get(whose, []) if isinstance(found, dict) else found
+        return [str(name) for name in found] if isinstance(found, list) else []
+
+    def seeds(self, path: str, split: str | None) -> tuple[int, int]:
+        """Write a row for each seed of a run by time or of a task table, from what was there at its time."""
+        from .trainer import make_task
+
+        task: Any = make_task(self.data, self.options, self.device)
+        whose = task.node_type if self.data.is_typed else next(iter(self.data.nodes))
+        if split is None and task.table is None:  # every node that has a time
+            times = task.node_times[whose] if self.data.is_typed else task.times
+            ids = np.flatnonzero(times != MISSING_TIME)
+            task.splits = {"all": Seeds(ids, times[ids])}
+        elif split is not None:
+            if split not in task.splits:
+                raise ValueError(f"split is {split!r}, expected one of {', '.join(map(repr, task.splits))}")
+            task.splits = {split: task.splits[split]}
+        target = self.target(task.target.outputs)
+        assert target is not None
+        parts = {name: (seeds, self._sampled(task, name)) for name, seeds in task.splits.items()}
+        rows = np.concatenate([made for _, made in parts.values()])
+        if not is_table(path):
+            arrays = {"x": rows, "ids": np.concatenate([seeds.ids for seeds, _ in parts.values()])}
+            if all(seeds.times is not None for seeds, _ in parts.values()):
+                arrays["times"] = np.concatenate([seeds.times for seeds, _ in parts.values()])
+            compile_features(arrays, path)
+            return len(rows), rows.shape[1]
+        dated = task.table.dated if task.table is not None else self.options.time in self.data.nodes[whose].columns
+        names, ids_of, unit = self.names(whose), self.data.nodes[whose].ids, self.data.time_unit
+
+        def blocks() -> Iterator[dict[str, Any]]:
+            for name, (seeds, made) in parts.items():
+                for begin in range(0, len(made), _ROWS):
+                    at = slice(begin, begin + _ROWS)
+                    own: dict[str, Any] = {"id": ids_of.to_original(np.asarray(seeds.ids[at], np.int64))}
+                    if seeds.times is not None:
+                        own["time"] = seeds.times[at]
+                        if dated:
+                            own["time"] = own["time"].astype(f"datetime64[{unit}]").astype("datetime64[ms]")
+                    own |= {"split": [name] * len(own["id"])} if name != "all" else {}
+                    yield own | said(made[at], target, names)
+
+        return write_table(path, blocks()), 2 + rows.shape[1]
+
+    def _sampled(self, task: Any, split: str) -> npt.NDArray[np.float32]:
+        """Return the outputs for the seeds of a split, in their order."""
+        made = np.zeros((len(task.splits[split]), task.target.outputs), np.float32)
+        loader = task.loader(split, self.options.num_threads or os.cpu_count() or 1, parse_size(self.options.memory))
+        with torch.no_grad(), closing(iter(loader)) as batches:
+            for batch in batches:
+                part = batch[task.node_type] if self.data.is_typed else batch
+                out = task.scores_of_seeds(self.model, batch)[:, : made.shape[1]]
+                made[part.input_id.cpu().numpy()] = out.float().cpu().numpy()
+        return made
+
+    def links(self, path: str, top: int, exclude: str) -> tuple[int, int]:
+        """Write the targets that score highest for each source."""
+        task = LinkTask(self.data, self.options, self.device)
+        ends = (None, None) if task.edge_type is None else (task.edge_type[0], task.edge_type[2])
+        with tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)) as folder:
+            made = {}
+            for number, name in enumerate(dict.fromkeys(ends)):
+                made[name] = Path(folder, f"end{number}.gd")
+                self.outputs(made[name], folder, name, None)
+            stores = [FeatureStore(made[name]) for name in ends]
+            blocks = top_links(task, stores[0], stores[1], top, exclude, self.device)
+            if not is_table(path):
+                found = list(blocks)
+                arrays = {"ids": np.concatenate([b[1] for b in found]), "scores": np.concatenate([b[2] for b in found])}
+                compile_features(arrays, path)
+                return arrays["ids"].shape
+            first = next(iter(self.data.nodes))
+            source, target = (self.data.nodes[name or first].ids for name in ends)
+
+            def rows() -> Iterator[dict[str, Any]]:
+                for sources, targets, scores in blocks:
+                    kept = targets.reshape(-1) >= 0
+                    yield {
+                        "source": source.to_original(np.repeat(sources, targets.shape[1])[kept]),
+                        "rank": np.tile(np.arange(1, targets.shape[1] + 1), len(sources))[kept],
+                        "target": target.to_original(targets.reshape(-1)[kept]),
+                        "score": scores.reshape(-1)[kept],
+                    }
+
+            return write_table(path, rows()), 4
+
+
+def said(rows: Any, target: Target | None, names: list[str]) -> dict[str, Any]:
+    """Return columns of a table for outputs of a model: what is predicted, and probabilities."""
+    if target is None:
+        return {f"x{column}": rows[:, column] for column in range(rows.shape[1])}
+    answers = target.answers(torch.from_numpy(np.array(rows))).numpy()
+    if target.kind == "regression":
+        return {"prediction": answers.reshape(-1)}
+    called = [names[i] if i < len(names) else str(i) for i in range(answers.shape[1])]
+    probabilities = {f"p_{name}": answers[:, i] for i, name in enumerate(called)}
+    if target.kind == "multilabel":
+        return probabilities
+    best = answers.argmax(1)
+    return {"prediction": [called[i] for i in best] if names else best, **probabilities}

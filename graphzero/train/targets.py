@@ -1,0 +1,223 @@
+"""What a model is to say of a node: one of several classes, any of several labels, or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._dataset_writer import kind_of_labels
+from .metrics import ClassScores, LabelScores, NumberScores
+from .records import TrainOptions
+
+__all__ = ["Target", "kind_of_labels", "make_target"]
+
+
+class Target:
+    """How outputs are compared with labels. `scores()` makes what counts over an evaluation."""
+
+    kind = ""
+    metrics: tuple[str, ...] = ()  # the first one says which epoch is the best, unless the options do
+
+    def __init__(self, outputs: int, options: TrainOptions) -> None:
+        """Take the number of outputs; ValueError for a metric that there is not."""
+        self.outputs = outputs
+        self.metric = options.metric or self.metrics[0]
+        if self.metric not in self.metrics:
+            known = ", ".join(map(repr, self.metrics))
+            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for {self.kind}")
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """The mean loss over the seeds of a batch."""
+        raise NotImplementedError
+
+    def right(self, out: Tensor, y: Tensor) -> Tensor:
+        """How many answers are right, where that means something."""
+        return torch.zeros((), dtype=torch.int64, device=out.device)
+
+    def labels(self, y: Tensor) -> Tensor:
+        """Return labels as they are compared: NaN for a number or a label that is not known."""
+        return y if y.is_floating_point() else torch.where(y < 0, float("nan"), y.float())
+
+    def scored(self, out: Tensor) -> Tensor:
+        """Return outputs as `scores()` takes them."""
+        return out
+
+    def scores(self) -> Any:
+        """Return what adds up the scores of an evaluation."""
+        raise NotImplementedError
+
+    def answers(self, out: Tensor) -> Tensor:
+        """Return what is to be said of outputs: probabilities, or numbers in their own units."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The target as JSON values, for the checkpoint."""
+        return {"kind": self.kind, "outputs": self.outputs}
+
+
+class ClassTarget(Target):
+    """One of several classes."""
+
+    kind, metrics = "classification", ("accuracy", "f1_macro", "f1_micro", "auc")
+
+    def __init__(self, classes: int, options: TrainOptions, labels: Any = None) -> None:
+        """Count the classes of training where weights are to be balanced."""
+        super().__init__(classes, options)
+        if self.metric == "auc" and classes != 2:
+            raise ValueError(f"metric is 'auc', expected 2 classes, found {classes}")
+        self._weights = _class_weights(options.class_weights, classes, labels)
+
+    def labels(self, y: Tensor) -> Tensor:
+        """Return classes."""
+        return y
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """Cross entropy."""
+        weights = None if self._weights is None else self._weights.to(out.device, out.dtype)
+        if weights is not None and out.shape[1] > self.outputs:
+            weights = functional.pad(weights, (0, out.shape[1] - self.outputs), value=1.0)
+        return functional.cross_entropy(out, y, weight=weights)
+
+    def right(self, out: Tensor, y: Tensor) -> Tensor:
+        """How often the largest output is that of the class."""
+        return (out.detach().argmax(1) == y).sum()
+
+    def scores(self) -> ClassScores:
+        """Accuracy and F1, and AUC of two classes."""
+        return ClassScores(self.outputs)
+
+    def answers(self, out: Tensor) -> Tensor:
+        """Return probabilities."""
+        return torch.softmax(out.float(), dim=1)
+
+
+class LabelTarget(Target):
+    """Any of several labels."""
+
+    kind, metrics = "multilabel", ("auc", "f1_micro", "f1_macro")
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """Binary cross entropy over the labels that are known."""
+        y = y.to(out.dtype)
+        known = torch.isfinite(y)
+        each = functional.binary_cross_entropy_with_logits(out, torch.where(known, y, 0.0), reduction="none")
+        return (each * known).sum() / known.sum().clamp(min=1)
+
+    def scores(self) -> LabelScores:
+        """F1 and AUC."""
+        return LabelScores(self.outputs)
+
+    def answers(self, out: Tensor) -> Tensor:
+        """Return a probability for each label."""
+        return torch.sigmoid(out.float())
+
+
+class NumberTarget(Target):
+    """A number. The model learns it less the mean of training, in units of its deviation."""
+
+    kind, metrics = "regression", ("rmse", "mae", "r2")
+
+    def __init__(self, options: TrainOptions, mean: float = 0.0, std: float = 1.0) -> None:
+        """Take the mean and the deviation over the training seeds."""
+        super().__init__(1, options if options.metric or options.loss != "mae" else _by_mae(options))
+        self.mean, self.std, self._absolute = mean, std, options.loss == "mae"
+
+    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+        """Mean squared or absolute error, of what is normalised."""
+        known = torch.isfinite(y)
+        wanted = ((torch.where(known, y, self.mean) - self.mean) / self.std).to(out.dtype)
+        error = (out.reshape(-1) - wanted) * known
+        total = error.abs().sum() if self._absolute else (error**2).sum()
+        return total / known.sum().clamp(min=1)
+
+    def labels(self, y: Tensor) -> Tensor:
+        """Return numbers, one a seed."""
+        return super().labels(y).reshape(-1)
+
+    def scored(self, out: Tensor) -> Tensor:
+        """Return numbers in their own units."""
+        return self.answers(out).reshape(-1)
+
+    def scores(self) -> NumberScores:
+        """Errors and R²."""
+        return NumberScores(self.mean)
+
+    def answers(self, out: Tensor) -> Tensor:
+        """Return numbers in their own units."""
+        return out.double() * self.std + self.mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """The target as JSON values."""
+        return {**super().to_dict(), "mean": self.mean, "std": self.std}
+
+
+def make_target(options: TrainOptions, kind: str, train: Any, others: Sequence[Any], at_least: int) -> Target:
+    """Make what `kind` names, once every label that training and evaluation will meet has been looked at.
+
+    `train` and `others` are labels of the splits; `at_least` is the number of classes that the dataset names.
+    """
+    train = np.asarray(train)
+    if options.class_weights is not None and kind != "classification":
+        raise ValueError(f"class_weights is for classification, the target is {kind}")
+    if kind == "regression":
+        values = np.asarray(train, np.float64).reshape(-1)
+        if train.dtype.kind in "iu":
+            values = np.where(values < 0, np.nan, values)  # integers have -1 for none
+        known = values[np.isfinite(values)]
+        if len(known) == 0:
+            raise ValueError("no node of the training split has a label that is a number")
+        return NumberTarget(options, float(known.mean()), float(known.std()) or 1.0)
+    if kind == "multilabel":
+        if train.ndim != 2:
+            raise ValueError(f"target is 'multilabel', expected a row of labels per node, found shape {train.shape}")
+        return LabelTarget(train.shape[1], options)
+    if train.ndim == 2 and train.shape[1] > 1:
+        raise ValueError(f"target is 'classification', but the labels have {train.shape[1]} columns: 'multilabel'")
+    return ClassTarget(count_classes([train, *others], at_least), options, train)
+
+
+def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
+    """Make a target again from what a checkpoint says of it."""
+    if note["kind"] == "regression":
+        return NumberTarget(options, float(note["mean"]), float(note["std"]))
+    if note["kind"] == "multilabel":
+        return LabelTarget(int(note["outputs"]), options)
+    return ClassTarget(int(note["outputs"]), options)
+
+
+def count_classes(splits: Sequence[Any], at_least: int) -> int:
+    """Return the number of classes; ValueError for a label that is none."""
+    least, most = 0, -1
+    for labels in splits:
+        if len(labels):
+            least, most = min(least, int(np.min(labels))), max(most, int(np.max(labels)))
+    if least < 0:
+        raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
+    classes = max(at_least, most + 1)
+    if classes < 2:
+        raise ValueError(f"found {classes} class, need at least 2")
+    return classes
+
+
+def _by_mae(options: TrainOptions) -> TrainOptions:
+    import dataclasses
+
+    return dataclasses.replace(options, metric="mae")
+
+
+def _class_weights(asked: Any, classes: int, labels: Any) -> Tensor | None:
+    if asked is None:
+        return None
+    if isinstance(asked, str):
+        if labels is None:
+            return None
+        counts = np.bincount(np.asarray(labels, np.int64).reshape(-1), minlength=classes)[:classes]
+        return torch.from_numpy(counts.sum() / (classes * np.maximum(counts, 1)))
+    if len(asked) != classes:
+        raise ValueError(f"class_weights has {len(asked)} numbers, expected one for each of {classes} classes")
+    return torch.tensor([float(weight) for weight in asked], dtype=torch.float64)

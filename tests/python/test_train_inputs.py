@@ -1,0 +1,117 @@
+"""Training where nodes have no features: learned vectors of ids within a limit, degrees beyond it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stop_at import StopAt  # noqa: E402
+
+import graphzero as gz  # noqa: E402
+from graphzero.train import Trainer, TrainOptions, load_model, typed_inference  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+OPTIONS = TrainOptions(
+    hidden=16, fanouts=[5], dropout=0.0, batch_size=64, epochs=8, lr=0.05, memory="64MB", device="cpu", seed=1
+)
+LINKS = dataclasses.replace(OPTIONS, task="links", edge_type=("user", "buys", "item"))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
+    """Users buy items of their own half; there are ids and nothing else."""
+    rng = np.random.default_rng(0)
+    users = rng.integers(0, 60, 1200)
+    edges = {("user", "buys", "item"): np.stack([users, 2 * rng.integers(0, 20, 1200) + users % 2])}
+    folder = tmp_path_factory.mktemp("ids") / "shop"
+    return gz.Dataset.create(folder, graphs=edges, num_nodes={"user": 60, "item": 40}, reverse=True)
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
+    """Two communities of nodes without features."""
+    rng = np.random.default_rng(0)
+    left = rng.integers(0, 200, 4000)
+    right = 2 * rng.integers(0, 100, 4000) + left % 2
+    mixed = rng.permutation(200)
+    splits = {"train": mixed[:120], "valid": mixed[120:160], "test": mixed[160:]}
+    folder = tmp_path_factory.mktemp("ids") / "halves"
+    return gz.Dataset.create(
+        folder, np.stack([left, right]), num_nodes=200, directed=False, labels=np.arange(200) % 2, splits=splits
+    )
+
+
+def test_links_between_users_and_items_are_learned_from_ids(shop: gz.Dataset, tmp_path: Path) -> None:
+    result = Trainer(shop, LINKS, checkpoint=tmp_path / "run.npz").fit()
+    assert result.test_metrics["auc"] > 0.7  # half of the pairs are within a half
+    assert result.data["inputs"] == {"user": "learned vectors of 60 ids", "item": "learned vectors of 40 ids"}
+    typed_inference(load_model(tmp_path / "run.npz"), shop, tmp_path / "out.gd", node_type="item", memory="64MB")
+    assert gz.FeatureStore(tmp_path / "out.gd").shape == (40, 16)
+
+
+def test_a_graph_of_one_type_without_features_trains(halves: gz.Dataset) -> None:
+    result = Trainer(halves, OPTIONS).fit()
+    assert result.test_accuracy is not None
+    assert result.test_accuracy > 0.9
+    assert result.data["features"] == [200, 0]
+
+
+def test_degrees_take_the_place_of_vectors_that_are_too_large(halves: gz.Dataset, tmp_path: Path) -> None:
+    limited = dataclasses.replace(OPTIONS, id_embedding_memory="10KB", epochs=1)
+    with pytest.warns(UserWarning, match=r"the graph has no features; learned vectors of 200 ids would take 64.* KB"):
+        run = Trainer(halves, limited)
+    assert run.fit().data["inputs"] == {"node": "degrees"}
+
+
+def test_a_stopped_run_with_vectors_of_ids_resumes_exactly(halves: gz.Dataset, tmp_path: Path) -> None:
+    short = dataclasses.replace(OPTIONS, epochs=3)
+    whole = Trainer(halves, short).fit()
+    path = tmp_path / "run.npz"
+    assert Trainer(halves, short, checkpoint=path, observer=StopAt(1, 1)).fit().stopped == "interrupted"
+    again = Trainer(halves, short, checkpoint=path).fit(resume=True)
+    assert [e.loss for e in again.epochs] == [e.loss for e in whole.epochs]
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name]), name
+
+
+def test_features_of_another_name_are_not_passed_over(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"labels": [0, 1], "splits": {"train": [0], "valid": [1]}}
+    ds = gz.Dataset.create(tmp_path / "d", np.array([[0], [1]]), features={"feat": np.eye(2)}, **given)
+    with pytest.raises(KeyError, match="no feature 'x' in the dataset, it has 'feat'"):
+        Trainer(ds, OPTIONS)
+
+
+def test_a_given_model_gets_what_it_did_before(tmp_path: Path) -> None:
+    """A module for types with features alone: vectors of ids are not among its inputs."""
+    data = gz.synthesize(tmp_path / "mag", preset="mag", scale=0.0005, dim=4, classes=2, seed=1)
+    seen: list[list[str]] = []
+
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 2)
+
+        def forward(self, x: Any, edges: Any) -> Any:
+            seen.append(list(x))
+            return {"paper": self.linear(x["paper"])}
+
+    result = Trainer(data, dataclasses.replace(OPTIONS, epochs=1), model=Own()).fit()
+    assert set(map(tuple, seen)) == {("paper",)}
+    assert list(result.model.state_dict()) == ["linear.weight", "linear.bias"]
+
+
+def test_vectors_of_ids_are_refused_for_other_nodes(halves: gz.Dataset, tmp_path: Path) -> None:
+    from graphzero.train import predict
+
+    Trainer(halves, dataclasses.replace(OPTIONS, epochs=1), checkpoint=tmp_path / "run.npz").fit()
+    other = gz.Dataset.create(tmp_path / "d", np.array([[0, 1], [1, 0]]))
+    with pytest.raises(ValueError, match="trained on vectors of 200 ids of the nodes, the dataset has 2"):
+        predict(other, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu")
+    assert predict(halves, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu").rows == 200
