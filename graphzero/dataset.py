@@ -115,7 +115,7 @@ class Dataset(TaskMethods):
         `splits` maps names to node ids or to boolean masks. `edge_features` has a row for each edge of the source, in
         its order; edges then keep their ids. `edge_splits` maps names to edge ids, masks over the edges of the source,
         or (source, target) pairs. `ids` is a map of original ids, as `compile_graph` makes with `ids="map"`.
-        `table_columns` describes columns of tables that are among the features, as `graphzero.columns.pack_columns`
+        `table_columns` describes columns of tables that are among the features, as `gz.pack_columns`
         returns them.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
