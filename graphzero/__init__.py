@@ -18,6 +18,7 @@ except ImportError as _error:
 from ._dtypes import DataType
 from .batch import Batch
 from .checks import VerifyReport, verify
+from .columns import Column, pack_columns
 from .compile import GraphReport, compile_graph, convert_csv_to_gl
 from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
 from .dataset import Dataset
@@ -37,6 +38,7 @@ from .memory import MemoryReport, memory_report
 from .reorder import reorder
 from .sampling import Generator, Subgraph
 from .synth import synthesize
+from .task_table import TaskTable
 from .walks import Pairs, walk_pairs
 
 __version__ = "1.0.0"
@@ -44,6 +46,7 @@ __version__ = "1.0.0"
 __all__ = [
     "Batch",
     "BudgetError",
+    "Column",
     "DataType",
     "Dataset",
     "FeatureReport",
@@ -71,6 +74,7 @@ __all__ = [
     "Pairs",
     "StorageError",
     "Subgraph",
+    "TaskTable",
     "VerifyReport",
     "__version__",
     "compile_features",
@@ -81,6 +85,7 @@ __all__ = [
     "import_dataset",
     "inference",
     "memory_report",
+    "pack_columns",
     "reorder",
     "synthesize",
     "verify",

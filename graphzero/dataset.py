@@ -117,7 +117,7 @@ class Dataset(TaskMethods):
         `edge_features` has a row for each edge of the source, in its order; edges then keep their ids. `edge_splits`
         maps names to edge ids, masks over the edges of the source, or (source, target) pairs. `ids` is a map of
         original ids, as `compile_graph` makes with `ids="map"`. `table_columns` describes columns of tables that are
-        among the features, as `graphzero.columns.pack_columns` returns them.
+        among the features, as `gz.pack_columns` returns them.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
         `edge_splits`, `num_nodes`, `ids`, `num_classes` and `table_columns` are dicts by type; options of

@@ -200,8 +200,13 @@ class _Files(Mounter):
         return store
 
 
-_COLUMN_DTYPES = {"number": "float32", "bool": "float32", "time": "int64"}
-_COLUMN_DTYPES |= {"category": "int32", "multicategory": "int32"}
+_COLUMN_DTYPES = {
+    "number": "float32",
+    "bool": "float32",
+    "time": "int64",
+    "category": "int32",
+    "multicategory": "int32",
+}
 
 
 def check_columns(columns: Iterable[Column], features: Mapping[str, FeatureStore], where: str) -> None:

@@ -13,8 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["HITS", "Auc", "ClassScores", "LabelScores", "LinkScores", "NumberScores", "auc", "better", "shown"]
-__all__ += ["top_scores"]
+__all__ = [
+    "HITS",
+    "Auc",
+    "ClassScores",
+    "LabelScores",
+    "LinkScores",
+    "NumberScores",
+    "auc",
+    "better",
+    "shown",
+    "top_scores",
+]
 
 HITS = (1, 3, 10)
 LOWER_IS_BETTER = ("mae", "rmse")

@@ -23,10 +23,10 @@ class Target:
     kind = ""
     metrics: tuple[str, ...] = ()  # the first one says which epoch is the best, unless the options do
 
-    def __init__(self, outputs: int, options: TrainOptions) -> None:
-        """Take the number of outputs; ValueError for a metric that there is not."""
+    def __init__(self, outputs: int, options: TrainOptions, metric: str | None = None) -> None:
+        """Take the number of outputs; ValueError for a metric that there is not. `metric`: unless the options say."""
         self.outputs = outputs
-        self.metric = options.metric or self.metrics[0]
+        self.metric = options.metric or metric or self.metrics[0]
         if self.metric not in self.metrics:
             known = ", ".join(map(repr, self.metrics))
             raise ValueError(f"metric is {options.metric!r}, expected one of {known} for {self.kind}")
@@ -124,7 +124,7 @@ class NumberTarget(Target):
 
     def __init__(self, options: TrainOptions, mean: float = 0.0, std: float = 1.0) -> None:
         """Take the mean and the deviation over the training seeds."""
-        super().__init__(1, options if options.metric or options.loss != "mae" else _by_mae(options))
+        super().__init__(1, options, "mae" if options.loss == "mae" else None)
         self.mean, self.std, self._absolute = mean, std, options.loss == "mae"
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
@@ -202,12 +202,6 @@ def count_classes(splits: Sequence[Any], at_least: int) -> int:
     if classes < 2:
         raise ValueError(f"found {classes} class, need at least 2")
     return classes
-
-
-def _by_mae(options: TrainOptions) -> TrainOptions:
-    import dataclasses
-
-    return dataclasses.replace(options, metric="mae")
 
 
 def _class_weights(asked: Any, classes: int, labels: Any) -> Tensor | None:
