@@ -28,7 +28,7 @@ import measure
 import numpy as np
 
 import graphzero as gz
-from graphzero._limit import MemoryLimit, memory_limit
+from graphzero.machine.memory_limit import MemoryLimit, memory_limit
 
 Row = tuple[str, str, str]
 

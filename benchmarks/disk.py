@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import graphzero as gz
-from graphzero import _disk
+from graphzero.machine import disk as _disk
 
 # For programs that run as `python -c`: MADV_RANDOM for all mappings of a file that the process has.
 ADVISE = """

@@ -21,7 +21,7 @@ import measure
 import numpy as np
 
 import graphzero as gz
-from graphzero._sizes import format_size, parse_size
+from graphzero.args.sizes import format_size, parse_size
 
 _STEP = 1 << 20
 _REPEAT = 3

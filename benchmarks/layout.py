@@ -19,7 +19,7 @@ import measure
 import numpy as np
 
 import graphzero as gz
-from graphzero.reorder import ORDERS
+from graphzero.compile.reorder import ORDERS
 
 PAGE = 4096
 WINDOWS = (1, 8, 32)

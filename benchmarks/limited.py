@@ -16,8 +16,8 @@ from typing import Any
 
 import measure
 
-from graphzero._limit import memory_limit
-from graphzero._room import check_room_for_torch
+from graphzero.machine.memory_limit import memory_limit
+from graphzero.machine.torch_room import check_room_for_torch
 
 check_room_for_torch()  # in a group that cannot even hold torch, a kill would say less
 

@@ -39,7 +39,7 @@ import torch
 from epochs import Step, make_loader, over, over_epochs, seeds_of, thrown_away
 
 import graphzero as gz
-from graphzero._sizes import format_size, parse_size
+from graphzero.args.sizes import format_size, parse_size
 
 Options = argparse.Namespace
 

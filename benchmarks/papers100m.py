@@ -32,7 +32,7 @@ import numpy as np
 from epochs import Step, make_loader, over, thrown_away
 
 import graphzero as gz
-from graphzero._sizes import format_size, parse_size
+from graphzero.args.sizes import format_size, parse_size
 from graphzero.train import TrainOptions
 
 Options = argparse.Namespace

@@ -30,7 +30,7 @@ import measure
 from epochs import make_loader
 
 import graphzero as gz
-from graphzero._sizes import format_size, parse_size
+from graphzero.args.sizes import format_size, parse_size
 
 RUNS = ("one", "ranks", "apart")
 

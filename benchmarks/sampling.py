@@ -27,7 +27,7 @@ import measure
 import numpy as np
 
 import graphzero as gz
-from graphzero._limit import memory_limit
+from graphzero.machine.memory_limit import memory_limit
 
 FANOUTS, SEEDS, BATCHES = [15, 10, 5], 1024, 20
 

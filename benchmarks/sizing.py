@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from graphzero import _core
-from graphzero._sizes import format_size, parse_size
+from graphzero.args.sizes import format_size, parse_size
 
 BATCH, FANOUTS = 1024, (10, 5)
 MOST = 1024  # batches of a window

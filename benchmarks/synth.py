@@ -7,7 +7,7 @@ import argparse
 import numpy as np
 from measure import best_of, save, show
 
-from graphzero.synth import SyntheticGraph
+from graphzero.compile.synth import SyntheticGraph
 
 NODES, EDGES, DIM = 2_000_000, 20_000_000, 128
 

@@ -29,7 +29,7 @@ from epochs import over
 from torch.nn import functional
 
 import graphzero as gz
-from graphzero._sizes import format_size
+from graphzero.args.sizes import format_size
 from graphzero.train import HeteroSAGE
 from graphzero.train.typed_tasks import typed_outputs
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import measure
 
-from graphzero._limit import in_group
-from graphzero._sizes import parse_size
+from graphzero.args.sizes import parse_size
+from graphzero.machine.memory_limit import in_group
 
 GROUPS = Path("/sys/fs/cgroup")
 SPARE = 1.03  # of the files: what ext4 keeps for itself

@@ -9,7 +9,7 @@
 namespace gz::bindings {
 namespace {
 
-// A writable, contiguous run of bytes that Python owns; graphzero/features.py checks dtype and shape.
+// A writable, contiguous run of bytes that Python owns; graphzero/stores/features.py checks dtype and shape.
 using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // What the gathers of one store did in all. Any number of threads add to it.

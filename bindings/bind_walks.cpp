@@ -11,7 +11,7 @@
 namespace gz::bindings {
 namespace {
 
-// A matrix of ids to fill: the caller's own, which graphzero/walks.py has checked, or a new one on pooled memory.
+// A matrix of ids to fill: the caller's own, which graphzero/sample/walks.py has checked, or a new one on pooled memory.
 using Out = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 struct Matrix64 {

@@ -46,7 +46,7 @@ void bind_ranges(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_ids(nb::module_& m);
 
-// Ids come as contiguous int64 (graphzero/_ids.py makes them so); the range is checked by the core.
+// Ids come as contiguous int64 (graphzero/args/ids.py makes them so); the range is checked by the core.
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 inline std::span<const int64_t> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
 

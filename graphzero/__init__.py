@@ -15,31 +15,31 @@ except ImportError as _error:
         raise
     raise ImportError(_text, name="graphzero._core") from _error
 
-from ._dtypes import DataType
-from .batch import Batch
-from .checks import VerifyReport, verify
-from .columns import Column, pack_columns
-from .compile import GraphReport, compile_graph, convert_csv_to_gl
-from .compile_rows import FeatureReport, compile_features, convert_csv_to_gd
-from .dataset import Dataset
+from .args.dtypes import DataType
+from .compile.features import FeatureReport, compile_features, convert_csv_to_gd
+from .compile.graph import GraphReport, compile_graph, convert_csv_to_gl
+from .compile.reorder import reorder
+from .compile.synth import synthesize
+from .dataset.columns import Column, pack_columns
+from .dataset.dataset import Dataset
+from .dataset.task_table import TaskTable
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, MissingFileError, StorageError
-from .features import FeatureStore
-from .graph import Graph
-from .hetero import HeteroGraph, HeteroSubgraph
-from .hetero_batch import HeteroBatch
-from .idmap import IdMap
 from .importing import ImportReport, export_dataset, import_dataset
-from .inference import InferenceReport, inference
-from .link_loader import LinkNeighborLoader
-from .links import HeteroLinkSubgraph, LinkSubgraph
-from .loader import LoaderStats, NeighborLoader
-from .loader_group import LoaderGroup
-from .memory import MemoryReport, memory_report
-from .reorder import reorder
-from .sampling import Generator, Subgraph
-from .synth import synthesize
-from .task_table import TaskTable
-from .walks import Pairs, walk_pairs
+from .infer.inference import InferenceReport, inference
+from .load.batch import Batch
+from .load.group import LoaderGroup
+from .load.hetero_batch import HeteroBatch
+from .load.link_loader import LinkNeighborLoader
+from .load.loader import LoaderStats, NeighborLoader
+from .machine.memory import MemoryReport, memory_report
+from .sample.links import HeteroLinkSubgraph, LinkSubgraph
+from .sample.subgraph import Generator, Subgraph
+from .sample.walks import Pairs, walk_pairs
+from .stores.features import FeatureStore
+from .stores.graph import Graph
+from .stores.hetero import HeteroGraph, HeteroSubgraph
+from .stores.idmap import IdMap
+from .stores.verify import VerifyReport, verify
 
 __version__ = "1.0.0"
 

@@ -16,13 +16,13 @@ from typing import Annotated, Any
 
 import typer
 
-from graphzero import _disk
-from graphzero._limit import MemoryLimit, memory_limit
-from graphzero._manifest import MANIFEST
-from graphzero._sizes import parse_size
-from graphzero.dataset import Dataset
+from graphzero.args.sizes import parse_size
+from graphzero.compile.synth import synthesize
+from graphzero.dataset.dataset import Dataset
+from graphzero.dataset.manifest import MANIFEST
 from graphzero.errors import GraphZeroError
-from graphzero.synth import synthesize
+from graphzero.machine import disk as _disk
+from graphzero.machine.memory_limit import MemoryLimit, memory_limit
 
 from . import terminal
 from .train import require_torch

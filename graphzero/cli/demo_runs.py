@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphzero.batch import Batch
-from graphzero.dataset import Dataset
-from graphzero.loader import LoaderStats
+from graphzero.dataset.dataset import Dataset
+from graphzero.load.batch import Batch
+from graphzero.load.loader import LoaderStats
 from graphzero.train import Trainer, TrainOptions
 from graphzero.train.tasks import NodeTask
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from graphzero.doctor import examine
+from graphzero.machine.doctor import examine
 
 from . import terminal
 from .keywords import as_options

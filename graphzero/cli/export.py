@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from graphzero._table_out import is_table
-from graphzero.dataset import Dataset
-from graphzero.importing.export import export_dataset
-from graphzero.importing.export_rows import export_rows
+from graphzero.dataset.dataset import Dataset
+from graphzero.exporting.export import export_dataset
+from graphzero.exporting.export_rows import export_rows
+from graphzero.exporting.table_out import is_table
 
 from . import terminal
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from graphzero._trainable import fault_of
+from graphzero.dataset.trainable import fault_of
 from graphzero.importing import import_dataset
 
 from . import terminal

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from graphzero import _core
-from graphzero._manifest import MANIFEST
-from graphzero.columns import Column
-from graphzero.dataset import Dataset
-from graphzero.node_data import NodeData
+from graphzero.dataset.columns import Column
+from graphzero.dataset.dataset import Dataset
+from graphzero.dataset.manifest import MANIFEST
+from graphzero.dataset.node_data import NodeData
 
 from . import terminal
 

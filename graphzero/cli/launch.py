@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from graphzero._ranks import local_threads
+from graphzero.machine.ranks import local_threads
 
 from . import faults
 

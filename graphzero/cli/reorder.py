@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from graphzero.reorder import ORDERS, reorder
+from graphzero.compile.reorder import ORDERS, reorder
 
 from . import terminal
 from .train import numbers

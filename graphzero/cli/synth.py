@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from graphzero.dataset import Dataset
-from graphzero.synth import PRESETS, TYPED_PRESETS, synthesize
+from graphzero.compile.synth import PRESETS, TYPED_PRESETS, synthesize
+from graphzero.dataset.dataset import Dataset
 
 from . import terminal
 

@@ -16,9 +16,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from graphzero._progress import Callback, amount, renderer
-from graphzero._progress import duration as duration
-from graphzero._sizes import format_size
+from graphzero.args.progress import Callback, amount, renderer
+from graphzero.args.progress import duration as duration
+from graphzero.args.sizes import format_size
 
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory budget, such as 1GB.")]

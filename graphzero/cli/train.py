@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from graphzero._outputs import check_extension
-from graphzero._progress import renderer
-from graphzero._room import check_room_for_torch
+from graphzero.args.progress import renderer
+from graphzero.args.target import check_extension
+from graphzero.machine.torch_room import check_room_for_torch
 
 from . import faults, launch, terminal
 
@@ -199,7 +199,7 @@ def command(
     train ...
     """
     require_torch()
-    from graphzero.dataset import Dataset
+    from graphzero.dataset.dataset import Dataset
     from graphzero.train import Trainer, TrainOptions
     from graphzero.train.report import require_plots
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from graphzero.checks import verify
-from graphzero.dataset import Dataset
+from graphzero.dataset.dataset import Dataset
 from graphzero.errors import FormatError
+from graphzero.stores.verify import verify
 
 from . import terminal
 from .info import is_dataset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .export import export_dataset
+from ..exporting.export import export_dataset
 from .run import ImportReport, import_dataset
 
 __all__ = ["ImportReport", "export_dataset", "import_dataset"]

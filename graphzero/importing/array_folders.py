@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..row_sources import Rows
-from ..sources import load_npy
+from ..sources.edge_blocks import load_npy
+from ..sources.rows import Rows
+from ..sources.torch_file import load_pt
 from .plan import TypedPlan
-from .torchfile import load_pt
 
 __all__ = ["is_igb", "is_mag240m", "plan_igb", "plan_mag240m"]
 

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._textfile import open_text
 from ..errors import InputError
+from ..sources.text import open_text
 from .plan import TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .whole_tables import plan_tables

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .._sizes import format_size
-from .._textfile import open_text, require_file
+from ..args.sizes import format_size
 from ..errors import InputError
-from . import npz
+from ..sources import npz
+from ..sources.tables import is_table_file
+from ..sources.text import open_text, require_file
 from .array_folders import is_igb, is_mag240m, plan_igb, plan_mag240m
 from .debian import is_apt, is_package_index, plan_apt, plan_package_index
 from .graphbolt import is_graphbolt, plan_graphbolt
@@ -18,7 +19,6 @@ from .plan import Plan, TypedPlan
 from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_file, plan_pyg_folder
 from .pyg_hetero import is_hetero_data, plan_hetero
 from .spec import read_spec
-from .tables import is_table_file
 from .whole_tables import plan_tables
 
 __all__ = ["plan_for"]

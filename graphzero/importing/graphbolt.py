@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..sources import load_npy
+from ..sources.edge_blocks import load_npy
+from ..sources.torch_file import load_pt
 from .parts import safe_name, split_name
 from .plan import Plan, TypedPlan
-from .torchfile import load_pt
 
 __all__ = ["is_graphbolt", "plan_graphbolt"]
 

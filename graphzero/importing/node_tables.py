@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._dtypes import NAMES
-from .._edge_columns import known_column, named
+from ..args.dtypes import NAMES
 from ..errors import InputError
-from ..row_sources import Rows
-from .categories import codes_of, missing_note
-from .csv_tables import csv_table
-from .dates import as_time_column
-from .decoding import kind_of, numbers, shown
+from ..sources.categories import codes_of, missing_note
+from ..sources.csv_tables import csv_table
+from ..sources.dates import as_time_column
+from ..sources.decoding import kind_of, numbers, shown
+from ..sources.edge_columns import known_column, named
+from ..sources.rows import Rows
+from ..sources.tables import Table, as_table
 from .parts import split_name
 from .plan import Plan
 from .spec import check_features
-from .tables import Table, as_table
 
 __all__ = ["add_node_table", "features_of", "node_table"]
 

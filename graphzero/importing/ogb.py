@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._textfile import open_text
 from ..errors import InputError
-from ..row_sources import Rows
-from ..sources import Block, as_id_column
-from . import npz
-from .number_text import NumberText
+from ..sources import npz
+from ..sources.edge_blocks import Block, as_id_column
+from ..sources.number_text import NumberText
+from ..sources.rows import Rows
+from ..sources.text import open_text
 from .parts import named_splits
 from .plan import Plan, TypedPlan
 

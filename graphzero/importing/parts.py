@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import _manifest
-from .._dataset_writer import as_labels
-from .._dtypes import refuse_text
-from .._ids import IdArray
-from .._trainable import standard_split
+from ..args.dtypes import refuse_text
+from ..args.ids import IdArray
+from ..dataset import manifest as _manifest
+from ..dataset.trainable import standard_split
+from ..dataset.writer import as_labels
 from ..errors import InputError
-from ..row_sources import Rows, all_rows, is_text
-from . import npz
-from .number_text import NumberText
-from .torchfile import load_pt
+from ..sources import npz
+from ..sources.number_text import NumberText
+from ..sources.rows import Rows, all_rows, is_text
+from ..sources.torch_file import load_pt
 
 __all__ = ["as_rows", "label_rows", "label_stream", "named_splits", "safe_name"]
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .._ids import IdArray
-from .._reports import GraphReport
-from ..compile import compile_graph
-from ..compile_rows import compile_features
-from ..dataset import Dataset
+from ..args.ids import IdArray
+from ..compile.edge_log import FileBothWays, alternating, repeated
+from ..compile.features import compile_features
+from ..compile.graph import compile_graph
+from ..compile.reports import GraphReport
+from ..dataset.dataset import Dataset
 from ..errors import InputError
-from ..features import FeatureStore
-from ..idmap import text_path
-from ..row_sources import all_rows, is_text
-from .edge_log import FileBothWays, alternating, repeated
+from ..sources.rows import all_rows, is_text
+from ..stores.features import FeatureStore
+from ..stores.idmap import text_path
 from .parts import count_of, drawn_splits, fitted, is_path, label_rows, label_stream
 from .plan import Plan
 from .stage import Stage
@@ -106,7 +106,7 @@ class PlainWork:
             report = self._both_ways(report)
         given = self.options.get("node_ids")
         if given is not None and report.nodes != len(given):
-            from ..idmap import IdMap
+            from ..stores.idmap import IdMap
 
             first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))
             raise InputError(

@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from ..errors import InputError
+from ..sources.torch_file import load_pt
 from .plan import Plan, TypedPlan
 from .pyg_hetero import is_hetero_dict, plan_hetero
-from .torchfile import load_pt
 
 __all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_file", "plan_pyg_folder"]
 

@@ -11,15 +11,15 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from .._ids import as_threads
-from .._memory_monitor import MemoryMonitor
-from .._progress import Callback, Reporting
-from .._reports import GraphReport
-from .._sizes import format_size, parse_size
-from ..dataset import Dataset
+from ..args.ids import as_threads
+from ..args.progress import Callback, Reporting
+from ..args.sizes import format_size, parse_size
+from ..compile.mapped import names_of, needs_map, node_ids_from
+from ..compile.reports import GraphReport
+from ..dataset.dataset import Dataset
 from ..errors import InputError
+from ..machine.monitor import MemoryMonitor
 from .detect import plan_for
-from .mapped import names_of, needs_map, node_ids_from
 from .node_tables import add_node_table
 from .parts import as_rows, is_path, label_rows, named_splits
 from .plain_run import PlainWork

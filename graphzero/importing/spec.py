@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import _manifest
+from ..dataset import manifest
 from ..errors import InputError
 from .parts import is_path
 
@@ -183,7 +183,7 @@ def _edge_type(value: Any, where: str) -> tuple[str, str, str]:
     if not isinstance(words, Sequence) or len(words) != 3 or not all(isinstance(w, str) and w for w in words):
         raise InputError(f"{where}.type: found {value!r}, expected three names: source, relation, target")
     for word in words:
-        _manifest.check_name(word.strip())
+        manifest.check_name(word.strip())
     return words[0].strip(), words[1].strip(), words[2].strip()
 
 

@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterable
 from typing import Any
 
-from .. import _manifest
-from .._folder_lock import lock, unlock
-from .._outputs import check_folder_name
-from .._sync import sync_folder
+from ..args.target import check_folder_name
+from ..dataset import manifest
+from ..dataset.folder_lock import lock, unlock
+from ..dataset.sync import sync_folder
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -111,7 +111,7 @@ def check_target(target: str, overwrite: bool) -> None:
     check_folder_name(target)
     if os.path.isfile(target):
         raise InputError(f"{target}: is a file, expected the name of a dataset folder to make")
-    if os.path.exists(os.path.join(target, _manifest.MANIFEST)) and not overwrite:
+    if os.path.exists(os.path.join(target, manifest.MANIFEST)) and not overwrite:
         raise FileExistsError(f"{target}: there is a dataset already (overwrite=True replaces it)")
     parent = os.path.dirname(target)
     if not os.path.isdir(parent):

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import _manifest
-from .._dtypes import FLOATS
-from .._hetero_subgraph import EdgeTypeName
-from .._reports import GraphReport
-from .._typed_writer import as_edge_type
-from ..compile import compile_graph
-from ..compile_rows import compile_features
-from ..dataset import Dataset
+from ..args.dtypes import FLOATS
+from ..compile.features import compile_features
+from ..compile.graph import compile_graph
+from ..compile.reports import GraphReport
+from ..dataset import manifest as _manifest
+from ..dataset.dataset import Dataset
+from ..dataset.typed_writer import as_edge_type
 from ..errors import InputError
-from ..features import FeatureStore
-from ..row_sources import all_rows, is_text
+from ..sample.hetero_subgraph import EdgeTypeName
+from ..sources.rows import all_rows, is_text
+from ..stores.features import FeatureStore
 from .parts import as_rows, count_of, drawn_splits, fitted, is_path, is_shares, label_rows, label_stream, named_splits
 from .plan import TypedPlan
 from .stage import Stage
@@ -196,7 +196,7 @@ class TypedWork:
 
     def _needed(self) -> dict[str, int]:
         """Return how many nodes of each type the edges need, where nothing else says it."""
-        from ..graph import Graph
+        from ..stores.graph import Graph
 
         needed: dict[str, int] = {}
         for source, relation, target in self.plan.edges:

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
+from ..compile.edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
+from ..compile.id_space import IdSpace
 from ..errors import InputError
-from ..row_sources import all_rows
-from ..sources import as_weights
-from .categories import codes_of, encoded, missing_note
-from .dates import as_time_column
-from .decoding import numbers
-from .edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
-from .edge_tables import pick_columns
-from .id_space import IdSpace
+from ..sources.categories import codes_of, encoded, missing_note
+from ..sources.dates import as_time_column
+from ..sources.decoding import numbers
+from ..sources.edge_blocks import as_weights
+from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
+from ..sources.edge_tables import pick_columns
+from ..sources.rows import all_rows
+from ..sources.tables import Table
 from .node_tables import IDS, LABELS, SPLITS, _pick, _times, features_of, node_table
 from .parts import label_rows, safe_name, split_name
 from .plan import NodePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
-from .tables import Table
 
 __all__ = ["plan_tables"]
 

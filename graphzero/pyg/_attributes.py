@@ -11,11 +11,11 @@ import torch
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader.utils import index_select
 
-from .._dtypes import NAMES
-from ..batch import Batch
-from ..compile_rows import compile_features
-from ..features import FeatureStore as Rows
-from ..hetero_batch import AnyBatch
+from ..args.dtypes import NAMES
+from ..compile.features import compile_features
+from ..load.batch import Batch
+from ..load.hetero_batch import AnyBatch
+from ..stores.features import FeatureStore as Rows
 from ._edges import HOMOGENEOUS
 from ._temporary import make_folder, remove_with
 from .stores import FeatureStore

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from ..compile import compile_graph
-from ..dataset import Dataset
-from ..graph import Graph
-from ..hetero import HeteroGraph
+from ..compile.graph import compile_graph
+from ..dataset.dataset import Dataset
+from ..stores.graph import Graph
+from ..stores.hetero import HeteroGraph
 from ._edges import HOMOGENEOUS, EdgeList, EdgeType, GraphContents, as_times, describe, is_remote
 from ._temporary import make_folder, remove_with
 from .stores import FeatureStore, GraphStore

@@ -10,10 +10,10 @@ import torch
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.sampler.base import SubgraphType
 
-from ..dataset import Dataset
-from ..link_loader import LinkNeighborLoader as NativeLinkLoader
-from ..loader import NeighborLoader as NativeNodeLoader
-from ..loader_stats import LoaderStats
+from ..dataset.dataset import Dataset
+from ..load.link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..load.loader import NeighborLoader as NativeNodeLoader
+from ..load.stats import LoaderStats
 from ._attributes import Attributes
 from .sampler import NeighborSampler
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from .._dtypes import NAMES
-from ..dataset import Dataset
-from ..features import FeatureStore as Rows
-from ..graph import Graph
+from ..args.dtypes import NAMES
+from ..dataset.dataset import Dataset
+from ..stores.features import FeatureStore as Rows
+from ..stores.graph import Graph
 from ._edges import HOMOGENEOUS, EdgeType, describe
 from ._temporary import make_folder, remove_with
 from .stores import edges_by_id, rows_of

@@ -12,11 +12,11 @@ import torch
 from torch_geometric.loader import LinkLoader, NodeLoader
 from torch_geometric.sampler import BaseSampler
 
-from .._keywords import known_keywords
-from .._seed_edges import is_edge_type
-from ..dataset import Dataset
-from ..link_loader import LinkNeighborLoader as NativeLinkLoader
-from ..loader import NeighborLoader as NativeNodeLoader
+from ..args.keywords import known_keywords
+from ..dataset.dataset import Dataset
+from ..load.link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..load.loader import NeighborLoader as NativeNodeLoader
+from ..load.seed_edges import is_edge_type
 from ._edges import is_remote
 from ._native import NativeEpochs, why_not_native, without_workers
 from .sampler import NeighborSampler

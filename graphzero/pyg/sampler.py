@@ -13,7 +13,7 @@ from torch_geometric.sampler import BaseSampler, EdgeSamplerInput, HeteroSampler
 from torch_geometric.sampler.base import NumNeighbors, SubgraphType
 from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 
-from ..hetero import HeteroGraph, HeteroSubgraph
+from ..stores.hetero import HeteroGraph, HeteroSubgraph
 from ._edges import HOMOGENEOUS, EdgeType
 from ._mount import MountedGraph, mount
 

@@ -13,10 +13,10 @@ from torch_geometric.data import HeteroData
 from torch_geometric.data.feature_store import TensorAttr
 from torch_geometric.data.graph_store import EdgeAttr, EdgeLayout
 
-from ..dataset import Dataset
-from ..features import FeatureStore as Rows
-from ..graph import Graph
-from ..hetero import HeteroGraph
+from ..dataset.dataset import Dataset
+from ..stores.features import FeatureStore as Rows
+from ..stores.graph import Graph
+from ..stores.hetero import HeteroGraph
 from ._edges import HOMOGENEOUS, EdgeType
 
 __all__ = ["FeatureStore", "GraphStore"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._folder_lock import is_abandoned, lock, unlock
-from .._ids import as_count
+from ..args.ids import as_count
+from ..dataset.folder_lock import is_abandoned, lock, unlock
 
 Callback = Callable[[str, int, int], None]
 

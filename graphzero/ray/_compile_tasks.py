@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
-from .._graph_options import GraphOptions
+from ..compile.options import GraphOptions
 from ..errors import InputError
 from ._cluster import is_stopped
 from ._splits import Split

@@ -9,11 +9,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
-from .._edge_columns import EdgeColumns
 from ..errors import InputError
-from ..importing.edge_tables import TableEdges, pick_columns
-from ..importing.tables import ArrowTable, dataset_of, is_table_file, require_pyarrow
-from ..sources import ArraySource, Block, load_npy
+from ..sources.edge_blocks import ArraySource, Block, load_npy
+from ..sources.edge_columns import EdgeColumns
+from ..sources.edge_tables import TableEdges, pick_columns
+from ..sources.tables import ArrowTable, dataset_of, is_table_file, require_pyarrow
 from ._cluster import Tasks, require_ray
 
 _PARQUET = (".parquet", ".pq", ".parq")

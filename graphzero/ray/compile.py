@@ -13,14 +13,14 @@ from inspect import signature
 from typing import Any
 
 from .. import _core
-from .._graph_options import GraphOptions
-from .._ids import as_count
-from .._outputs import as_target
-from .._progress import Callback, Reporting
-from .._reports import GraphReport
-from .._sizes import parse_size
-from ..compile import Path, _Nodes
-from ..compile import compile_graph as compile_here
+from ..args.ids import as_count
+from ..args.progress import Callback, Reporting
+from ..args.sizes import parse_size
+from ..args.target import as_target
+from ..compile.graph import Path, _Nodes
+from ..compile.graph import compile_graph as compile_here
+from ..compile.options import GraphOptions
+from ..compile.reports import GraphReport
 from ..errors import InputError
 from ._cluster import Tasks, WorkFolder, put_together, require_ray
 from ._compile_tasks import Part, WriteOptions, count_distinct, cut, write

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .._ids import as_count
-from .._module_inference import Job, block_loader, rows_of, steps_of
-from .._outputs import as_target
-from .._sizes import parse_size
-from .._transfer import as_device
-from ..features import FeatureStore
-from ..graph import Graph
-from ..inference import InferenceReport, Layer, LayerwiseModel, check_inputs, is_layerwise
+from ..args.ids import as_count
+from ..args.sizes import parse_size
+from ..args.target import as_target
+from ..infer.inference import InferenceReport, Layer, LayerwiseModel, check_inputs, is_layerwise
+from ..infer.modules import Job, block_loader, rows_of, steps_of
+from ..load.transfer import as_device
+from ..stores.features import FeatureStore
+from ..stores.graph import Graph
 from ._cluster import Tasks, WorkFolder, is_stopped, put_together, require_ray
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Needs torch (`pip install graphzero[torch]`); importing `graphzero` alone does n
 
 from __future__ import annotations
 
-from .._memory_monitor import MemoryMonitor
+from ..machine.monitor import MemoryMonitor
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from .columns import TableEncoder, to_tensor_frame
 from .hetero import HeteroSAGE

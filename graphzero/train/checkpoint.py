@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.npyio import NpzFile
 
-from .._outputs import check_extension
-from .._sync import sync_folder
+from ..args.target import check_extension
+from ..dataset.sync import sync_folder
 from ..errors import FormatError
 
 __all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]

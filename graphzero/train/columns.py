@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..columns import MISSING_TIME, Column
+from ..dataset.columns import MISSING_TIME, Column
 
 __all__ = ["COMBINE", "TableEncoder", "to_tensor_frame"]
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from ..compile_rows import compile_features
-from ..features import FeatureStore
+from ..compile.features import compile_features
+from ..stores.features import FeatureStore
 from .inputs import InputEncoders, Inputs
 
 __all__ = ["encoded_stores"]

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._ids import IdArray
-from ..graph import Graph
+from ..args.ids import IdArray
+from ..stores.graph import Graph
 
 __all__ = ["HeldOut", "all_have_others", "edge_ends"]
 

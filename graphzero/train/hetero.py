@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .._hetero_subgraph import EdgeTypeName
+from ..sample.hetero_subgraph import EdgeTypeName
 from .neighbourhood import Neighbourhood
 
 __all__ = ["HeteroSAGE"]

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._sizes import format_size, parse_size
-from ..columns import Column
-from ..features import FeatureStore
+from ..args.sizes import format_size, parse_size
+from ..dataset.columns import Column
+from ..stores.features import FeatureStore
 from .columns import TableEncoder
 from .records import TrainOptions
 

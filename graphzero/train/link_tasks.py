@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._epochs import EpochLoader
-from .._hetero_subgraph import EdgeTypeName
-from .._seed_edges import edge_split_of
-from .._times import per_second
-from ..dataset import Dataset
-from ..link_loader import LinkNeighborLoader
+from ..args.times import per_second
+from ..dataset.dataset import Dataset
+from ..load.epochs import EpochLoader
+from ..load.link_loader import LinkNeighborLoader
+from ..load.seed_edges import edge_split_of
+from ..sample.hetero_subgraph import EdgeTypeName
 from .held_out import HeldOut, all_have_others
 from .inputs import Inputs, plain_type
 from .metrics import HITS, LinkScores

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from .._epochs import EpochLoader
-from .._handoff import Handoff
-from .._sizes import format_size
+from ..args.sizes import format_size
 from ..errors import BudgetError
-from ..loader import LoaderStats
+from ..load.epochs import EpochLoader
+from ..load.handoff import Handoff
+from ..load.loader import LoaderStats
 
 __all__ = ["Loaders"]
 

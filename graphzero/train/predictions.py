@@ -16,16 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .._outputs import as_target
-from .._sizes import parse_size
-from .._table_out import as_table_target, is_table, write_table
-from .._transfer import as_device
-from ..columns import MISSING_TIME
-from ..compile_rows import compile_features
-from ..dataset import Dataset
+from ..args.sizes import parse_size
+from ..args.target import as_target
+from ..compile.features import compile_features
+from ..dataset.columns import MISSING_TIME
+from ..dataset.dataset import Dataset
 from ..errors import FormatError
-from ..features import FeatureStore
-from ..inference import inference
+from ..exporting.table_out import as_table_target, is_table, write_table
+from ..infer.inference import inference
+from ..load.transfer import as_device
+from ..stores.features import FeatureStore
 from .checkpoint import load_checkpoint
 from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE

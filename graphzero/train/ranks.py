@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from .._ranks import current_local_rank, current_rank
-from .._transfer import as_device
+from ..load.transfer import as_device
+from ..machine.ranks import current_local_rank, current_rank
 from .models import SampledModel
 from .records import EpochRecord
 from .tasks import Step, Task

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from .._memory_monitor import MemorySample
-from .._sizes import parse_size
+from ..args.sizes import parse_size
+from ..machine.monitor import MemorySample
 
 if TYPE_CHECKING:
     import torch
 
-    from ..features import FeatureStore
-    from ..graph import Graph
+    from ..stores.features import FeatureStore
+    from ..stores.graph import Graph
 
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._outputs import check_extension
-from .._sizes import format_size, parse_size
+from ..args.sizes import format_size, parse_size
+from ..args.target import check_extension
 from .metrics import shown
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .._ids import IdArray, as_ids
-from .._splits_by_time import split_by_time
-from .._times import per_second
-from ..columns import MISSING_TIME
-from ..dataset import Dataset
-from ..node_data import read_whole
+from ..args.ids import IdArray, as_ids
+from ..args.times import per_second
+from ..dataset.columns import MISSING_TIME
+from ..dataset.dataset import Dataset
+from ..dataset.node_data import read_whole
+from ..dataset.splits_by_time import split_by_time
 from .records import TrainOptions
 
 __all__ = ["Seeds", "YOfRows", "edge_splits_by_time", "node_times", "seeds_of_nodes", "seeds_of_table", "table_of"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._dataset_writer import kind_of_labels
+from ..dataset.writer import kind_of_labels
 from .metrics import ClassScores, LabelScores, NumberScores
 from .records import TrainOptions
 

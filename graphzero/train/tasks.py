@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._dataset_writer import as_labels
-from .._epochs import EpochLoader
-from .._ids import as_ids
-from .._times import per_second
-from .._trainable import check_splits, standard_splits
-from ..loader import NeighborLoader
+from ..args.ids import as_ids
+from ..args.times import per_second
+from ..dataset.trainable import check_splits, standard_splits
+from ..dataset.writer import as_labels
+from ..load.epochs import EpochLoader
+from ..load.loader import NeighborLoader
 from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._ids import IdArray
-from .._seed_edges import positions_of
-from ..features import FeatureStore
+from ..args.ids import IdArray
+from ..load.seed_edges import positions_of
+from ..stores.features import FeatureStore
 from .held_out import edge_ends
 
 __all__ = ["EXCLUDE", "top_links"]

@@ -13,13 +13,13 @@ from types import FrameType
 import numpy as np
 import torch
 
-from .._epochs import EpochLoader
-from .._memory_monitor import MemoryMonitor
-from .._ranks import local_threads
-from .._sizes import format_size, parse_size
-from ..dataset import Dataset
+from ..args.sizes import format_size, parse_size
+from ..dataset.dataset import Dataset
 from ..errors import GraphZeroError
-from ..loader import LoaderStats
+from ..load.epochs import EpochLoader
+from ..load.loader import LoaderStats
+from ..machine.monitor import MemoryMonitor
+from ..machine.ranks import local_threads
 from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, save_checkpoint
 from .hetero import HeteroSAGE
 from .link_tasks import LinkTask

@@ -15,15 +15,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._inference_loader import inference_loader, writer_memory
-from .._outputs import as_target
-from .._sizes import parse_size
-from .._transfer import as_device
-from ..compile_rows import compile_features
-from ..dataset import Dataset
-from ..features import FeatureStore
-from ..inference import InferenceReport
-from ..loader import NeighborLoader
+from ..args.sizes import parse_size
+from ..args.target import as_target
+from ..compile.features import compile_features
+from ..dataset.dataset import Dataset
+from ..infer.batches import inference_loader, writer_memory
+from ..infer.inference import InferenceReport
+from ..load.loader import NeighborLoader
+from ..load.transfer import as_device
+from ..stores.features import FeatureStore
 from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE
 from .inputs import Inputs

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._epochs import EpochLoader
-from .._ids import IdArray
-from .._times import per_second
-from .._trainable import check_messages, labelled_type
-from ..dataset import Dataset
-from ..loader import NeighborLoader
+from ..args.ids import IdArray
+from ..args.times import per_second
+from ..dataset.dataset import Dataset
+from ..dataset.trainable import check_messages, labelled_type
+from ..load.epochs import EpochLoader
+from ..load.loader import NeighborLoader
 from .hetero import HeteroSAGE
 from .inputs import Inputs
 from .records import TrainOptions

@@ -20,7 +20,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 import graphzero as gz
-from graphzero._progress import Lines, Reporting, renderer
+from graphzero.args.progress import Lines, Reporting, renderer
 from graphzero.cli import terminal
 from graphzero.cli.app import app
 

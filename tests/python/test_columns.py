@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.columns import MISSING_TIME, Column, pack_columns
+from graphzero.dataset.columns import MISSING_TIME, Column, pack_columns
 
 DAYS = np.array(["2020-02-29", "NaT", "1969-12-31", "2024-01-01"], dtype="datetime64[s]")
 TABLE = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero import _core
-from graphzero._dtypes import from_bfloat16, to_bfloat16
+from graphzero.args.dtypes import from_bfloat16, to_bfloat16
 
 torch = pytest.importorskip("torch")
 

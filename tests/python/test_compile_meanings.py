@@ -91,7 +91,7 @@ def test_old_files_are_not_doubled(tmp_path: Path) -> None:
 def test_wide_edge_ids_stay_wide(tmp_path: Path) -> None:
     class Source:
         def edge_blocks(self) -> Any:
-            from graphzero.sources import Block
+            from graphzero.sources.edge_blocks import Block
 
             yield Block(np.array([0, 1]), np.array([1, 0]), edge_ids=np.array([2**40, 7]))
 

@@ -10,11 +10,11 @@ import weakref
 import pytest
 
 import graphzero as gz
-from graphzero import _epochs as loader_module
-from graphzero._copy_stage import COPIES, MOST_ON_DEVICE, CopyStage
-from graphzero._transfer import NO_PAGE_LOCK, page_lock
-from graphzero.batch import Batch
-from graphzero.loader_stats import LoaderStats
+from graphzero.load import epochs as loader_module
+from graphzero.load.batch import Batch
+from graphzero.load.copy_stage import COPIES, MOST_ON_DEVICE, CopyStage
+from graphzero.load.stats import LoaderStats
+from graphzero.load.transfer import NO_PAGE_LOCK, page_lock
 
 torch = pytest.importorskip("torch")
 PATIENCE = 30.0  # seconds, for what takes none

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import _dataset_folder, _folder_lock
+from graphzero.dataset import folder_lock, publish
 
 EDGES = np.array([[0, 1, 2], [1, 2, 0]])
 GOOD: dict[str, Any] = {
@@ -135,7 +135,7 @@ def test_without_links_files_are_moved(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "link", refuse)
     gz.Dataset.create(tmp_path / "a", EDGES, labels=[0, 1, 2])
     assert sorted(contents(tmp_path / "a")) == ["dataset.json", "graph.gl", "labels.gd"]
-    monkeypatch.setattr(_dataset_folder, "write_manifest", refuse)
+    monkeypatch.setattr(publish, "write_manifest", refuse)
     with pytest.raises(OSError, match="no links"):
         gz.Dataset.create(tmp_path / "b", EDGES, labels=[0, 1, 2])
     assert not (tmp_path / "b").exists()
@@ -227,7 +227,7 @@ def test_a_manifest_that_cannot_be_read_can_be_replaced(folder: Path) -> None:
 
 
 def test_a_system_without_locks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_folder_lock, "fcntl", None)
+    monkeypatch.setattr(folder_lock, "fcntl", None)
     gz.Dataset.create(folder, EDGES, labels=[2, 2, 2], overwrite=True)
     ds = gz.Dataset.create(folder, EDGES, labels=[1, 2, 2], overwrite=True)
     assert {"dataset.json", *(os.path.relpath(p, folder) for p in ds.files)} == set(contents(folder))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from graphzero import _disk, _machine
-from graphzero.doctor import advise, examine
+from graphzero.machine import disk, facts
+from graphzero.machine.doctor import advise, examine
 
 GOOD: dict[str, Any] = {
     "processors": {"count": 8, "usable": 8, "quota": None, "model": "a CPU"},
@@ -82,25 +82,25 @@ def test_a_low_lock_limit_does_not_matter_without_rings() -> None:
 
 
 def test_the_scratch_file_is_bounded_and_gone(tmp_path: Path) -> None:
-    with _disk.scratch_file(str(tmp_path), 8 << 20, 10) as (path, size, rate):
+    with disk.scratch_file(str(tmp_path), 8 << 20, 10) as (path, size, rate):
         assert size == 8 << 20 == os.stat(path).st_size
         assert rate > 0
-    with pytest.raises(ValueError), _disk.scratch_file(str(tmp_path), 8 << 20, 10):
+    with pytest.raises(ValueError), disk.scratch_file(str(tmp_path), 8 << 20, 10):
         raise ValueError
     assert os.listdir(tmp_path) == []
 
 
 def test_too_little_room_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="too little room"), _disk.scratch_file(str(tmp_path), 1 << 20, 10):
+    with pytest.raises(OSError, match="too little room"), disk.scratch_file(str(tmp_path), 1 << 20, 10):
         pass
 
 
 @pytest.mark.parametrize("ring", [False, True])
 def test_reads_are_measured_by_rings_and_by_threads(tmp_path: Path, ring: bool) -> None:
-    if ring and not _machine.io_uring()["works"]:
+    if ring and not facts.io_uring()["works"]:
         pytest.skip("no io_uring here")
-    with _disk.scratch_file(str(tmp_path), 8 << 20, 10) as (path, _, _):
-        found = _disk.measure(path, ring, 0.02)
+    with disk.scratch_file(str(tmp_path), 8 << 20, 10) as (path, _, _):
+        found = disk.measure(path, ring, 0.02)
     assert {"sequential", "random_1", "random_256", "o_direct"} == set(found)
     assert min(found["sequential"], found["random_1"], found["random_256"]) > 0
 

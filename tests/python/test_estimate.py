@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import graphzero as gz
-from graphzero import _core, _disk
-from graphzero.estimate import check, estimate
+from graphzero import _core
+from graphzero.machine import disk as _disk
+from graphzero.machine.estimate import check, estimate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from sizing import DATASETS, sized

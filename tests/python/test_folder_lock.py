@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from graphzero._folder_lock import is_abandoned, lock, unlock
+from graphzero.dataset.folder_lock import is_abandoned, lock, unlock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
-HOLD = "import sys; from graphzero._folder_lock import lock; lock(sys.argv[1]); print(flush=True); sys.stdin.read()"
+HOLD = """
+import sys
+from graphzero.dataset.folder_lock import lock
+lock(sys.argv[1]); print(flush=True); sys.stdin.read()
+"""
 
 
 @pytest.mark.parametrize("name", ["", "lock"])

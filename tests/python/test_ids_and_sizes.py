@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphzero._ids import as_id, as_ids
-from graphzero._sizes import format_size, parse_size
+from graphzero.args.ids import as_id, as_ids
+from graphzero.args.sizes import format_size, parse_size
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64])

@@ -84,7 +84,7 @@ def test_batches_of_parquet_follow_the_budget(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from graphzero.importing.tables import as_table
+    from graphzero.sources.tables import as_table
 
     names = pa.array([f"{i:0200d}" for i in range(20_000)])
     parquet.write_table(pa.table({"a": names}), tmp_path / "t.parquet")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.importing.keys import keys_of
+from graphzero.sources.keys import keys_of
 
 
 def first_appearance(keys: list[Any]) -> dict[Any, int]:

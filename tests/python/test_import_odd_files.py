@@ -94,7 +94,7 @@ def test_text_that_is_refused(tmp_path: Path, content: bytes, message: str) -> N
 
 
 def test_latin_bytes_are_found_wherever_a_block_ends(tmp_path: Path) -> None:
-    from graphzero import _textfile
+    from graphzero.sources import text as _textfile
 
     line = "\u00e5\u00e4\u00f6,b\n".encode()
     for more in range(4):  # the end of the first block falls between and within characters

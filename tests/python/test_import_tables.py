@@ -102,7 +102,7 @@ def test_symmetrised_edges_are_told_from_their_reverses(tmp_path: Path) -> None:
 
 
 def test_more_ids_than_the_memory_holds_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphzero.importing import id_space
+    from graphzero.compile import id_space
 
     late, finish = [], id_space.IdSpace.finish
 

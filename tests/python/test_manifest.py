@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from graphzero import FormatError, StorageError
-from graphzero._manifest import MANIFEST, MOST_BYTES, read_manifest
-from graphzero._manifest_writer import write_manifest
+from graphzero.dataset.manifest import MANIFEST, MOST_BYTES, read_manifest
+from graphzero.dataset.manifest_writer import write_manifest
 
 GOOD: dict[str, Any] = {
     "format": "graphzero-dataset",

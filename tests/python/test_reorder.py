@@ -17,9 +17,9 @@ from reorder_source import assert_same, edges_of, make
 
 import graphzero as gz
 from graphzero import _core
-from graphzero._permute import permuted_rows
-from graphzero._reordered_files import renamed_split
-from graphzero.reorder import ORDERS
+from graphzero.compile.permute_rows import permuted_rows
+from graphzero.compile.reorder import ORDERS
+from graphzero.compile.reordered_files import renamed_split
 
 SMALL = "64MB"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.sampling import resolve_seed
+from graphzero.sample.subgraph import resolve_seed
 
 
 def test_a_generator_repeats_and_advances():

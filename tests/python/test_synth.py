@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphzero._shuffle import Shuffle
-from graphzero.synth import PRESETS, SyntheticGraph, plan
+from graphzero.compile.permutation import Shuffle
+from graphzero.compile.synth import PRESETS, SyntheticGraph, plan
 
 GOLDEN_EDGES = 5445746606648052799  # of the graph below; a change breaks everyone's seeds
 

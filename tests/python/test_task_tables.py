@@ -14,7 +14,7 @@ import graphzero as gz
 
 torch = pytest.importorskip("torch")
 
-from graphzero.columns import pack_columns  # noqa: E402
+from graphzero.dataset.columns import pack_columns  # noqa: E402
 from graphzero.train import Trainer, TrainOptions  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero._splits_by_time import split_by_time
-from graphzero._times import as_times
+from graphzero.args.times import as_times
+from graphzero.dataset.splits_by_time import split_by_time
 
 DAY = 86_400
 UTC = datetime.timezone.utc

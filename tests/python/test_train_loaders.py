@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
-from graphzero._ranks import local_threads  # noqa: E402
+from graphzero.machine.ranks import local_threads  # noqa: E402
 from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, tasks  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
-from graphzero._memory_monitor import MemoryMonitor, MemorySample
+from graphzero.machine.monitor import MemoryMonitor, MemorySample
 from graphzero.train import EpochRecord, GraphSAGE, TrainOptions, TrainResult
 from graphzero.train.report import _INK, _SERIES
 

@@ -1,0 +1,1 @@
+"""What users pass, checked and converted: ids, sizes, dtypes, destinations, progress."""

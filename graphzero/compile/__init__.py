@@ -1,0 +1,1 @@
+"""Edges to `.gl` files, rows to `.gd` files; reordered and synthetic datasets."""

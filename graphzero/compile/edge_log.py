@@ -1,0 +1,186 @@
+"""Edges on disk until every id is known, which of them are left out, and rows that go with those that stay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import StorageError
+from ..sources.edge_blocks import Block, GraphFileSource
+from ..sources.rows import Rows
+
+__all__ = ["BothWays", "EdgeLog", "FileBothWays", "alternating", "kept_rows", "repeated"]
+
+_BLOCK = 1 << 20
+
+
+class EdgeLog:
+    """Columns of edges in temporary files of `folder`; a source for `compile_graph` once `finish` was called."""
+
+    def __init__(self, folder: str, name: str, weights: bool, times: bool) -> None:
+        """Make the files, which have no names: they are gone with the process."""
+        self.name, self.has_weights, self.has_times = name, weights, times
+        os.makedirs(folder, exist_ok=True)
+        self._kinds: dict[str, Any] = {"src": np.int64, "dst": np.int64, "keep": np.bool_, "row": np.bool_}
+        self._kinds |= ({"weight": np.float32} if weights else {}) | ({"time": np.int64} if times else {})
+        self._folder = folder
+        self._files: dict[str, IO[bytes]] = {}
+        for column in self._kinds:
+            self._files[column] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by close
+        self._ends: list[int] = [0]
+        self.kept = self.left_out = self.rows = 0
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+
+    def write(self, columns: dict[str, Any], chosen: npt.NDArray[np.bool_] | None = None, drop: bool = False) -> None:
+        """Add edges: those of the rows of a table that are `chosen` (None: all); `drop` leaves out ends of -1."""
+        count = len(columns["src"])
+        keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if drop else np.ones(count, bool)
+        row = keep if chosen is None else chosen.copy()
+        if chosen is not None:
+            row[chosen] = keep
+        with self._writing():
+            for column, values in (("keep", keep), ("row", row), *columns.items()):
+                if column in self._files:
+                    self._files[column].write(np.ascontiguousarray(values, self._kinds[column]).data)
+        self._ends.append(self._ends[-1] + len(keep))
+        self.kept += int(keep.sum())
+        self.left_out += int(len(keep) - keep.sum())
+        self.rows += len(row)
+
+    def finish(self, source: Callable[[Any], None], target: Callable[[Any], None]) -> None:
+        """Put final ids in the place of provisional ones, in the order in which they came."""
+        for column, file in self._files.items():
+            with self._writing():
+                file.flush()
+            size = os.fstat(file.fileno()).st_size
+            kind = self._kinds[column]
+            self._columns[column] = np.memmap(file, kind, "r+") if size else np.empty(0, kind)
+        for begin, end in zip(self._ends, self._ends[1:], strict=False):
+            for column, resolve in (("src", source), ("dst", target)):
+                ids = np.array(self._columns[column][begin:end])
+                resolve(ids)
+                self._columns[column][begin:end] = ids
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say where a write failed: files without a name have none to say."""
+        try:
+            yield
+        except OSError as error:
+            what = f"{self._folder}: writing the edges of {self.name!r} failed: {error.strerror}"
+            raise StorageError(error.errno, what, self._folder) from error
+
+    def close(self) -> None:
+        """Give the files up."""
+        self._columns.clear()
+        for file in self._files.values():
+            file.close()
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges are kept."""
+        return self.kept
+
+    @property
+    def row_kept(self) -> npt.NDArray[np.bool_]:
+        """For each row of the table, whether it became an edge."""
+        return self._columns["row"]
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges that are kept."""
+        for at in range(0, self._ends[-1], _BLOCK):
+            part = {name: np.asarray(column[at : at + _BLOCK]) for name, column in self._columns.items()}
+            keep = part["keep"]
+            yield Block(
+                part["src"][keep],
+                part["dst"][keep],
+                part["weight"][keep] if self.has_weights else None,
+                part["time"][keep] if self.has_times else None,
+            )
+
+
+class BothWays:
+    """Each edge followed by its reverse: edge i becomes edges 2i and 2i + 1."""
+
+    def __init__(self, log: EdgeLog) -> None:
+        """Take the edges one way."""
+        self.name, self._log = log.name, log
+        self.has_weights, self.has_times = log.has_weights, log.has_times
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are, both ways."""
+        return 2 * self._log.num_edges
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges."""
+        for block in self._log.edge_blocks():
+            ends = np.stack([block.src, block.dst], 1)
+            yield Block(
+                ends.reshape(-1),
+                np.ascontiguousarray(ends[:, ::-1]).reshape(-1),
+                None if block.weights is None else np.repeat(block.weights, 2),
+                None if block.times is None else np.repeat(block.times, 2),
+            )
+
+
+class FileBothWays:
+    """The edges of a graph file with edge ids, each with its reverse: edge i becomes edges 2i and 2i + 1."""
+
+    def __init__(self, path: str) -> None:
+        """Mount the file."""
+        self._source = GraphFileSource(path)
+        self.name, self.num_nodes = path, self._source.num_nodes
+        self.num_edges = 2 * self._source.num_edges
+        self.has_weights, self.has_times = self._source.has_weights, self._source.has_times
+
+    def edge_blocks(self) -> Iterator[Block]:
+        """Yield the edges."""
+        for block in self._source.edge_blocks():
+            assert block.edge_ids is not None
+            yield Block(block.src, block.dst, block.weights, block.times, 2 * block.edge_ids)
+            yield Block(block.dst, block.src, block.weights, block.times, 2 * block.edge_ids + 1)
+
+
+def alternating(count: int) -> Rows:
+    """Return 0, 1, 0, 1, ... for `count` edges both ways: which of them are reverses."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        for at in range(0, 2 * count, step):
+            yield (np.arange(at, min(at + step, 2 * count)) % 2).astype(np.uint8)
+
+    return Rows("reverse", "uint8", None, 2 * count, blocks)
+
+
+def kept_rows(rows: Rows, keep: npt.NDArray[np.bool_] | None, pad_to: int | None = None) -> Rows:
+    """Return the rows where `keep` says so, then zeros up to `pad_to` rows."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        at = done = 0
+        for block in rows.blocks(step):
+            part = block if keep is None else block[np.asarray(keep[at : at + len(block)])]
+            at, done = at + len(block), done + len(part)
+            yield part
+        while pad_to is not None and done < pad_to:
+            more = min(step, pad_to - done)
+            yield np.zeros((more, *rows.shape(0)[1:]), block.dtype)
+            done += more
+
+    count = pad_to if pad_to is not None else None if keep is None else int(np.count_nonzero(keep))
+    return Rows(rows.name, rows.dtype, rows.columns, count if count is not None else rows.count, blocks)
+
+
+def repeated(rows: Rows) -> Rows:
+    """Return each row twice."""
+
+    def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
+        for block in rows.blocks(max(1, step // 2)):
+            yield np.repeat(block, 2, axis=0)
+
+    return Rows(rows.name, rows.dtype, rows.columns, None if rows.count is None else 2 * rows.count, blocks)

@@ -1,0 +1,370 @@
+"""Compile edges into a `.gl` file, within a memory budget that you set."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from .. import _core
+from ..args.ids import as_count, as_threads
+from ..args.progress import Callback, Reporting
+from ..args.sizes import parse_size
+from ..args.target import as_target
+from ..errors import InputError
+from ..load.handoff import make_room
+from ..sources.edge_blocks import Block, EdgeSource, GraphFileSource, as_block, as_source
+from ..sources.edge_text import TextReader
+from .options import GraphOptions, GraphRequest
+from .reports import GraphReport
+from .sum_weights import MERGES, compile_merged
+
+__all__ = ["GraphReport", "compile_graph", "convert_csv_to_gl"]
+
+Path = str | os.PathLike[str]
+
+
+def compile_graph(
+    source: Any,
+    out: Path,
+    *,
+    directed: bool | None = None,
+    direction: str = "out",
+    weights: Any = None,
+    times: Any = None,
+    edge_ids: bool | None = None,
+    num_nodes: int | tuple[int | None, int | None] | None = None,
+    num_sources: int | None = None,
+    num_targets: int | None = None,
+    dedup: bool | str = False,
+    self_loops: bool = True,
+    memory: int | float | str = "1GB",
+    num_threads: int | None = None,
+    progress: bool | Callback | None = None,
+    on_error: str = "raise",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    columns: Sequence[int | str] | None = None,
+    id_base: int | None = None,
+    spill_dir: Path | None = None,
+    ids: str | None = None,
+    node_ids: Any = None,
+    allow_empty: bool = False,
+) -> GraphReport:
+    """Compile edges from `source` into the `.gl` file `out`.
+
+    The source is a text file of integers (CSV, TSV, blanks, Matrix Market; compressed too) or a list of them, a
+    `.npy` file or array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of
+    such blocks, a Graph or a `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see
+    `graphzero.sources`). Tables too: DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet
+    and Arrow IPC files and folders; and SciPy sparse matrices, NetworkX and igraph graphs. An undirected graph object
+    is stored both ways.
+
+    directed: False stores every edge both ways (a self-loop once), as one edge id. None is True, but for a source that
+        is undirected itself: a `.gl` file that says so, whose edges are taken once each, or a symmetric matrix.
+    direction: which rows the file has: "out" (targets), "in" (sources) or "both".
+    weights: None takes them where the source has them: the third array of a block; in text and tables, a column called
+        weight, else the third column when there are exactly three (unless its name is a time's or an index's; integers
+        of 2^24 and more, such as timestamps, are refused in text until you say what they are). False leaves them, a
+        name or number picks a column, an array goes with edges in arrays and replaces weights that come with them.
+    times: the same; in text, None and False leave them. Integers, for temporal sampling.
+    edge_ids: True keeps the place of each edge in the source, to join edge features; the edges of a `.gl` file keep the
+        ids they have. None is False, but for a `.gl` file with edge ids.
+    num_nodes: checked when given; otherwise the largest id + 1. Two numbers, (sources, targets), are for edges between
+        different kinds of nodes, such as from authors to papers: each side has ids of its own. None in place of either
+        takes the largest id + 1 of that side.
+    num_sources, num_targets: the same, by name.
+    dedup: of equal edges the first in the source stays; "sum" and "max" give it the sum or the largest of the weights.
+    memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given). At least
+        1 MB per thread, otherwise a BudgetError says how much is needed.
+    on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
+    columns: which columns of text are (source, target), by name or number.
+    id_base: what the source calls the first node: 0 unless given (say 1 for KONECT; Matrix Market has 1).
+    ids: "map" takes ids of any kind, strings or sparse integers, and numbers them 0, 1, 2, ... by first appearance; the
+        map is written beside the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" say which kind they are.
+    node_ids: with `ids`, the original ids of nodes 0, 1, 2, ...: a list, an array, or a text file.
+    allow_empty: a source without a single edge is an error, most likely a failed download or a used-up iterator. True
+        allows it; so does `num_nodes` where the source is not text.
+
+    The file is published in one step when it is complete; until then `out` is what it was. It is the same for any
+    `memory` and `num_threads`.
+
+    >>> import graphzero as gz
+    >>> report = gz.compile_graph([(0, 1), (1, 2)], "tiny.gl")  # doctest: +SKIP
+    >>> report.nodes, report.edges  # doctest: +SKIP
+    (3, 2)
+    """
+    request = GraphRequest(
+        source,
+        out,
+        directed=directed,
+        direction=direction,
+        weights=weights,
+        times=times,
+        edge_ids=edge_ids,
+        num_nodes=num_nodes,
+        num_sources=num_sources,
+        num_targets=num_targets,
+        dedup=dedup,
+        self_loops=self_loops,
+        memory=memory,
+        num_threads=num_threads,
+        progress=progress,
+        on_error=on_error,
+        delimiter=delimiter,
+        header=header,
+        columns=columns,
+        id_base=id_base,
+        spill_dir=spill_dir,
+        ids=ids,
+        node_ids=node_ids,
+        allow_empty=allow_empty,
+    )
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error is {on_error!r}, expected 'raise' or 'skip'")
+    if isinstance(dedup, str) and dedup != "first":
+        if dedup not in MERGES:
+            raise ValueError(f"dedup is {dedup!r}, expected True, False, 'first', 'sum' or 'max'")
+        return compile_merged(_compile, request)
+    return _compile(request)
+
+
+def _compile(asked: GraphRequest) -> GraphReport:
+    """Do what was asked for, equal edges apart."""
+    if asked.ids is not None or asked.node_ids is not None:
+        from .mapped_graph import compile_mapped
+
+        return compile_mapped(asked)
+    if asked.id_base is not None:
+        as_count(asked.id_base, "id_base", least=0)
+    path = as_target(asked.out, "topology")
+    folder = asked.spill_folder(path)
+    make_room(parse_size(asked.memory))
+    begin = time.perf_counter()
+    reader, declared, texts = _reader(asked)
+    directed = _as_directed(reader, asked.directed, bool(asked.dedup))
+    edge_ids = _as_edge_ids(reader, asked.edge_ids, directed)
+    own = _Nodes.of(reader.own_nodes)
+    if texts is not None and own is not None and declared not in (None, own):
+        raise ValueError(f"num_nodes is given, and {texts[0]} is a matrix of {own.sources} rows: omit num_nodes")
+    nodes = declared or own or _Nodes()
+    if reader.own_base is not None and asked.id_base not in (None, reader.own_base):
+        raise ValueError(f"id_base is {asked.id_base}, ids in a Matrix Market file count from 1: omit id_base")
+    reader.given_edge_ids = edge_ids and reader.has_edge_ids
+    options = GraphOptions(
+        directed=directed,
+        direction=asked.direction,
+        weights=reader.weights,
+        times=reader.times,
+        edge_ids=edge_ids,
+        given_edge_ids=reader.given_edge_ids,
+        num_nodes=nodes.sources,
+        two_sided=nodes.two_sided,
+        num_targets=nodes.targets,
+        dedup=bool(asked.dedup),
+        self_loops=asked.self_loops,
+        id_base=reader.own_base or asked.id_base or 0,
+        memory=parse_size(asked.memory),
+        threads=as_threads(asked.num_threads),
+        spill_folder=folder,
+    )
+    with Reporting(asked.progress, reader.unit) as callback:
+        builder = options.builder(callback)
+        reader.feed(builder)
+        reading = time.perf_counter() - begin  # the builder does not see what the source takes: decoding, a generator
+        fine = asked.allow_empty or reader.says_empty or (texts is None and (declared or own) is not None)
+        if builder.edges_seen == 0 and not fine:
+            raise InputError(
+                f"{reader.why_empty()}; allow_empty=True compiles a graph without edges"
+                + ("" if texts is not None else ", and so does num_nodes=")
+            )
+        done = builder.finish(path)
+    seconds = {"reading": reading, "sorting": float(done["sorting"]), "publishing": float(done["publishing"])}
+    seconds["total"] = sum(seconds.values())
+    return GraphReport(
+        path=path,
+        nodes=done["nodes"],
+        targets=done["targets"],
+        edges=done["edges"],
+        source_edges=done["source_edges"],
+        bytes=done["bytes"],
+        seconds=seconds,
+        peak_memory=done["peak_bytes"],
+        spilled_bytes=done["spilled_bytes"],
+        lines_skipped=reader.skipped,
+        duplicates_dropped=done["duplicates_dropped"],
+        self_loops_dropped=done["self_loops_dropped"],
+        skipped_examples=reader.examples,
+        columns=reader.columns,
+    )
+
+
+def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | None, list[str] | None]:
+    """Return what feeds the builder, the nodes that were declared, and the text files, where it reads such."""
+    from ..sources.objects import edges_of  # it stands on this module's sources
+    from ..stores.graph import Graph
+
+    declared = _Nodes.of(asked.num_nodes, asked.num_sources, asked.num_targets)
+    source, weights, times = asked.source, asked.weights, asked.times
+    if isinstance(source, Graph):
+        source = source.path
+    budget = parse_size(asked.memory)
+    other = edges_of(source, asked.columns, weights, times, budget)
+    if other is not None:  # it yields what was picked
+        source, weights, times = other, None, None
+    texts = _text_paths(source)
+    if texts is not None:
+        skip, two_sided = asked.on_error == "skip", declared is not None and declared.two_sided
+        reader = TextReader(
+            texts, weights, times, asked.delimiter, asked.header, asked.columns, skip, two_sided, budget
+        )
+        return reader, declared, texts
+    blocks = as_source(source, weights, times, once=asked.directed is not True)
+    return _BlockReader(blocks, weights, times), declared, None
+
+
+def convert_csv_to_gl(csv_path: Path, out_path: Path, directed: bool = False) -> None:
+    """Compile a CSV of `src,dst[,weight]` lines, as in GraphZero 0.2; `compile_graph` can do more.
+
+    >>> import graphzero as gz
+    >>> gz.convert_csv_to_gl("edges.csv", "graph.gl", directed=True)  # doctest: +SKIP
+    """
+    compile_graph(csv_path, out_path, directed=directed)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """How many nodes were declared: one set of them, or sources and targets apart."""
+
+    sources: int | None = None
+    targets: int | None = None
+    two_sided: bool = False
+
+    @classmethod
+    def of(cls, nodes: Any, sources: Any = None, targets: Any = None) -> _Nodes | None:
+        """Return what the arguments declare, None when they declare nothing."""
+        if sources is not None or targets is not None:
+            if nodes is not None:
+                raise ValueError("num_nodes is given together with num_sources or num_targets: pass one or the other")
+            nodes = (sources, targets)
+        if nodes is None:
+            return None
+        if not isinstance(nodes, (tuple, list)):
+            return cls(as_count(nodes, "num_nodes", least=0))
+        if len(nodes) != 2:
+            raise ValueError(f"num_nodes is {nodes!r}, expected one number, or two: (sources, targets)")
+        first, second = (
+            None if count is None else as_count(count, name, least=0)
+            for name, count in zip(("num_sources", "num_targets"), nodes, strict=True)
+        )
+        return cls(first, second, two_sided=True)
+
+
+def _text_paths(source: Any) -> list[str] | None:
+    """Return the text files that `source` names, None when it is something else."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        if os.path.isdir(path):
+            raise IsADirectoryError(f"{path}: is a folder, expected a file of edges")
+        if path.endswith((".npy", ".gl")):
+            return None
+        return [path]
+    if isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, os.PathLike)) for s in source):
+        return list(chain.from_iterable(_text_paths(s) or _refuse(s) for s in source))
+    return None
+
+
+def _refuse(path: Any) -> list[str]:
+    raise TypeError(f"{os.fspath(path)}: a list of sources may hold text files only")
+
+
+def _as_directed(reader: TextReader | _BlockReader, directed: bool | None, dedup: bool) -> bool:
+    """Return whether edges are stored one way; what would store them twice is refused."""
+    if directed is not None and not isinstance(directed, bool):
+        raise TypeError(f"directed must be True, False or None, got {type(directed).__name__}")
+    if directed and isinstance(reader, TextReader) and reader.undirected:
+        raise ValueError("a symmetric matrix is an undirected graph: omit directed, or pass directed=False")
+    if directed is False and getattr(reader, "legacy", False) and not dedup:
+        raise ValueError(
+            "files of GraphZero 0.2 do not say whether each edge is in them both ways already: directed=True keeps the "
+            "edges as they are, dedup=True makes directed=False safe"
+        )
+    if not getattr(reader, "one_way", True):
+        return False
+    return not reader.undirected if directed is None else directed
+
+
+def _as_edge_ids(reader: TextReader | _BlockReader, edge_ids: bool | None, directed: bool) -> bool:
+    """Return whether edge ids are stored: those of the source, where it has any."""
+    if edge_ids is None:
+        return reader.has_edge_ids
+    if not isinstance(edge_ids, bool):
+        raise TypeError(f"edge_ids must be True, False or None, got {type(edge_ids).__name__}")
+    if edge_ids and isinstance(reader, _BlockReader) and reader.undirected and not directed and not reader.has_edge_ids:
+        raise ValueError(
+            "the source is an undirected graph file without edge ids, so their order is not known: compile it from its "
+            "own source, or omit edge_ids"
+        )
+    return edge_ids
+
+
+class _BlockReader:
+    """Feeds a builder from an edge source; what edges carry is told by the source, or else by its first block."""
+
+    unit = "edges"
+    skipped = 0
+    own_base = None
+    says_empty = False
+    given_edge_ids = False  # set when the builder is to take them
+
+    def __init__(self, source: EdgeSource, weights: Any, times: Any) -> None:
+        self.examples: list[str] = []
+        self._name = str(getattr(source, "name", "edges"))
+        self._total = int(getattr(source, "num_edges", 0) or 0)
+        self.own_nodes = getattr(source, "num_nodes", None)
+        self.undirected = isinstance(source, GraphFileSource) and source.undirected
+        self.one_way = bool(getattr(source, "directed", True))  # an undirected graph object is stored both ways
+        self.legacy = isinstance(source, GraphFileSource) and source.legacy
+        blocks = iter(source.edge_blocks())
+        first = next(blocks, None)
+        head = [] if first is None else [as_block(first)]
+
+        def has(column: str, asked: Any) -> bool:
+            if head:
+                return getattr(head[0], column) is not None
+            return bool(getattr(source, f"has_{column}", asked is True))  # nothing there: as declared, or as asked for
+
+        self.has_edge_ids = has("edge_ids", None)
+        self.weights = has("weights", weights) and weights is not False
+        self.times = has("times", times) and times is not False
+        for name, asked, have in (("weights", weights, self.weights), ("times", times, self.times)):
+            if isinstance(asked, (str, int)) and not isinstance(asked, bool):
+                raise TypeError(f"{name}={asked!r} names a column, and this source has none; pass an array")
+            if asked is not None and asked is not False and not have:
+                raise ValueError(f"{name} were requested, but the source has none")
+        self._all: Iterable[Any] = chain(head, blocks)
+        carried = ["source", "target"] + ["weight"] * self.weights + ["time"] * self.times
+        self.columns = getattr(source, "described", None) or [f"arrays: {', '.join(carried)}"]
+
+    def feed(self, builder: _core.GraphBuilder) -> None:
+        """Hand every block over."""
+        builder.expect(self._total)
+        for item in self._all:
+            block: Block = as_block(item)
+            builder.add(
+                block.src,
+                block.dst,
+                block.weights if self.weights else None,
+                block.times if self.times else None,
+                len(block),
+                block.edge_ids if self.given_edge_ids else None,
+            )
+
+    def why_empty(self) -> str:
+        """Say what was there instead of edges."""
+        return f"{self._name}: found no edges"

@@ -1,0 +1,133 @@
+"""The ids of one node type, shared by its node table and by every edge table that refers to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..args.ids import IdArray
+from ..errors import InputError
+from ..sources.keys import Keys, keys_of
+from ..stores.idmap import text_path
+
+__all__ = ["IdSpace"]
+
+_STEP = 1 << 20
+
+
+class IdSpace:
+    """Dense ids 0, 1, 2, ...: numbers as they are, or strings and sparse integers through a map on disk.
+
+    Ids of a node table come first, in the order of its rows. A closed space knows all its ids: others have no id (-1).
+    """
+
+    def __init__(self, name: str, folder: str, memory: int, threads: int) -> None:
+        """Know nothing yet; `folder` is where the map and its spill files go."""
+        self.name, self.declared, self.closed = name, 0, False
+        self.map_file: str | None = None
+        self._folder, self._memory, self._threads = folder, memory, threads
+        self._builder: _core.IdMapBuilder | None = None
+        self._found: _core.IdMap | None = None
+        self._numbers = False
+        self._text: bool | None = None  # not known yet
+        self._largest = -1
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are, so far."""
+        if self._builder is not None:
+            return int(self._builder.count)
+        return max(self.declared, self._largest + 1)
+
+    def declare(self, batches: Iterable[Any], always_map: bool, closed: bool) -> IdArray:
+        """Take the ids of a node table, in the order of its rows; return the dense id of each row.
+
+        A row whose id was there before gets the id of that: `count` is then less than the number of rows.
+        """
+        parts: list[IdArray] = []
+        rows, self._numbers = 0, not always_map
+        for batch in batches:
+            keys = keys_of(batch, f"ids of {self.name}", rows)
+            ordered = keys[0] is None and np.array_equal(keys[1], np.arange(rows, rows + len(keys[1])))
+            if self._numbers and not ordered:
+                self._numbers = False
+                for at in range(0, rows, _STEP):  # what looked like numbers of nodes before
+                    self._map((None, np.arange(at, min(at + _STEP, rows))))
+            count = len(keys[1]) - (keys[0] is not None)
+            parts.append(np.arange(rows, rows + count) if self._numbers else self._map(keys))
+            self._text = keys[0] is not None
+            rows += len(parts[-1])
+        if self._builder is not None and self._builder.late:
+            raise InputError(f"{self.name}: the ids of the node table do not fit in memory=; pass a larger budget")
+        self.closed, self.declared = closed, rows if self._builder is None else self.count
+        if closed and self._builder is not None and self.declared == rows:
+            self._write()
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def map(self, column: Any, where: str, row: int, base: int, always_map: bool) -> tuple[IdArray, bool]:
+        """Return the dense ids of a column, -1 where a closed space has none, and whether they are provisional."""
+        keys = keys_of(column, where, row)
+        if self._builder is None and self._found is None and (self._numbers or (keys[0] is None and not always_map)):
+            return self._plain(keys, where, row, base), False
+        self._check_kind(keys, where)
+        if self._found is not None:
+            known: IdArray = self._found.find(*keys, self._threads)
+            return known, False
+        dense = self._map(keys)
+        assert self._builder is not None
+        return dense, bool(self._builder.late)
+
+    def _check_kind(self, keys: Keys, where: str) -> None:
+        """Refuse integers among strings, and the other way round: they would never meet."""
+        text = keys[0] is not None
+        if self._text is not None and text != self._text:
+            kinds = ("strings", "integers") if text else ("integers", "strings")
+            raise InputError(f"{where}: found {kinds[0]}, and the ids of {self.name!r} are {kinds[1]} elsewhere")
+
+    def _plain(self, keys: Keys, where: str, row: int, base: int) -> IdArray:
+        self._check_kind(keys, where)
+        self._numbers, self._text = True, False
+        ids: IdArray = keys[1] - base if base else keys[1].copy()
+        if ids.size and int(ids.min()) < 0:
+            at = int(np.argmin(ids))
+            raise InputError(f"{where}: row {row + at}: found id {keys[1][at]}, expected at least {base}")
+        if self.closed:
+            ids[ids >= self.declared] = -1
+        elif ids.size:
+            self._largest = max(self._largest, int(ids.max()))
+        return ids
+
+    def _map(self, keys: Keys) -> IdArray:
+        self._check_kind(keys, f"ids of {self.name!r}")
+        self._text = keys[0] is not None
+        if self._builder is None:
+            os.makedirs(self._folder, exist_ok=True)
+            self._builder = _core.IdMapBuilder(
+                text=keys[0] is not None, memory=self._memory, threads=self._threads, spill_folder=self._folder
+            )
+        dense: IdArray = self._builder.map(*keys)
+        return dense
+
+    def finish(self) -> None:
+        """Know the last id. Provisional ones are resolved by `resolve` from now on, until `forget`."""
+        if self._builder is not None and self._found is None:
+            self._write()
+
+    def _write(self) -> None:
+        assert self._builder is not None
+        self._builder.close()
+        path = os.path.join(self._folder, f"{self.name}.ids.gd")
+        self._builder.write(path, text_path(path), None)
+        self.map_file = path
+        if self.closed:
+            self._found = _core.IdMap.open(path, text_path(path) if self._builder.is_text else "")
+            self._builder = None
+
+    def resolve(self, ids: IdArray) -> None:
+        """Put final ids in the place of provisional ones."""
+        if self._builder is not None:
+            self._builder.resolve(ids)

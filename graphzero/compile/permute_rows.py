@@ -1,0 +1,108 @@
+"""Rows of a `.gd` file in another order, within a memory budget: read front to back, written front to back."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..args.ids import IdArray
+from ..errors import StorageError
+from ..stores.features import FeatureStore
+
+Rows = npt.NDArray[Any]
+Report = Callable[[int], None]  # takes the rows that were just done
+
+_MOST_BLOCK = 64 << 20  # bytes of rows that are handed on together
+
+
+def permuted_rows(
+    store: FeatureStore,
+    to_old: IdArray | npt.NDArray[np.int32],
+    to_new: IdArray | npt.NDArray[np.int32],
+    budget: int,
+    scratch: str,
+    report: Report,
+) -> Iterator[Rows]:
+    """Yield the rows of `store` in the order `to_old[0], to_old[1], ...`, in blocks; `report` hears of every row twice.
+
+    Random reads would fetch a page for every row. Instead rows are read front to back and dealt out to ranges of new
+    ids, each small enough for RAM, in one scratch file; then each range is read back and put in order. One range needs
+    no scratch file.
+    """
+    width = max(1, row_bytes(store))
+    rows = store.num_nodes
+    span = max(1, budget // 2 // (width + 24))  # beside a row: its old id, its rank, an index
+    block = max(1, min(_MOST_BLOCK, budget // 8) // width)
+    if rows <= span:
+        everything = _all_rows(store, block, report)
+        for at in range(0, rows, block):
+            part = everything[to_old[at : at + block]]
+            report(len(part))
+            yield part
+        return
+    with tempfile.TemporaryFile(buffering=0, dir=scratch) as spill:
+        _deal_out(store, to_new, span, max(1, budget // 4 // (width + 24)), spill, report)
+        for begin in range(0, rows, span):
+            old = np.asarray(to_old[begin : begin + span])
+            dealt = np.empty((len(old), *store.shape[1:]), store.dtype)
+            _read(spill, begin * width, dealt)
+            places = np.empty(len(old), np.int64)  # rows of a range arrived by ascending old id
+            places[np.argsort(old, kind="stable")] = np.arange(len(old))
+            for at in range(0, len(old), block):
+                part = dealt[places[at : at + block]]
+                report(len(part))
+                yield part
+
+
+def row_bytes(store: FeatureStore) -> int:
+    """Return the bytes of one row."""
+    return store.feature_dim * store.dtype.itemsize
+
+
+def _all_rows(store: FeatureStore, block: int, report: Report) -> Rows:
+    everything = np.empty(store.shape, store.dtype)
+    for at in range(0, len(everything), block):
+        part = everything[at : at + block]
+        store.gather(np.arange(at, at + len(part)), out=part)
+        report(len(part))
+    return everything
+
+
+def _deal_out(store: FeatureStore, to_new: Rows, span: int, block: int, spill: IO[bytes], report: Report) -> None:
+    """Write each row to that part of the scratch file which belongs to its range of `span` new ids."""
+    width, rows = row_bytes(store), store.num_nodes
+    ranges = -(-rows // span)
+    ends = np.arange(ranges, dtype=np.int64) * span  # rows; where each range goes on
+    for at in range(0, rows, block):
+        part = np.arange(at, min(at + block, rows))
+        values = store.gather(part)
+        target = np.asarray(to_new[at : at + block]) // span
+        order = np.argsort(target, kind="stable")
+        cuts = np.concatenate([[0], np.cumsum(np.bincount(target, minlength=ranges))])
+        for index in np.flatnonzero(np.diff(cuts)):
+            chosen = values[order[cuts[index] : cuts[index + 1]]]
+            _write(spill, int(ends[index]) * width, chosen)
+            ends[index] += len(chosen)
+        report(len(part))
+
+
+def _write(file: IO[bytes], offset: int, rows: Rows) -> None:
+    left = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
+    file.seek(offset)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _read(file: IO[bytes], offset: int, rows: Rows) -> None:
+    left = rows.reshape(-1).view(np.uint8).data
+    file.seek(offset)
+    while left:
+        done = file.readinto(left)  # type: ignore[attr-defined]  # a raw file has it
+        if not done:
+            raise StorageError(errno.EIO, "the scratch file is shorter than what was written to it")
+        left = left[done:]

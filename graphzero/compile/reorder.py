@@ -1,0 +1,353 @@
+"""Datasets with their nodes in another order, so that rows which are used together lie together."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..args.ids import as_count, as_threads
+from ..args.progress import Reporting
+from ..args.sizes import format_size, parse_size
+from ..dataset import manifest as _manifest
+from ..dataset.dataset import Dataset, Progress
+from ..dataset.node_ids import NEW, ORIGINAL
+from ..dataset.publish import plain_name
+from ..dataset.writer import DatasetWriter
+from ..errors import BudgetError
+from ..load.loader import NeighborLoader
+from ..stores.features import FeatureStore
+from ..stores.graph import Graph
+from .reordered_files import Renamed, remake_file
+
+__all__ = ["ORDERS", "reorder"]
+
+ORDERS = ("degree", "presample", "bfs", "community")
+# Bytes a node that an order holds while it is made; what comes after streams.
+_STATE = {"degree": 13, "presample": 13, "bfs": 9, "community": 17}
+_LEAST = 1_000_000  # bytes a thread that compiling takes
+_STEP = 1 << 20  # ids that are looked at together
+
+Order = npt.NDArray[np.uint32]
+
+
+def reorder(
+    dataset: Dataset | str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    by: str | None = None,
+    direction: str | None = None,
+    fanouts: Sequence[int] = (15, 10, 5),
+    split: str = "train",
+    batch_size: int = 1024,
+    epochs: int = 1,
+    seed: int = 0,
+    memory: int | float | str = "2GB",
+    num_threads: int | None = None,
+    progress: Progress | bool | None = None,
+    overwrite: bool = False,
+) -> Dataset:
+    """Write `dataset` to the folder `out` with its nodes in another order, and open it.
+
+    A loader that reads from disk reads pages, and a page holds several rows: it reads fewer pages when the rows that
+    batches need lie side by side. The graph is the same in every other way. Features, labels and splits follow their
+    nodes; weights, times and edge ids follow their edges; edge features are shared with the source, whose edge ids stay
+    valid. `ds.ids` translates between the ids of the new dataset and the original ones.
+
+    by: "presample", nodes that the batches of the first epochs meet most often first; "degree", nodes that are
+        neighbours of most others first (in both, those that are about as hot lie breadth first); "bfs", breadth first
+        from the hottest node; "community", communities found by label propagation, one after the other. None is
+        "presample" where the dataset has the split, else "degree".
+    direction: which rows of the graph your loader samples; None as for a loader.
+    fanouts, split, batch_size, epochs, seed: the batches that "presample" draws; give those of your training.
+    memory: what may be held at once. Orders hold 9 to 17 bytes a node; rows and edges stream through temporary files.
+
+    `out` is published when it is complete. Until then it is what it was: nothing, or with `overwrite=True` the old one.
+
+    >>> import graphzero as gz
+    >>> ds = gz.reorder("papers", "papers-hot")  # doctest: +SKIP
+    >>> ds.ids.to_original(ds.splits["train"][:3])  # doctest: +SKIP
+    """
+    source = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
+    target = os.path.abspath(os.fspath(out))
+    if by is None:
+        by = "presample" if len(source.splits.get(split, ())) else "degree"
+    if by not in ORDERS:
+        raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}")
+    manifest = _checked_manifest(source, target)
+    budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
+    graph = Graph(source.graph.path)
+    direction = direction or graph.message_direction  # as loaders do
+    _core.check_order(graph._open(), direction)
+    about: dict[str, Any] = {"by": by}
+    make_order: Callable[[], Order] = partial(_ordered, graph, by, direction, progress)
+    if by == "presample":
+        options = {"batch_size": batch_size, "direction": direction, "seed": as_count(seed, "seed", least=0)}
+        loader = _sampler(source, graph, split, fanouts, {**options, "num_threads": threads}, budget)
+        rounds = as_count(epochs, "epochs", least=1)
+        about |= {"fanouts": list(fanouts), "split": split, "epochs": rounds, **options}
+        make_order = partial(_presampled, loader, rounds, graph, direction, progress)
+    with DatasetWriter(target, overwrite) as writer:
+        scratch_parent = os.path.dirname(writer.path("graph.gl"))
+        with tempfile.TemporaryDirectory(prefix=".reorder-", dir=scratch_parent) as scratch:
+            made = _Reordering(source, manifest, writer, scratch, budget, threads, progress)
+            made.write_ids(make_order())
+            made.write_graphs()
+            made.write_rows()
+        return writer.publish(made.manifest(about), lambda: Dataset(writer.folder))
+
+
+class _Reordering:
+    """One dataset on its way into another: first the ids, then everything that goes by them."""
+
+    def __init__(
+        self,
+        source: Dataset,
+        manifest: _manifest.Manifest,
+        writer: DatasetWriter,
+        scratch: str,
+        budget: int,
+        threads: int,
+        progress: Progress | bool | None,
+    ) -> None:
+        self._source, self._writer = source, writer
+        self._manifest, self._origin = _plainly_named(manifest)  # file names here, and those of the source
+        self._scratch, self._budget, self._threads, self._progress = scratch, budget, threads, progress
+        self._node = self._manifest.nodes[manifest.default_node]
+        self._ids_file = _free_name(self._manifest, "ids.gd")
+        self._renamed: Renamed
+
+    def write_ids(self, order: Order) -> None:
+        """Write the order both ways; later steps look ids up in that file, so that the arrays can go."""
+        before = self._source.ids.arrays()
+        target = self._writer.target(self._ids_file)
+        path = target if before is None else os.path.join(self._scratch, "ids.gd")
+        inverse = np.empty_like(order)
+        for at in range(0, len(order), _STEP):
+            inverse[order[at : at + _STEP]] = np.arange(at, min(at + _STEP, len(order)), dtype=np.uint32)
+        _write_ids(path, order, inverse, self._threads)
+        store = FeatureStore(path)
+        self._renamed = Renamed(store, store[ORIGINAL].get_tensor(), store[NEW].get_tensor())
+        if before is not None:  # reordered before: what counts are the ids of the first dataset
+            original, new = before
+            through = _Through(self._renamed.to_old, original), _Through(new, self._renamed.to_new)
+            _write_ids(target, *through, self._threads)
+
+    def write_graphs(self) -> None:
+        """Write every topology under the new ids."""
+        for edge in self._manifest.edges.values():
+            graph = Graph(self._path(edge.file))
+            with Reporting(_named(self._progress, edge.file), "edges") as callback:
+                _core.relabel_graph(
+                    graph._open(),
+                    self._renamed.to_new,
+                    self._writer.target(edge.file),
+                    number_edges=bool(edge.features),
+                    memory=self._budget,
+                    threads=self._threads,
+                    spill_folder=self._scratch,
+                    progress=callback,
+                )
+            self._renamed.check()
+
+    def write_rows(self) -> None:
+        """Write every file of rows: permuted, or shared where nothing in it goes by node."""
+        node, edges = self._node, self._manifest.edges.values()
+        labels = [node.labels] if node.labels else []
+        moved = {ref.file for ref in (*node.features.values(), *labels)}
+        splits = {(ref.file, ref.array) for ref in node.splits.values()}
+        kept = {(ref.file, ref.array) for edge in edges for ref in edge.features.values()}
+        pairs = {(ref.file, ref.array) for edge in edges for ref in edge.splits.values() if self._is_pairs(ref)}
+        for file in self._manifest.files():
+            path = self._path(file)
+            if file.endswith(".gl") or file == node.ids:
+                continue
+            if file not in moved and not any(file == name for name, _ in splits | pairs):
+                self._writer.link(path, file)
+                continue
+            with Reporting(_named(self._progress, file)) as callback:
+                remake_file(
+                    path,
+                    self._writer.target(file),
+                    self._renamed,
+                    splits={array for name, array in splits if name == file},
+                    pairs={array for name, array in pairs if name == file},
+                    kept={array for name, array in kept if name == file},
+                    by_node=file in moved,
+                    budget=self._budget,
+                    threads=self._threads,
+                    scratch=self._scratch,
+                    progress=callback,
+                )
+
+    def manifest(self, about: dict[str, Any]) -> _manifest.Manifest:
+        """Return the manifest of the new dataset: the old one, with the file of ids."""
+        node = dataclasses.replace(self._node, ids=self._ids_file)
+        return dataclasses.replace(
+            self._manifest,
+            nodes={self._manifest.default_node: node},
+            about={**self._manifest.about, "reordered": about},
+        )
+
+    def _is_pairs(self, ref: _manifest.ArrayRef) -> bool:
+        """Whether an edge split holds pairs of nodes, rather than edge ids, which stay."""
+        return len(FeatureStore(self._path(ref.file), ref.array).shape) == 2
+
+    def _path(self, file: str) -> str:
+        return os.path.join(self._source.path, *self._origin[file].split("/"))
+
+
+class _Through:
+    """Ids looked up in one array and then in another, a slice at a time."""
+
+    def __init__(self, first: npt.NDArray[Any], then: npt.NDArray[Any]) -> None:
+        self._first, self._then = first, then
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __getitem__(self, part: slice) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = self._then[self._first[part]]
+        return found
+
+
+def _write_ids(path: str, original: Any, new: Any, threads: int) -> None:
+    count = len(original)
+    dtype = "int32" if count <= 2**31 else "int64"
+    writer = _core.FeatureWriter(path, count, [(ORIGINAL, dtype, [count]), (NEW, dtype, [count])], None)
+    try:
+        for index, ids in enumerate((original, new)):
+            for at in range(0, count, _STEP):
+                writer.append(index, np.ascontiguousarray(ids[at : at + _STEP], dtype=dtype))
+        writer.finish(threads)
+    finally:
+        writer.discard()
+
+
+def _ordered(
+    graph: Graph,
+    by: str,
+    direction: str | None,
+    progress: Progress | bool | None,
+    counts: npt.NDArray[np.uint32] | None = None,
+) -> Order:
+    way = {"degree": "hot", "presample": "hot"}.get(by, by)
+    with Reporting(progress, "edges") as callback:
+        order: Order = _core.order_nodes(graph._open(), way, direction, counts, callback)
+    return order
+
+
+def _sampler(
+    source: Dataset, graph: Graph, split: str, fanouts: Sequence[int], options: dict[str, Any], budget: int
+) -> NeighborLoader:
+    if split not in source.splits:
+        has = ", ".join(map(repr, source.splits)) or "none"
+        raise ValueError(f"split is {split!r}, the dataset has {has}: presampling draws the batches of a split")
+    seeds = source.splits[split]
+    if not len(seeds):
+        raise ValueError(f"split {split!r} has no nodes: presampling draws the batches of a split")
+    left = budget - 4 * graph.num_nodes  # beside the counts
+    loader = NeighborLoader(graph, fanouts=fanouts, seeds=seeds, shuffle=True, memory=left, **options)
+    loader._ready_plan()  # refuses a budget that is too small for its batches
+    return loader
+
+
+def _presampled(
+    loader: NeighborLoader, epochs: int, graph: Graph, direction: str | None, progress: Progress | bool | None
+) -> Order:
+    counts = np.zeros(graph.num_nodes, np.uint32)
+    total = epochs * len(loader)
+    with Reporting(progress, "batches") as callback:
+        for epoch in range(epochs):
+            for number, batch in enumerate(loader):
+                counts[np.asarray(batch.n_id)] += 1  # each node is in a batch once
+                if callback is not None:
+                    callback("sampling", epoch * len(loader) + number + 1, total)
+    return _ordered(graph, "presample", direction, progress, counts)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _checked_manifest(source: Dataset, target: str) -> _manifest.Manifest:
+    """Return the manifest of a dataset that can be reordered into `target`."""
+    manifest = source._manifest
+    if os.path.realpath(target) == os.path.realpath(source.path):
+        raise ValueError(f"{target}: is the dataset itself, expected another folder to write to")
+    if len(manifest.nodes) > 1:
+        names = ", ".join(manifest.nodes)
+        raise ValueError(f"{source.path}: has {len(manifest.nodes)} node types ({names}), reorder takes one")
+    if manifest.tasks:
+        names = ", ".join(manifest.tasks)
+        raise ValueError(f"{source.path}: has task tables ({names}), whose ids reorder does not change: add them after")
+    _check_roles(source.path, manifest)
+    for key, edge in manifest.edges.items():
+        graph = source.graphs[key]
+        if edge.features and graph.direction == "both" and not graph.has_edge_ids:
+            raise ValueError(
+                f"{graph.path}: has edge features and rows in both directions but no edge ids, so the order of the "
+                "features is not known; compile it with edge_ids=True"
+            )
+    return manifest
+
+
+def _check_roles(path: str, manifest: _manifest.Manifest) -> None:
+    """Refuse an array that is two things at once: it could not follow both."""
+    node = manifest.nodes[manifest.default_node]
+    by_node: dict[str, _manifest.ArrayRef] = {f"features.{name}": ref for name, ref in node.features.items()}
+    if node.labels is not None:
+        by_node["labels"] = node.labels
+    splits = {f"splits.{name}": ref for name, ref in node.splits.items()}
+    by_edge = {f"edges.{key}.{name}": ref for key, e in manifest.edges.items() for name, ref in e.features.items()}
+    roles: dict[tuple[str, str], tuple[int, str]] = {}
+    for kind, table in enumerate((by_node, splits, by_edge)):
+        for name, ref in table.items():
+            other, first = roles.setdefault((ref.file, ref.array), (kind, name))
+            if other != kind:
+                raise ValueError(f"{path}: {ref.file} {ref.array!r} is both {first} and {name}, and cannot follow both")
+
+
+def _checked_budget(budget: int, threads: int, by: str, nodes: int) -> tuple[int, int]:
+    """Return the budget and as many threads as it allows; BudgetError when it is too small for the order."""
+    needed = _STATE[by] * nodes + 2 * _LEAST
+    if budget < needed:
+        raise BudgetError(
+            f"memory is {format_size(budget)}, ordering {nodes:,} nodes by {by} needs {format_size(needed)}", needed
+        )
+    if threads < 0:
+        raise ValueError(f"num_threads is {threads}, expected at least 1")
+    wanted = threads or _core.default_threads()
+    return budget, max(1, min(wanted, budget // _LEAST))
+
+
+def _plainly_named(manifest: _manifest.Manifest) -> tuple[_manifest.Manifest, dict[str, str]]:
+    """Return the manifest with the names that files have in a new folder, and the present name of each of those."""
+    plain = {file: plain_name(file) for file in manifest.files()}
+    if len(set(plain.values())) < len(plain):
+        plain = {file: file for file in plain}
+    return manifest.renamed(plain), {name: file for file, name in plain.items()}
+
+
+def _free_name(manifest: _manifest.Manifest, name: str) -> str:
+    """Return `name`, or a like name that no other file of the dataset has."""
+    taken = set(manifest.files()) - {node.ids for node in manifest.nodes.values()}
+    stem, _, suffix = name.rpartition(".")
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}.{suffix}"
+    return name
+
+
+def _named(progress: Progress | bool | None, file: str) -> Progress | bool | None:
+    """Return `progress` with the name of the file before the phase."""
+    if progress is None or isinstance(progress, bool):
+        return progress
+    return lambda phase, done, total: progress(f"{file}: {phase}", done, total)

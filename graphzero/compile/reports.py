@@ -1,0 +1,87 @@
+"""What the compilers tell when they are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..args.dtypes import Loss
+from ..args.sizes import format_size
+
+__all__ = ["FeatureReport", "GraphReport"]
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """What `compile_graph` did."""
+
+    path: str
+    nodes: int  # the sources, of a graph whose sources and targets are different nodes
+    edges: int  # stored, in each direction of the file
+    source_edges: int  # read
+    bytes: int  # of the file
+    seconds: dict[str, float]  # "reading", "sorting", "publishing" (sync and rename) and their sum, "total"
+    peak_memory: int  # the most that the engine's buffers held; Python and the page cache are not in it
+    spilled_bytes: int
+    targets: int = 0  # as many as `nodes`, unless sources and targets are different nodes
+    lines_skipped: int = 0
+    duplicates_dropped: int = 0
+    self_loops_dropped: int = 0
+    skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
+    id_map: str | None = None  # the file that maps original ids, where they were mapped
+    columns: list[str] = field(default_factory=list)  # what each column of the source was taken for
+
+    def _nodes(self) -> str:
+        if self.targets in (0, self.nodes):
+            return f"{self.nodes:,} nodes"
+        return f"{self.nodes:,} source and {self.targets:,} target nodes"
+
+    def __str__(self) -> str:
+        """Return a short account for people."""
+        total = self.seconds["total"]
+        lines = [
+            f"{self.path}: {self._nodes()}, {self.edges:,} edges, {format_size(self.bytes)}",
+            f"  {total:.2f} s ({self.source_edges / max(total, 1e-9):,.0f} edges/s): "
+            + ", ".join(f"{phase} {s:.2f} s" for phase, s in self.seconds.items() if phase != "total"),
+            f"  peak memory {format_size(self.peak_memory)}, spilled {format_size(self.spilled_bytes)}",
+            *(f"  {line}" for line in self.columns),
+        ]
+        for count, what in (
+            (self.lines_skipped, "lines skipped"),
+            (self.duplicates_dropped, "duplicate edges dropped"),
+            (self.self_loops_dropped, "self-loops dropped"),
+        ):
+            if count:
+                lines.append(f"  {count:,} {what}")
+        return "\n".join(lines + [f"    {example}" for example in self.skipped_examples])
+
+
+@dataclass(frozen=True)
+class FeatureReport:
+    """What `compile_features` did."""
+
+    path: str
+    nodes: int
+    arrays: dict[str, tuple[tuple[int, ...], str]]  # name: (shape, dtype)
+    bytes: int
+    seconds: dict[str, float]  # "writing", "publishing" (sync and rename) and their sum, "total"
+    peak_memory: int  # the most that the engine's buffers held; NumPy and the page cache are not in it
+    lines_skipped: int = 0
+    rows_missing: int = 0  # ids without a line in a text file: rows of zeros
+    skipped_examples: list[str] = field(default_factory=list)
+    losses: dict[str, Loss] = field(default_factory=dict)  # by array: what rounding cost, if asked for
+
+    def __str__(self) -> str:
+        """Return a short account for people."""
+        arrays = ", ".join(f"{name} {shape} {dtype}" for name, (shape, dtype) in self.arrays.items())
+        total = self.seconds["total"]
+        lines = [
+            f"{self.path}: {self.nodes:,} nodes, {arrays}, {format_size(self.bytes)}",
+            f"  {total:.2f} s ({format_size(self.bytes / max(total, 1e-9))}/s), publishing "
+            f"{self.seconds['publishing']:.2f} s of it",
+        ]
+        lines += [f"  {name} {loss}" for name, loss in self.losses.items()]
+        if self.lines_skipped:
+            lines.append(f"  {self.lines_skipped:,} lines skipped")
+        if self.rows_missing:
+            lines.append(f"  {self.rows_missing:,} ids had no line: rows of zeros")
+        return "\n".join(lines + [f"    {example}" for example in self.skipped_examples])

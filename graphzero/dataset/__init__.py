@@ -1,0 +1,1 @@
+"""Dataset folders: the manifest, what it names, and how one is written."""

@@ -1,0 +1,415 @@
+"""The manifest of a dataset folder, `dataset.json`, read into checked types (docs/dataset.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any, NoReturn, TypeVar
+
+from ..args.times import TIME_UNITS
+from ..errors import FormatError, StorageError
+from .columns import Column, read_columns
+from .manifest_tasks import TaskEntry, read_task
+
+MANIFEST = "dataset.json"
+FORMAT = "graphzero-dataset"
+VERSION = (1, 3)
+MOST_BYTES = 8 << 20  # a manifest names files and categories, it does not hold data
+
+_T = TypeVar("_T")
+LABEL_KINDS = ("classification", "regression", "multilabel")
+_EDGE_NAMES = ("source", "relation", "target")
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """One named array of a `.gd` file, the path relative to the folder."""
+
+    file: str
+    array: str
+    row_shape: tuple[int, ...] | None = field(default=None, kw_only=True)  # of a row that is more than a vector
+
+
+@dataclass(frozen=True)
+class Labels(ArrayRef):
+    """The labels of a node type: whole numbers from 0 to classes - 1, or -1 for none.
+
+    Of kind "multilabel", a row of `classes` labels (0, 1, NaN for none); of "regression", numbers, NaN for none.
+    """
+
+    classes: int
+    kind: str = "classification"
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """The map between the source's own ids and dense ones; `text` is None where they are integers."""
+
+    file: str
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """What a dataset knows about one kind of node."""
+
+    count: int
+    features: dict[str, ArrayRef] = field(default_factory=dict)
+    labels: Labels | None = None
+    splits: dict[str, ArrayRef] = field(default_factory=dict)
+    ids: str | None = None  # the file of the original ids, where nodes were reordered
+    keys: KeyFiles | None = None  # what the source called the nodes, where that was mapped
+    columns: tuple[Column, ...] = ()  # of the table that the nodes come from
+
+
+@dataclass(frozen=True)
+class EdgeType:
+    """One kind of edge: a `.gl` file from one node type to another."""
+
+    source: str
+    relation: str
+    target: str
+    file: str
+    features: dict[str, ArrayRef] = field(default_factory=dict)
+    splits: dict[str, ArrayRef] = field(default_factory=dict)
+    count: int | None = None  # how many edges the source had: edge ids are below it
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def type(self) -> tuple[str, str, str]:
+        """(source, relation, target)."""
+        return self.source, self.relation, self.target
+
+    @property
+    def key(self) -> str:
+        """The name in the manifest."""
+        return edge_key(self.type)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A whole manifest; `default_node` and `default_edge` are what `ds.labels` and `ds.graph` mean."""
+
+    name: str
+    nodes: dict[str, NodeType]
+    edges: dict[str, EdgeType]
+    default_node: str
+    default_edge: str
+    about: dict[str, Any] = field(default_factory=dict)
+    typed: bool = False  # loaders treat even a single type as one of several
+    tasks: dict[str, TaskEntry] = field(default_factory=dict)
+    time_unit: str = "s"
+
+    def files(self) -> list[str]:
+        """Return every file the manifest names, each once, in its order."""
+        named: list[str] = [edge.file for edge in self.edges.values()]
+        for edge in self.edges.values():
+            named += [ref.file for ref in (*edge.features.values(), *edge.splits.values())]
+        for node in self.nodes.values():
+            named += [ref.file for ref in node.features.values()]
+            named += [node.labels.file] if node.labels else []
+            named += [ref.file for ref in node.splits.values()]
+            named += [node.ids] if node.ids else []
+            named += [file for file in (node.keys.file, node.keys.text) if file] if node.keys else []
+        named += [file for task in self.tasks.values() for file in task.splits.values()]
+        return list(dict.fromkeys(named))
+
+    def renamed(self, names: Mapping[str, str]) -> Manifest:
+        """Return the same manifest with every file under its new name."""
+
+        def arrays(table: dict[str, ArrayRef]) -> dict[str, ArrayRef]:
+            return {key: replace(ref, file=names[ref.file]) for key, ref in table.items()}
+
+        nodes = {
+            key: replace(
+                node,
+                features=arrays(node.features),
+                labels=node.labels and replace(node.labels, file=names[node.labels.file]),
+                splits=arrays(node.splits),
+                ids=node.ids and names[node.ids],
+                keys=node.keys and KeyFiles(names[node.keys.file], node.keys.text and names[node.keys.text]),
+            )
+            for key, node in self.nodes.items()
+        }
+        edges = {
+            key: replace(edge, file=names[edge.file], features=arrays(edge.features), splits=arrays(edge.splits))
+            for key, edge in self.edges.items()
+        }
+        tasks = {key: task.renamed(names) for key, task in self.tasks.items()}
+        return replace(self, nodes=nodes, edges=edges, tasks=tasks)
+
+
+NAME_RULE = "at most 100 letters, digits, '_', '-' or '.', starting with a letter, a digit or '_'"
+
+
+def is_name(name: str) -> bool:
+    """Return whether `name` may name a feature, a split or a type; such a name is also safe as part of a path."""
+    return len(name) <= 100 and re.fullmatch(r"\w[\w.-]*", name) is not None
+
+
+def check_name(name: object) -> None:
+    """Raise ValueError unless `name` may name a feature, a split or a type."""
+    if not isinstance(name, str) or not is_name(name):
+        raise ValueError(f"{str(name)[:40]!r} cannot be a name, expected {NAME_RULE}")
+
+
+def edge_key(edge_type: Iterable[str]) -> str:
+    """Return the name of an edge type in the manifest: the three names joined by two underscores."""
+    return "__".join(edge_type)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Walks parsed JSON and tells the first fault by the path of its field."""
+
+    def __init__(self, path: str, folder: str, present: bool) -> None:
+        self.path = path
+        self.present = present
+        self.folder = os.path.realpath(folder)
+        self.lenient = False  # the file's minor version is newer than ours: keys that we do not know are not faults
+
+    def fail(self, where: str, found: str, expected: str) -> NoReturn:
+        raise FormatError(f"{self.path}: {where}: found {found}, expected {expected}")
+
+    def object(self, value: Any, where: str, required: Iterable[str], optional: Iterable[str]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fail(where, _shown(value), "an object")
+        for key in required:
+            if key not in value:
+                self.fail(_join(where, key), "nothing", "a value: the field is required")
+        known = {*required, *optional}
+        for key in value:
+            if key not in known and not self.lenient:
+                self.fail(_join(where, key), "a field that is not known", f"one of {', '.join(sorted(known))}")
+        return value
+
+    def table(self, value: Any, where: str, read: Callable[[Any, str], _T]) -> dict[str, _T]:
+        if not isinstance(value, dict):
+            self.fail(where, _shown(value), "an object of names")
+        for key in value:
+            if not is_name(key):
+                self.fail(where, f"the name {key[:40]!r}", NAME_RULE)
+        return {key: read(item, _join(where, key)) for key, item in value.items()}
+
+    def text(self, value: Any, where: str) -> str:
+        if not isinstance(value, str) or not value:
+            self.fail(where, _shown(value), "text")
+        return value
+
+    def whole(self, value: Any, where: str, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
+            self.fail(where, _shown(value), f"a whole number of at least {least}")
+        return value
+
+    def file(self, value: Any, where: str, suffix: str) -> str:
+        name = self.text(value, where)
+        parts = PurePosixPath(name).parts
+        outside = name.startswith("/") or ".." in parts or "\\" in name or ":" in name or not name.isprintable()
+        if outside or str(PurePosixPath(name)) != name:
+            self.fail(where, _shown(name), "a plain relative path inside the folder, such as 'x.gd'")
+        if not name.endswith(suffix):
+            self.fail(where, _shown(name), f"a {suffix} file")
+        full = os.path.join(self.folder, *parts)
+        if os.path.commonpath([os.path.realpath(full), self.folder]) != self.folder:
+            self.fail(where, f"{name!r}, a link that leaves the folder", "a file inside the folder")
+        if self.present and not os.path.isfile(full):
+            self.fail(where, f"no file {name!r}", "a file inside the folder: was the dataset copied whole?")
+        return name
+
+    def array(self, value: Any, where: str) -> ArrayRef:
+        entry = self.object(value, where, ("file", "array"), ("row_shape",))
+        return ArrayRef(
+            self.file(entry["file"], _join(where, "file"), ".gd"),
+            self.text(entry["array"], _join(where, "array")),
+            row_shape=self.row_shape(entry.get("row_shape"), _join(where, "row_shape")),
+        )
+
+    def row_shape(self, value: Any, where: str) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list) or not 2 <= len(value) < 32:
+            self.fail(where, _shown(value), "a list of two or more numbers")
+        return tuple(self.whole(size, where, 0) for size in value)
+
+    def labels(self, value: Any, where: str) -> Labels:
+        entry = self.object(value, where, ("file", "array", "classes"), ("kind",))
+        kind = entry.get("kind", "classification")
+        if kind not in LABEL_KINDS:
+            self.fail(_join(where, "kind"), _shown(kind), _one_of(LABEL_KINDS))
+        return Labels(
+            self.file(entry["file"], _join(where, "file"), ".gd"),
+            self.text(entry["array"], _join(where, "array")),
+            self.whole(entry["classes"], _join(where, "classes"), 1),
+            kind,
+        )
+
+    def node(self, value: Any, where: str) -> NodeType:
+        entry = self.object(value, where, ("count",), ("features", "labels", "splits", "ids", "keys", "columns"))
+        labels, ids, keys = entry.get("labels"), entry.get("ids"), entry.get("keys")
+        return NodeType(
+            self.whole(entry["count"], _join(where, "count"), 0),
+            self.table(entry.get("features", {}), _join(where, "features"), self.array),
+            None if labels is None else self.labels(labels, _join(where, "labels")),
+            self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
+            None if ids is None else self.ids(ids, _join(where, "ids")),
+            None if keys is None else self.keys(keys, _join(where, "keys")),
+            self.columns(entry, where),
+        )
+
+    def columns(self, entry: dict[str, Any], where: str) -> tuple[Column, ...]:
+        features = entry.get("features", {})
+        return read_columns(entry.get("columns", []), _join(where, "columns"), features, self.fail, self.lenient)
+
+    def ids(self, value: Any, where: str) -> str:
+        return self.file(self.object(value, where, ("file",), ())["file"], _join(where, "file"), ".gd")
+
+    def keys(self, value: Any, where: str) -> KeyFiles:
+        entry = self.object(value, where, ("file",), ("text",))
+        text = entry.get("text")
+        return KeyFiles(
+            self.file(entry["file"], _join(where, "file"), ".gd"),
+            None if text is None else self.file(text, _join(where, "text"), ".gd"),
+        )
+
+    def edge(self, value: Any, where: str) -> EdgeType:
+        entry = self.object(value, where, (*_EDGE_NAMES, "file"), ("features", "splits", "count", "columns"))
+        source, relation, target = (self.text(entry[key], _join(where, key)) for key in _EDGE_NAMES)
+        key, count = edge_key((source, relation, target)), entry.get("count")
+        if where != _join("edges", key):
+            self.fail(where, f"{key!r} in its fields", "source__relation__target as its name")
+        return EdgeType(
+            source,
+            relation,
+            target,
+            self.file(entry["file"], _join(where, "file"), ".gl"),
+            self.table(entry.get("features", {}), _join(where, "features"), self.array),
+            self.table(entry.get("splits", {}), _join(where, "splits"), self.array),
+            None if count is None else self.whole(count, _join(where, "count"), 0),
+            self.columns(entry, where),
+        )
+
+    def manifest(self, value: Any) -> Manifest:
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            found = _shown(value.get("format")) if isinstance(value, dict) else _shown(value)
+            self.fail("format", found, repr(FORMAT))
+        self.lenient = self.version(value.get("version")) > VERSION
+        needed = ("format", "version", "name", "nodes", "edges")
+        self.object(value, "", needed, ("default", "about", "typed", "tasks", "time_unit"))
+        nodes = self.table(value["nodes"], "nodes", self.node)
+        edges = self.table(value["edges"], "edges", self.edge)
+        for key, edge in edges.items():
+            for side in ("source", "target"):
+                if getattr(edge, side) not in nodes:
+                    self.fail(f"edges.{key}.{side}", repr(getattr(edge, side)), _one_of(nodes))
+        tasks = self.table(value.get("tasks", {}), "tasks", lambda v, where: read_task(self, v, where, LABEL_KINDS))
+        for key, task in tasks.items():
+            if task.entity not in nodes:
+                self.fail(f"tasks.{key}.entity", repr(task.entity), _one_of(nodes))
+        unit = value.get("time_unit", "s")
+        if unit not in TIME_UNITS:
+            self.fail("time_unit", _shown(unit), _one_of(TIME_UNITS))
+        default = self.object(value.get("default", {}), "default", (), ("node", "edge"))
+        about = value.get("about", {})
+        if not isinstance(about, dict):
+            self.fail("about", _shown(about), "an object")
+        typed = value.get("typed", False)
+        if not isinstance(typed, bool):
+            self.fail("typed", _shown(typed), "true or false")
+        return Manifest(
+            self.text(value["name"], "name"),
+            nodes,
+            edges,
+            self.default(default.get("node"), "node", nodes),
+            self.default(default.get("edge"), "edge", edges),
+            about,
+            typed or len(nodes) > 1 or len(edges) > 1,
+            tasks,
+            unit,
+        )
+
+    def version(self, value: Any) -> tuple[int, int]:
+        parts = value.split(".") if isinstance(value, str) else []
+        if len(parts) != 2 or not all(p.isascii() and p.isdecimal() and len(p) < 6 for p in parts):
+            self.fail("version", _shown(value), "text such as '1.0'")
+        major, minor = int(parts[0]), int(parts[1])
+        if major != VERSION[0]:
+            ours = ".".join(map(str, VERSION))
+            self.fail("version", repr(value), f"'{VERSION[0]}.x': this GraphZero reads {ours}, a newer one is needed")
+        return major, minor
+
+    def default(self, value: Any, kind: str, table: dict[str, Any]) -> str:
+        if not table:
+            self.fail(f"{kind}s", "no type", "at least one")
+        if value is None:
+            return next(iter(table))
+        if not isinstance(value, str) or value not in table:
+            self.fail(f"default.{kind}", _shown(value), _one_of(table))
+        return value
+
+
+def read_manifest(folder: str) -> Manifest:
+    """Read and check `folder`/dataset.json. FormatError tells the first fault, MissingFileError that there is none."""
+    return parse_manifest(folder, read_bytes(folder))
+
+
+def read_bytes(folder: str) -> bytes:
+    """Return the bytes of `folder`/dataset.json, one more than are allowed where it is too large."""
+    path = os.path.join(folder, MANIFEST)
+    try:
+        with open(path, "rb") as f:
+            return f.read(MOST_BYTES + 1)
+    except NotADirectoryError as e:
+        raise StorageError(
+            e.errno, f"{folder}: is a file, expected a dataset folder (Graph and FeatureStore open files)", folder
+        ) from None
+    except OSError as e:
+        made = "no dataset here; Dataset.create and graphzero synth make one"
+        why = made if isinstance(e, FileNotFoundError) else e.strerror
+        raise StorageError(e.errno, f"{path}: cannot open: {why}", path) from None
+
+
+def parse_manifest(folder: str, raw: bytes, present: bool = True) -> Manifest:
+    """Check the bytes of `folder`/dataset.json; FormatError tells the first fault. `present`: the files are there."""
+    path = os.path.join(folder, MANIFEST)
+    reader = _Reader(path, folder, present)
+    if len(raw) > MOST_BYTES:
+        reader.fail("size", f"more than {MOST_BYTES} bytes", "at most that")
+    try:
+        value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{path}: not valid JSON: {e}") from None
+    return reader.manifest(value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the field {twice!r} stands twice")
+    return value
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    text = json.dumps(value) if isinstance(value, (str, int, float, bool)) else f"a {type(value).__name__}"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return "one of " + ", ".join(map(repr, names))

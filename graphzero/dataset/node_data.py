@@ -1,0 +1,243 @@
+"""What a dataset holds for one type of node: mounted when the dataset is opened, read when it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..args.ids import IdArray
+from ..errors import FormatError
+from ..stores.features import FeatureStore
+from . import manifest as _manifest
+from .columns import Column
+from .node_ids import NodeIds
+
+__all__ = ["Lazy", "Mounter", "NodeData"]
+
+_T = TypeVar("_T")
+_CHUNK = 1 << 20  # numbers looked at together by verify
+
+
+class Lazy(Mapping[str, _T], Generic[_T]):
+    """Names that are known at once and things that are made when first asked for."""
+
+    def __init__(self, what: str, names: list[str], mount: Callable[[str], _T]) -> None:
+        """Know `names`; `mount` makes the thing of a name, once."""
+        self._what = what
+        self._names = names
+        self._mount = mount
+        self._mounted: dict[str, _T] = {}
+
+    def __getitem__(self, name: str | tuple[str, ...]) -> _T:
+        """Return the thing of that name; three names are those of an edge type."""
+        if isinstance(name, tuple):
+            name = _manifest.edge_key(map(str, name))
+        if name not in self._mounted:
+            if name not in self._names:
+                has = ", ".join(map(repr, self._names)) or "none"
+                raise KeyError(f"no {self._what} {name!r}, the dataset has {has}")
+            self._mounted[name] = self._mount(name)
+        return self._mounted[name]
+
+    def pin(self) -> None:
+        """Make all of them now. One that is missing is told at once, one at fault when it is asked for."""
+        for name in self._names:
+            try:
+                self[name]
+            except FileNotFoundError:
+                raise
+            except (OSError, KeyError, ValueError):
+                continue
+
+    def __iter__(self) -> Iterator[str]:
+        """Go over the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return how many names there are."""
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        """Say what it is: `<features: x, time>`."""
+        return f"<{self._what}s: {', '.join(self._names) or 'none'}>"
+
+
+class NodeData:
+    """What a dataset holds for one type of node: `ds.nodes["paper"].features["x"]`."""
+
+    def __init__(self, folder: str, name: str, entry: _manifest.NodeType) -> None:
+        """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
+        self._entry = entry
+        self._where = f"{os.path.join(folder, _manifest.MANIFEST)}: nodes.{name}"
+        # Nothing here refers to this object, so that the files are closed as soon as nobody has it any more.
+        files = _Files(folder, self._where, entry)
+        features = Lazy("feature", list(entry.features), files.feature)
+        splits = Lazy("split", list(entry.splits), files.split)
+        labels = Lazy("labels", ["labels"] if entry.labels else [], files.labels)
+        for stores in (features, splits, labels):
+            stores.pin()
+        self.features: Mapping[str, FeatureStore] = features
+        self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: read_whole(splits[name]))
+        self._label_stores = labels
+        self._labels = Lazy("labels", list(labels), lambda name: read_whole(labels[name]))
+        keys = None if entry.keys is None else (entry.keys.file, entry.keys.text or "none")
+        self._ids = NodeIds(
+            entry.count,
+            entry.ids and os.path.join(folder, *entry.ids.split("/")),
+            keys and (os.path.join(folder, *keys[0].split("/")), os.path.join(folder, *keys[1].split("/"))),
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes of this type there are."""
+        return self._entry.count
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes or labels the labels tell apart; 1 where they are numbers, 0 without labels."""
+        return self._entry.labels.classes if self._entry.labels else 0
+
+    @property
+    def label_kind(self) -> str | None:
+        """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
+        return self._entry.labels.kind if self._entry.labels else None
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The columns of the table that the nodes come from, by name; their values are in `features`."""
+        return {column.name: column for column in self._entry.columns}
+
+    @property
+    def labels(self) -> IdArray:
+        """The labels of all nodes: int64, -1 for none; numbers and several labels as stored. Read when first asked."""
+        self._need_labels()
+        return self._labels["labels"]
+
+    @property
+    def label_store(self) -> FeatureStore:
+        """The labels as a mounted file: `ds.label_store.gather(ids)` reads those of `ids` alone."""
+        self._need_labels()
+        return self._label_stores["labels"]
+
+    @property
+    def ids(self) -> NodeIds:
+        """The ids that the nodes had before the dataset was reordered, both ways."""
+        return self._ids
+
+    def verify(self) -> None:
+        """Raise FormatError at the first label, split id or original id that is out of range."""
+        check_columns(self._entry.columns, self.features, self._where)
+        if self.label_kind == "classification":
+            check_range(self.labels, -1, self.num_classes, f"{self._where}.labels", "class")
+        for name, ids in self.splits.items():
+            check_range(ids, 0, self.num_nodes, f"{self._where}.splits.{name}", "node id")
+        self.ids.verify()
+
+    def _need_labels(self) -> None:
+        if self._entry.labels is None:
+            raise ValueError(f"{self._where} has no labels")
+
+
+class Mounter:
+    """Mounts arrays that the manifest names, and checks that they fit."""
+
+    def __init__(self, folder: str, where: str, each: str) -> None:
+        """Take the folder, the field of the manifest for messages, and what a row belongs to."""
+        self._folder, self._where, self._each = folder, where, each
+
+    def store(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        """Mount one array; FormatError unless it has `rows` rows."""
+        try:
+            store = FeatureStore(os.path.join(self._folder, *ref.file.split("/")), ref.array)
+        except KeyError as e:
+            raise FormatError(f"{self._where}.{field}.array: {e.args[0]}") from None
+        if rows is not None and store.num_nodes != rows:
+            raise FormatError(
+                f"{self._where}.{field}: {ref.file} has {store.num_nodes} rows, expected {rows}, one per {self._each}"
+            )
+        if ref.row_shape is None:
+            return store
+        try:
+            return store._shaped(ref.row_shape)
+        except ValueError as error:
+            raise FormatError(f"{self._where}.{field}.row_shape: {ref.file}: {error}") from None
+
+    def vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        """Mount a vector of int64."""
+        store = self.store(ref, field, rows)
+        if len(store.shape) != 1 or store.dtype != np.int64:
+            found = f"{store.dtype} of shape {store.shape}"
+            raise FormatError(f"{self._where}.{field}: found {found}, expected a vector of int64")
+        return store
+
+
+class _Files(Mounter):
+    """Mounts the files of a node type."""
+
+    def __init__(self, folder: str, where: str, entry: _manifest.NodeType) -> None:
+        super().__init__(folder, where, "node")
+        self._entry = entry
+
+    def feature(self, name: str) -> FeatureStore:
+        return self.store(self._entry.features[name], f"features.{name}", self._entry.count)
+
+    def split(self, name: str) -> FeatureStore:
+        return self.vector(self._entry.splits[name], f"splits.{name}", None)
+
+    def labels(self, name: str) -> FeatureStore:
+        labels = self._entry.labels
+        assert labels is not None
+        if labels.kind == "classification":
+            return self.vector(labels, name, self._entry.count)
+        store = self.store(labels, name, self._entry.count)
+        if store.feature_dim != labels.classes:
+            found, where = f"found {store.feature_dim} columns", f"{self._where}.{name}"
+            raise FormatError(f"{where}: {found}, expected {labels.classes}, as classes says")
+        return store
+
+
+_COLUMN_DTYPES = {
+    "number": "float32",
+    "bool": "float32",
+    "time": "int64",
+    "category": "int32",
+    "multicategory": "int32",
+}
+
+
+def check_columns(columns: Iterable[Column], features: Mapping[str, FeatureStore], where: str) -> None:
+    """Mount every feature; raise FormatError at the first column that its array does not have."""
+    for name in features:
+        features[name]
+    for at, column in enumerate(columns):
+        store = features[column.array]
+        wanted = _COLUMN_DTYPES.get(column.kind)
+        if wanted is not None and store.dtype_name != wanted:
+            raise FormatError(
+                f"{where}.columns[{at}].array: {column.array!r} is {store.dtype_name}, a {column.kind} is {wanted}"
+            )
+        if column.kind not in ("embedding", "multicategory") and not column.column < store.feature_dim:
+            raise FormatError(
+                f"{where}.columns[{at}].column: found {column.column}, {column.array!r} has {store.feature_dim} columns"
+            )
+
+
+def read_whole(store: FeatureStore) -> IdArray:
+    """Return all of an array, as a copy: in a view, pages that cannot be read would be zeros without an error."""
+    values: IdArray = np.array(store.get_tensor())
+    store.get_tensor()  # raises when a page could not be read, or the file has become shorter
+    return values
+
+
+def check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
+    """Raise FormatError at the first of `values` that is out of range."""
+    for begin in range(0, len(values), _CHUNK):
+        part = values[begin : begin + _CHUNK]
+        bad = np.flatnonzero((part < least) | (part >= past))
+        if bad.size:
+            at = begin + int(bad[0])
+            raise FormatError(f"{where}[{at}] = {values[at]}, expected a {what} from {least} to {past - 1}")

@@ -1,0 +1,144 @@
+"""The ids that nodes had before a dataset was reordered, looked up both ways."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..args.ids import IdArray, as_ids
+from ..errors import FormatError
+from ..stores.features import FeatureStore
+from ..stores.idmap import IdMap
+
+ORIGINAL, NEW = "original", "new"  # arrays of the file: by new id, by original id
+
+
+class NodeIds:
+    """New ids from original ones and back: `ds.ids.to_new([5])`, `ds.ids.to_original(batch.n_id)`.
+
+    Nothing is loaded: the ids that are asked for are read from the file. In a dataset that was not reordered both
+    return what they are given.
+    """
+
+    def __init__(self, count: int, path: str | None, keys: tuple[str, str] | None = None) -> None:
+        """Stand for `count` nodes whose ids are in the file at `path`; None: they never changed.
+
+        `keys` are the files of the map to what the source called the nodes, where it was mapped.
+        """
+        self._keys = None if keys is None else IdMap(*keys)
+        self.types: Mapping[str, NodeIds] = {}
+        self._count = count
+        self._path = path
+        self._mounted: FeatureStore | None = None
+        with contextlib.suppress(FormatError):  # told when it is used
+            self._store()  # now, so that ids stay what they are when the dataset is replaced
+
+    @property
+    def changed(self) -> bool:
+        """Whether the dataset was reordered, so that ids differ from the original ones."""
+        return self._path is not None
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the source's own ids were mapped, so that they are strings or sparse integers."""
+        return self._keys is not None
+
+    def to_original(self, ids: Any) -> Any:
+        """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor.
+
+        Where the source's own ids were mapped, those: a list of strings, or int64.
+        """
+        found = self._look_up(ids, ORIGINAL)
+        return found if self._keys is None else self._keys.to_original(found)
+
+    def to_dense(self, ids: Any, *, missing: str = "raise") -> IdArray:
+        """Return the ids in this dataset of nodes that are given by the source's own ids, as int64.
+
+        missing: "raise" names the first id that is unknown (KeyError); with "mark", -1 stands for it.
+        """
+        if self._keys is None:
+            raise ValueError("the ids of this dataset are those of the source: they were not mapped (ids='map')")
+        found = self._keys.to_dense(ids, missing=missing)
+        if not self.changed:
+            return found
+        known = found >= 0
+        found[known] = self._look_up(found[known], NEW)
+        return found
+
+    def __getitem__(self, node_type: str) -> NodeIds:
+        """Return the ids of one node type."""
+        if node_type not in self.types:
+            raise KeyError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, self.types))}")
+        return self.types[node_type]
+
+    def to_new(self, ids: Any) -> Any:
+        """Return the ids in this dataset of nodes that are given by their original ids, as int64."""
+        return self._look_up(ids, NEW)
+
+    def arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+        """Return original ids by new id and new ids by original id, views of the file; None where nothing changed."""
+        store = self._store()
+        return None if store is None else (store[ORIGINAL].get_tensor(), store[NEW].get_tensor())
+
+    def verify(self, step: int = 1 << 20) -> None:
+        """Raise FormatError unless the two arrays are permutations and undo one another."""
+        arrays = self.arrays()
+        if arrays is None:
+            return
+        there, back = arrays
+        for name, ids in ((ORIGINAL, there), (NEW, back)):
+            for at in range(0, self._count, step):
+                bad = np.flatnonzero((ids[at : at + step] < 0) | (ids[at : at + step] >= self._count))
+                if bad.size:
+                    place = at + int(bad[0])
+                    expected = f"a node id from 0 to {self._count - 1}"
+                    raise FormatError(f"{self._path}: {name}[{place}] = {ids[place]}, expected {expected}")
+        for at in range(0, self._count, step):
+            part = there[at : at + step]
+            bad = np.flatnonzero(back[part] != np.arange(at, at + len(part)))
+            if bad.size:
+                node = at + int(bad[0])
+                raise FormatError(
+                    f"{self._path}: new[original[{node}]] = {back[there[node]]}, expected {node}: the arrays disagree"
+                )
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return self._count
+
+    def __repr__(self) -> str:
+        """Say what it is: `NodeIds(1,000 nodes, reordered)`."""
+        return f"NodeIds({self._count:,} nodes, {'reordered' if self.changed else 'as they were'})"
+
+    def _store(self) -> FeatureStore | None:
+        if self._mounted is None and self._path is not None:
+            self._mounted = self._mount(self._path)
+        return self._mounted
+
+    def _mount(self, path: str) -> FeatureStore:
+        store = FeatureStore(path)
+        for name in (ORIGINAL, NEW):
+            if name not in store.names or len(store[name].shape) != 1 or store[name].dtype.kind != "i":
+                raise FormatError(f"{path}: expected vectors of integers 'original' and 'new', found {store.names}")
+        if store.num_nodes != self._count:
+            raise FormatError(f"{path}: has {store.num_nodes} rows, expected {self._count}, one per node")
+        return store
+
+    def _look_up(self, ids: Any, name: str) -> Any:
+        wanted = as_ids(ids)
+        store = self._store()
+        if store is None:
+            _core.check_ids(wanted, "ids", self._count, "nodes")
+            found = wanted.copy()
+        else:
+            found = store.gather(wanted, name=name).astype(np.int64)
+        if hasattr(ids, "detach"):
+            import torch
+
+            return torch.from_numpy(found)
+        return found

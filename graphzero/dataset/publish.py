@@ -1,0 +1,218 @@
+"""Publishing a dataset in its folder: every writer has files of its own, and one rename of the manifest decides.
+
+A writer makes its files in a folder of its own within (`v2-3f9a1c2b`), which it keeps locked while it lives. To publish
+it renames its manifest over the old one: before that the old dataset is whole, after it the new one, and of several
+writers the last wins. The first dataset of a folder gets plain names (`graph.gl`) where they are free. Whatever no
+manifest names and no living writer holds is removed by the next writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..args.target import check_folder_name
+from ..errors import FormatError, StorageError
+from . import manifest as _manifest
+from .folder_lock import is_abandoned, lock, locked, unlock
+from .manifest_writer import manifest_bytes, write_manifest
+from .sync import sync_folder
+
+_T = TypeVar("_T")
+_STAGE = re.compile(r"v(\d{1,9})-[0-9a-f]{8}")
+_OLD_STAGE = ".replacing"  # what earlier versions used
+_REPLACED = "replaced.json"  # in a stage: files of the dataset before it, to be removed once it is published
+
+
+def plain_name(file: str) -> str:
+    """Return the name of a dataset's file without the folder of the writer that made it."""
+    head, _, rest = file.partition("/")
+    return rest if rest and _STAGE.fullmatch(head) else file
+
+
+class Stage:
+    """One writer's folder within the dataset's: `path` while it is open."""
+
+    def __init__(self, folder: str, overwrite: bool) -> None:
+        """Prepare for `folder`; nothing is touched until `open`."""
+        self.folder = folder
+        self.path = ""
+        self._overwrite = overwrite
+        self._made_folder = False
+        self._lock: int | None = None
+        self._moved: list[str] = []  # to plain names, where the file system has no links
+
+    @property
+    def first(self) -> bool:
+        """Whether there is no dataset in the folder, so that files may have plain names."""
+        return not os.path.lexists(os.path.join(self.folder, _manifest.MANIFEST))
+
+    def open(self) -> None:
+        """Make the stage. FileExistsError when there is a dataset that may not be replaced."""
+        self._refuse()
+        check_folder_name(self.folder)
+        self._made_folder = not os.path.exists(self.folder)
+        while not self.path:
+            os.makedirs(self.folder, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError), locked(self.folder):  # a writer that failed may remove it
+                sweep(self.folder)
+                path = os.path.join(self.folder, f"v{self._number()}-{secrets.token_hex(4)}")
+                os.mkdir(path)
+                self.path, self._lock = path, lock(path)
+
+    def publish(self, manifest: _manifest.Manifest, in_place: set[str], opened: Callable[[], _T]) -> _T:
+        """Make `manifest`, whose files have plain names, the folder's; return what `opened` makes of it.
+
+        The files are in the stage, but for those `in_place`, which are where they belong already.
+        """
+        stage = os.path.basename(self.path)
+        staged = {file: file if file in in_place else f"{stage}/{file}" for file in manifest.files()}
+        manifest_bytes(self.folder, manifest.renamed(staged))  # refused before anything is changed
+        with locked(self.folder):
+            self._refuse()
+            if self.first:
+                staged = {file: self._with_plain_name(file, name) for file, name in staged.items()}
+            self._note_replaced(set(staged.values()))
+            for path, _, _ in os.walk(self.path):
+                sync_folder(path)
+            sync_folder(self.folder)
+            write_manifest(self.folder, manifest.renamed(staged), self.path)
+            result = opened()  # while nobody can replace it
+            self._release()
+            sweep(self.folder)
+        return result
+
+    def close(self) -> None:
+        """Remove what was not published, and the folder if it was made for that."""
+        with contextlib.suppress(OSError), locked(self.folder):
+            self._release()
+            sweep(self.folder, dead=self.path)
+            for name in set(self._moved) - current(self.folder):
+                _remove(self.folder, name)
+            if self._made_folder:
+                os.rmdir(self.folder)
+
+    def _refuse(self) -> None:
+        if not self._overwrite and not self.first:
+            raise FileExistsError(errno.EEXIST, "there is a dataset already (overwrite=True replaces it)", self.folder)
+
+    def _number(self) -> int:
+        named = current(self.folder)
+        numbers = [int(m[1]) for name in named if (m := _STAGE.match(name))]
+        return 1 + max(numbers, default=0 if self.first else 1)
+
+    def _with_plain_name(self, file: str, name: str) -> str:
+        """Give a staged file its plain name, if that is free; the stage keeps the other until the end."""
+        if file == name:
+            return name
+        plain = _full(self.folder, file)
+        try:
+            os.makedirs(os.path.dirname(plain), exist_ok=True)
+            os.link(_full(self.folder, name), plain)
+        except OSError:  # taken, or a file system without links
+            if os.path.lexists(plain) or not os.path.isdir(os.path.dirname(plain)):
+                return name
+            os.rename(_full(self.folder, name), plain)
+            self._moved.append(file)
+        sync_folder(os.path.dirname(plain))
+        return file
+
+    def _note_replaced(self, kept: set[str]) -> None:
+        old = [[name, *_identity(_full(self.folder, name))] for name in sorted(current(self.folder) - kept)]
+        if old:
+            with open(os.path.join(self.path, _REPLACED), "w") as f:
+                json.dump(old, f)
+
+    def _release(self) -> None:
+        handle, self._lock = self._lock, None
+        unlock(handle)
+
+
+# -- what is left behind ----------------------------------------------------------------------------------------------
+
+
+def current(folder: str) -> set[str]:
+    """Return the files that the folder's manifest names; none where there is no manifest, or none that can be read."""
+    try:
+        return set(_manifest.parse_manifest(folder, _manifest.read_bytes(folder), present=False).files())
+    except (FormatError, StorageError):
+        return set()
+
+
+def sweep(folder: str, dead: str = "") -> None:
+    """Remove the files of writers that were killed and of the dataset that was replaced. The folder is locked.
+
+    Where the manifest cannot be read nothing is removed: what it names cannot be told.
+    """
+    named = current(folder)
+    if not named and os.path.lexists(os.path.join(folder, _manifest.MANIFEST)):
+        return
+    for name in os.listdir(folder):
+        stage = os.path.join(folder, name)
+        if not (_STAGE.fullmatch(name) or name == _OLD_STAGE) or os.path.islink(stage) or not os.path.isdir(stage):
+            continue
+        if any(file.startswith(f"{name}/") for file in named):
+            _remove_replaced(folder, stage, named)
+        elif stage != dead and not is_abandoned(stage):
+            continue
+        _remove_unnamed(folder, stage, named)
+
+
+def _remove_unnamed(folder: str, stage: str, named: set[str]) -> None:
+    for path, _, files in os.walk(stage, topdown=False):
+        for file in files:
+            full = os.path.join(path, file)
+            if os.path.relpath(full, folder).replace(os.sep, "/") in named:
+                continue
+            plain = os.path.relpath(full, stage).replace(os.sep, "/")
+            with contextlib.suppress(OSError):  # killed after it had got its plain name
+                if plain not in named and os.path.samefile(full, _full(folder, plain)):
+                    _remove(folder, plain)
+            with contextlib.suppress(OSError):
+                os.unlink(full)
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+
+
+def _remove_replaced(folder: str, stage: str, named: set[str]) -> None:
+    """Remove the files that the stage's dataset has replaced, if they are the same files still."""
+    note = os.path.join(stage, _REPLACED)
+    try:
+        with open(note) as f:
+            replaced = [(str(name), tuple(identity)) for name, *identity in json.load(f)]
+    except (OSError, ValueError, TypeError):
+        return
+    for name, identity in replaced:
+        path = _full(folder, name)
+        inside = os.path.commonpath([os.path.realpath(path), os.path.realpath(folder)]) == os.path.realpath(folder)
+        if name not in named and name.endswith((".gl", ".gd")) and inside and _identity(path) == identity:
+            _remove(folder, name)
+    with contextlib.suppress(OSError):
+        os.unlink(note)
+
+
+def _remove(folder: str, name: str) -> None:
+    """Remove a file of the dataset, and the folders that are empty without it."""
+    with contextlib.suppress(OSError):
+        os.unlink(_full(folder, name))
+        while name := name.rpartition("/")[0]:
+            os.rmdir(_full(folder, name))
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    """What tells a file from another that has taken its name since."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _full(folder: str, name: str) -> str:
+    return os.path.join(folder, *name.split("/"))

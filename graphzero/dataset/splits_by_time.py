@@ -1,0 +1,56 @@
+"""Splits by time: training on the past, validation after it, test last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..args.ids import IdArray
+from ..args.times import as_times
+
+__all__ = ["split_by_time"]
+
+_NAMES = ("train", "valid", "test")
+
+
+def split_by_time(times: IdArray, spec: str, unit: str = "s", known: npt.NDArray[Any] | None = None) -> dict[str, Any]:
+    """Return positions by split: "70/15/15" in percent of the rows, or two dates at which validation and test begin.
+
+    Rows of one time are never in two splits. `known`: which rows may be in one, all unless given.
+
+    >>> {name: rows.tolist() for name, rows in split_by_time(np.array([5, 1, 9, 3]), "50/25/25").items()}
+    {'train': [1, 3], 'valid': [0], 'test': [2]}
+    """
+    rows = np.arange(len(times)) if known is None else np.flatnonzero(known)
+    own = times[rows]
+    first, second = _cuts(own, spec, unit)
+    parts = (own < first, (own >= first) & (own < second), own >= second)
+    found = {name: rows[part] for name, part in zip(_NAMES, parts, strict=True)}
+    for name in ("train", "valid"):
+        if len(found[name]) == 0:
+            raise ValueError(f"splitting by time, {spec!r}, leaves nothing for {name!r}: choose other shares or dates")
+    return found
+
+
+def _cuts(times: IdArray, spec: str, unit: str) -> tuple[int, int]:
+    parts = spec.split("/")
+    if len(parts) == 3:
+        try:
+            shares = [float(part) for part in parts]
+        except ValueError:
+            shares = []
+        if shares and min(shares) >= 0 and sum(shares) > 0 and len(times):
+            ordered = np.sort(times)
+            places = np.cumsum(shares)[:2] / sum(shares) * len(times)
+            first, second = (int(ordered[min(round(place), len(times) - 1)]) for place in places)
+            return first, second if shares[2] > 0 else int(ordered[-1]) + 1
+    if len(parts) == 2:
+        first, second = (int(as_times(part, "a date", unit=unit)[0]) for part in parts)
+        if first < second:
+            return first, second
+    raise ValueError(
+        f"{spec!r} does not say how to split by time: expected shares such as 70/15/15, or the dates at which "
+        "validation and test begin, such as 2023-01-01/2023-07-01"
+    )

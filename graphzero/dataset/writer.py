@@ -1,0 +1,357 @@
+"""The files of a dataset, from whatever the user has; they are published together, and nothing stays on failure."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..args.dtypes import refuse_text
+from ..args.ids import IdArray, as_ids
+from ..compile.features import compile_features
+from ..compile.graph import compile_graph
+from ..sources.edge_blocks import load_npy
+from ..sources.rows import Rows, all_rows
+from ..stores.features import FeatureStore
+from ..stores.graph import Graph
+from ..stores.idmap import IdMap, text_path
+from . import manifest as _manifest
+from .edge_data import as_edge_split
+from .publish import Stage
+
+_T = TypeVar("_T")
+_NODE = "node of the graph"
+_STEP = 1 << 22
+
+
+@dataclass(frozen=True)
+class MadeGraph:
+    """A topology in its place; `count` is how many edges its source had, None where that is not known."""
+
+    file: str
+    shape: tuple[int, int]
+    count: int | None
+    has_edge_ids: bool
+
+
+class DatasetWriter:
+    """Makes the files of a dataset in a folder of its own within the dataset's, and publishes them all at once.
+
+    Until `publish` nothing that was in the folder is touched; when something fails, what was made is removed.
+    """
+
+    def __init__(self, folder: str, overwrite: bool) -> None:
+        """Prepare for `folder`; nothing is touched until the writer is entered."""
+        self.folder = folder
+        self._stage = Stage(folder, overwrite)
+        self._in_place: set[str] = set()
+
+    def __enter__(self) -> DatasetWriter:
+        """Make the folder. FileExistsError when there is a dataset and `overwrite` is False."""
+        self._stage.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove what was not published."""
+        self._stage.close()
+
+    def publish(self, manifest: _manifest.Manifest, opened: Callable[[], _T]) -> _T:
+        """Write the manifest, which makes the files the folder's dataset; return what `opened` makes of that."""
+        return self._stage.publish(manifest, self._in_place, opened)
+
+    def path(self, file: str) -> str:
+        """Return the full path of a file, made or about to be."""
+        return os.path.join(self.folder if file in self._in_place else self._stage.path, *file.split("/"))
+
+    def target(self, file: str) -> str:
+        """Return the full path of a file that is about to be made."""
+        path = self.path(file)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def graph(self, source: Any, options: dict[str, Any], file: str = "graph.gl") -> MadeGraph:
+        """Put a topology in its place."""
+        path = _compiled(source, Graph, ".gl")
+        given = [name for name in options if name not in ("memory", "num_threads", "progress")]
+        if path is not None and given:
+            raise TypeError(f"{', '.join(given)}: options of compile_graph, but the graph is compiled already")
+        if path is None:
+            report = compile_graph(source, self.target(file), **_announced(options, file))
+            return self.made(file, report.source_edges)
+        self.link(path, file)
+        return self.made(file, None)
+
+    def made(self, file: str, count: int | None) -> MadeGraph:
+        """Say what a topology that is in its place is; `count`: the edges of its source, where that is known."""
+        with Graph(self.path(file)) as graph:
+            return MadeGraph(file, graph.shape, count, graph.has_edge_ids)
+
+    def features(
+        self, name: str, source: Any, count: int, options: dict[str, Any], folder: str = "features"
+    ) -> _manifest.ArrayRef:
+        """Put one matrix of features in its place; a dict of dtypes goes by name."""
+        if isinstance(options.get("dtype"), Mapping):
+            options = {**options, "dtype": options["dtype"].get(name)}
+        return self._array(f"{folder}/{name}.gd", name, source, count, options)
+
+    def _array(
+        self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any], each: str = _NODE
+    ) -> _manifest.ArrayRef:
+        path = _compiled(source, FeatureStore, ".gd")
+        source, row_shape = _flat(source)
+        if path is None:
+            compile_features(source, self.target(file), name=array, num_nodes=rows, **_announced(options, file))
+        else:
+            array = source.name if isinstance(source, FeatureStore) else FeatureStore(path).name
+            self.link(path, file)
+        with FeatureStore(self.path(file), array) as store:
+            if rows is not None and store.num_nodes != rows:
+                raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per {each}")
+        return _manifest.ArrayRef(file, array, row_shape=row_shape)
+
+    def labels(
+        self,
+        source: Any,
+        classes: int | None,
+        count: int,
+        options: dict[str, Any],
+        file: str = "labels.gd",
+        what: str = "labels",
+    ) -> _manifest.Labels:
+        """Put the labels in their place."""
+        kind = "classification"
+        if not isinstance(source, Iterator):
+            source, kind = labels_of(source, what)
+        if kind != "classification":
+            ref = self._array(file, "y", source, count, options)
+            return _manifest.Labels(ref.file, ref.array, 1 if source.ndim == 1 else source.shape[1], kind)
+        if not isinstance(source, Iterator):
+            largest = int(source.max(initial=-1))
+            if classes is not None and largest >= classes:
+                at = int(np.argmax(source))
+                raise ValueError(f"{what}[{at}] is {largest}, expected less than num_classes = {classes}")
+            classes = classes if classes is not None else max(largest + 1, 1)
+        if classes is None:
+            raise ValueError("num_classes is None: labels that come in blocks need it")
+        ref = self._array(file, "y", source, count, options)
+        return _manifest.Labels(ref.file, ref.array, classes)
+
+    def split(
+        self,
+        name: str,
+        ids: Any,
+        count: int,
+        options: dict[str, Any],
+        folder: str = "splits",
+        what: str = "splits",
+    ) -> _manifest.ArrayRef:
+        """Put the ids of one split in their place."""
+        if not isinstance(ids, Iterator):
+            ids = as_split(ids, name, count, what)
+        return self._array(f"{folder}/{name}.gd", "ids", ids, None, options)
+
+    def keys(self, path: str, count: int, name: str = "node") -> _manifest.KeyFiles:
+        """Put a map of original ids in its place."""
+        known = IdMap(path)
+        if len(known) != count:
+            raise ValueError(f"{path}: maps {len(known)} ids, expected {count}, one per node of the graph")
+        self.link(path, f"keys/{name}.gd")
+        if not known.is_text:
+            return _manifest.KeyFiles(f"keys/{name}.gd")
+        self.link(text_path(path), f"keys/{name}.text.gd")
+        return _manifest.KeyFiles(f"keys/{name}.gd", f"keys/{name}.text.gd")
+
+    def edge_parts(
+        self,
+        made: MadeGraph,
+        features: Mapping[str, Any],
+        splits: Mapping[str, Any],
+        options: dict[str, Any],
+        where: str = "",
+    ) -> tuple[dict[str, _manifest.ArrayRef], dict[str, _manifest.ArrayRef], int | None]:
+        """Put the features and splits of a graph's edges in their place; also return how many edge ids there are.
+
+        `where` names the edge type, in messages and folders; it is empty where there is one.
+        """
+        what = f"[{where!r}]" if where else ""
+        if needs_edge_ids(features, splits) and not made.has_edge_ids:
+            given = f"edge_{'features' if features else 'splits'}{what}"
+            raise ValueError(
+                f"{given}: {self.path(made.file)} has no edge ids, so rows cannot be matched to its edges: "
+                "compile it with edge_ids=True"
+            )
+        folder, count = (f"/{where}" if where else ""), made.count if made.has_edge_ids else None
+        least = largest_edge_id(self.path(made.file)) + 1 if count is None and made.has_edge_ids else 0
+        rows: dict[str, _manifest.ArrayRef] = {}
+        for name, source in features.items():
+            file, found = f"edge_features{folder}/{name}.gd", rows_known(source)
+            if count is not None and found not in (None, count):
+                given = f"edge_features{what}[{name!r}] has {found} rows"
+                raise ValueError(f"{given}, expected {count}, one per edge of the source")
+            dtype = options["dtype"].get(name) if isinstance(options.get("dtype"), Mapping) else options.get("dtype")
+            rows[name] = self._array(file, name, source, count, {**options, "dtype": dtype}, "edge of the source")
+            if count is None:
+                with FeatureStore(self.path(file), rows[name].array) as store:
+                    count = store.num_nodes
+                if count < least:
+                    raise ValueError(
+                        f"edge_features{what}[{name!r}] has {count} rows, the graph has edge ids up to {least - 1}"
+                    )
+        if count is None and made.has_edge_ids:
+            count = least
+        plain = {key: value for key, value in options.items() if key != "dtype"}
+        parts = {}
+        for name, values in splits.items():
+            if not isinstance(values, Iterator) and _compiled(values, FeatureStore, ".gd") is None:
+                values = as_edge_split(_loaded(values), f"edge_splits{what}[{name!r}]", count, made.shape)
+            parts[name] = self._array(f"edge_splits{folder}/{name}.gd", "edges", values, None, plain)
+        return rows, parts, count
+
+    def link(self, path: str, file: str) -> None:
+        """Give the file at `path` a second name in the folder, or copy it where that is not possible."""
+        source = os.path.realpath(path)
+        plain = os.path.realpath(os.path.join(self.folder, *file.split("/")))
+        if self._stage.first and plain == source:  # where it belongs already
+            self._in_place.add(file)
+            return
+        target = self.target(file)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+            with open(target, "rb+") as f:
+                os.fsync(f.fileno())
+
+
+def needs_edge_ids(features: Mapping[str, Any], splits: Mapping[str, Any]) -> bool:
+    """Whether edges must have ids for these: rows of features do, and splits that are not pairs."""
+    return bool(features) or any(np.ndim(_loaded(s)) == 1 for s in splits.values() if not isinstance(s, Iterator))
+
+
+def largest_edge_id(path: str) -> int:
+    """Return the largest edge id of a graph file that has them; -1 without edges."""
+    with Graph(path) as graph:
+        topology = graph._open()
+        ids = topology.array(f"{'in' if graph.direction == 'in' else 'out'}.edge_ids")
+        largest = max((int(ids[at : at + _STEP].max()) for at in range(0, len(ids), _STEP)), default=-1)
+        topology.check()
+        return largest
+
+
+def _loaded(values: Any) -> Any:
+    if isinstance(values, FeatureStore):
+        return values.get_tensor()
+    if isinstance(values, (str, os.PathLike)):
+        path = os.fspath(values)
+        return FeatureStore(path).get_tensor() if path.endswith(".gd") else load_npy(path)
+    return values
+
+
+def _flat(source: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """Return rows as vectors, which is what files hold, and their shape where they are more than that."""
+    if isinstance(source, FeatureStore):
+        return source, source._row_shape
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".npy"):
+        array = load_npy(os.fspath(source))
+        return (source, None) if array.ndim < 3 else _flat(array)
+    if not hasattr(source, "reshape") or len(source.shape) < 3:
+        return source, None
+    tail = tuple(int(size) for size in source.shape[1:])
+    return source.reshape(len(source), math.prod(tail)), tail
+
+
+def rows_known(source: Any) -> int | None:
+    """Return how many rows a source has, where that is cheap to tell."""
+    if isinstance(source, FeatureStore):
+        return source.num_nodes
+    if isinstance(source, Rows):
+        return source.count
+    if isinstance(source, (str, os.PathLike)):
+        if os.fspath(source).endswith(".npy"):
+            return len(load_npy(os.fspath(source)))
+        if not os.fspath(source).endswith(".gd"):
+            return None
+        return all_rows(source, "x")[0].count
+    return len(source) if hasattr(source, "__len__") else None
+
+
+def kind_of_labels(labels: Any) -> str:
+    """Tell what labels are by their shape and dtype: a matrix is of several labels, fractions are numbers.
+
+    >>> kind_of_labels(np.array([0, 2])), kind_of_labels(np.array([0.5, 2])), kind_of_labels(np.eye(2))
+    ('classification', 'regression', 'multilabel')
+    """
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return "multilabel"
+    if array.dtype.kind != "f":
+        return "classification"
+    known = array[np.isfinite(array)]
+    return "classification" if bool((known == np.floor(known)).all()) else "regression"
+
+
+def labels_of(labels: Any, what: str = "labels") -> tuple[npt.NDArray[Any], str]:
+    """Return labels as they are stored, and what they are: by shape, then by whether all are whole numbers."""
+    array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    kind = kind_of_labels(array)
+    if kind == "multilabel":
+        if array.dtype.kind not in "biuf" or not np.isin(array[np.isfinite(array)], (0, 1)).all():
+            raise ValueError(f"{what} has {array.shape[1]} columns, expected 0 and 1 there, NaN for unknown")
+        return (array.astype(np.float32) if array.dtype.kind == "f" else array.astype(np.uint8)), kind
+    return (array.reshape(-1) if kind == "regression" else as_labels(labels, what)), kind
+
+
+def as_labels(labels: Any, what: str = "labels") -> IdArray:
+    """Return labels as int64, -1 for none: whole floats are taken and NaN means none, as OGB has them.
+
+    >>> as_labels([1.0, float("nan"), 0.0]).tolist()
+    [1, -1, 0]
+    """
+    array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
+    refuse_text(array, what)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array.reshape(-1)
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), -1, array)
+        if not (array == np.floor(array)).all():
+            raise ValueError(f"{what}[{int(np.argmax(array != np.floor(array)))}] is not a whole number")
+        array = array.astype(np.int64)
+    out = as_ids(array, what)
+    if out.size and out.min() < -1:
+        raise ValueError(f"{what}[{int(np.argmin(out))}] is {out.min()}, expected a class or -1 for none")
+    return out
+
+
+def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:
+    """Return the node ids of a split, ascending; a boolean mask over all nodes will do."""
+    array = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
+    if array.dtype == np.bool_:
+        if array.shape != (count,):
+            raise ValueError(f"{what}[{name!r}] is a mask of shape {array.shape}, expected ({count},)")
+        return np.flatnonzero(array)
+    array = as_ids(ids, f"{what}[{name!r}]")
+    _core.check_ids(array, f"{what}[{name!r}]", count, "nodes")
+    return np.sort(array)
+
+
+def _announced(options: dict[str, Any], file: str) -> dict[str, Any]:
+    """Return `options` with a progress callback that names the file before the phase."""
+    progress = options["progress"]
+    if not callable(progress):
+        return options
+    return {**options, "progress": lambda phase, done, total: progress(f"{file}: {phase}", done, total)}
+
+
+def _compiled(source: Any, kind: type[Graph] | type[FeatureStore], suffix: str) -> str | None:
+    if isinstance(source, (Graph, FeatureStore)) and isinstance(source, kind):
+        return source.path
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(suffix):
+        return os.fspath(source)
+    return None

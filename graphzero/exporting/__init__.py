@@ -1,0 +1,1 @@
+"""Datasets to files of other projects."""

@@ -1,0 +1,135 @@
+"""Edges and nodes as streams of Arrow batches: what other engines read, and what Parquet files are written from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..sources.edge_blocks import Block, GraphFileSource
+from ..sources.tables import require_pyarrow
+
+if TYPE_CHECKING:
+    from ..dataset.edge_data import EdgeData
+    from ..dataset.node_data import NodeData
+    from ..dataset.node_ids import NodeIds
+    from ..stores.features import FeatureStore
+    from ..stores.graph import Graph
+
+__all__ = ["edge_stream", "is_scaled", "node_stream"]
+
+_STEP = 1 << 20
+
+
+def edge_stream(
+    graph: Graph, data: EdgeData | None = None, source_ids: NodeIds | None = None, target_ids: NodeIds | None = None
+) -> Any:
+    """Return a `pyarrow.RecordBatchReader` of edges: src, dst, weight, time; with `data` its features and splits.
+
+    With `source_ids` and `target_ids`, ends are what the source of the dataset called them.
+    """
+    pa = require_pyarrow("Arrow streams")
+    batches = _edge_batches(pa, graph, data, source_ids, target_ids)
+    empty = next(_edge_batches(pa, graph, data, source_ids, target_ids, only_schema=True))
+    return pa.RecordBatchReader.from_batches(empty.schema, batches)
+
+
+def _edge_batches(
+    pa: Any, graph: Graph, data: EdgeData | None, source: Any, target: Any, only_schema: bool = False
+) -> Iterator[Any]:
+    splits = {} if data is None else {n: ids for n, ids in data.splits.items() if ids.ndim == 1}
+    blocks: Iterator[Block] = GraphFileSource(graph.path).edge_blocks()
+    for block in [_no_edges(graph)] if only_schema else _small(blocks):
+        ids = block.edge_ids
+        columns: dict[str, Any] = {"src": _ends(pa, block.src, source), "dst": _ends(pa, block.dst, target)}
+        if block.weights is not None:
+            columns["weight"] = pa.array(block.weights)
+        if block.times is not None:
+            columns["time"] = pa.array(block.times)
+        for name, store in ({} if data is None else data.features).items():
+            assert ids is not None, "a dataset with edge features has edge ids"
+            columns[name if name not in columns else f"feature_{name}"] = _rows(pa, store, ids)
+        if splits:
+            assert ids is not None
+            columns["split"] = pa.array(_split_names(splits, ids), pa.string())
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def _no_edges(graph: Graph) -> Block:
+    none = np.empty(0, np.int64)
+    weights = np.empty(0, np.float32) if graph.has_weights else None
+    return Block(none, none, weights, none if graph.has_times else None, none if graph.has_edge_ids else None)
+
+
+def _small(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Cut blocks so that rows of features for one of them stay small."""
+    for block in blocks:
+        for at in range(0, len(block), _STEP):
+            part = slice(at, at + _STEP)
+            yield Block(
+                block.src[part],
+                block.dst[part],
+                None if block.weights is None else block.weights[part],
+                None if block.times is None else block.times[part],
+                None if block.edge_ids is None else block.edge_ids[part],
+            )
+
+
+def _ends(pa: Any, ids: npt.NDArray[Any], names: NodeIds | None) -> Any:
+    if names is None or not (names.mapped or names.changed):
+        return pa.array(ids.astype(np.int64))
+    found = names.to_original(ids.astype(np.int64))
+    return pa.array(found, pa.string() if isinstance(found, list) else pa.int64())
+
+
+def _rows(pa: Any, store: FeatureStore, ids: npt.NDArray[Any]) -> Any:
+    """Return rows of features: a column of numbers, or of lists of one length."""
+    plain = store.dtype_name != "bfloat16" and not is_scaled(store)
+    rows = store.gather(ids) if plain else store.gather(ids, dtype="float32")
+    flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    return flat if rows.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, store.feature_dim)
+
+
+def is_scaled(store: FeatureStore) -> bool:
+    """Whether int8 numbers stand for floats, by a factor a column."""
+    return store.dtype_name == "int8" and bool(store._matrix(None).scaled)
+
+
+def _split_names(splits: dict[str, npt.NDArray[np.int64]], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    names = np.full(len(ids), None, dtype=object)
+    for name, chosen in splits.items():
+        place = np.searchsorted(chosen, ids)
+        names[np.append(chosen, -1)[place] == ids] = name
+    return names
+
+
+def node_stream(data: NodeData, original: bool) -> Any:
+    """Return a `pyarrow.RecordBatchReader` of nodes: id, features, label, split.
+
+    original: ids are what the source called the nodes, where that was mapped; else there is a column for them.
+    """
+    pa = require_pyarrow("Arrow streams")
+    split = np.full(data.num_nodes, None if original else "", dtype=object) if data.splits else None
+    for name, ids in data.splits.items():
+        assert split is not None
+        split[ids] = name
+    spans = [np.arange(at, min(at + _STEP, data.num_nodes)) for at in range(0, data.num_nodes, _STEP)]
+    empty = _node_batch(pa, data, np.empty(0, np.int64), split, original)
+    batches = (_node_batch(pa, data, ids, split, original) for ids in spans)
+    return pa.RecordBatchReader.from_batches(empty.schema, batches)
+
+
+def _node_batch(pa: Any, data: NodeData, ids: npt.NDArray[np.int64], split: Any, original: bool) -> Any:
+    named = data.ids.mapped or data.ids.changed
+    columns: dict[str, Any] = {"id": _ends(pa, ids, data.ids if original else None)}
+    if named and not original:
+        columns["original"] = _ends(pa, ids, data.ids)
+    for name, store in data.features.items():
+        columns[name if name not in columns else f"feature_{name}"] = _rows(pa, store, ids)
+    if data.num_classes:
+        columns["label"] = _rows(pa, data.label_store, ids)
+    if split is not None:
+        columns["split"] = pa.array(split[ids], pa.string())
+    return pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,62 @@
+"""The way back out: graphs to SciPy and NetworkX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..sources.edge_blocks import GraphFileSource
+
+if TYPE_CHECKING:
+    from ..dataset.dataset import Dataset
+    from ..stores.graph import Graph
+
+__all__ = ["to_networkx", "to_scipy"]
+
+_MOST_NODES = 1_000_000  # that become Python objects unless told otherwise
+
+
+def to_scipy(graph: Graph, direction: str | None) -> Any:
+    """Return the adjacency matrix; see `Graph.to_scipy`."""
+    from scipy import sparse
+
+    side = direction or ("out" if graph.direction in ("out", "both") else "in")
+    indptr, indices = graph.csr(direction=side)
+    narrow = indices.dtype == np.int32 and graph.num_edges < 2**31
+    data = graph._open().array(f"{side}.weights") if graph.has_weights else np.ones(graph.num_edges, np.int8)
+    matrix = (sparse.csr_matrix if side == "out" else sparse.csc_matrix)(graph.shape, dtype=data.dtype)
+    # set, not passed: the constructor would copy the indices to look at them
+    matrix.data = data
+    matrix.indices = indices if narrow else indices.astype(np.int64)
+    matrix.indptr = indptr.astype(np.int32 if narrow else np.int64)
+    matrix.has_sorted_indices = True
+    return matrix
+
+
+def to_networkx(dataset: Dataset, most_nodes: int | None = None) -> Any:
+    """Return a NetworkX graph; see `Dataset.to_networkx`."""
+    import networkx
+
+    if len(dataset.nodes) > 1 or len(dataset.edges) > 1:
+        raise ValueError("to_networkx is for datasets of one node type and one edge type; to_pyg takes several")
+    limit = _MOST_NODES if most_nodes is None else most_nodes
+    if dataset.num_nodes > limit:
+        raise ValueError(
+            f"the dataset has {dataset.num_nodes:,} nodes, more than {limit:,}: as Python objects they need gigabytes; "
+            "most_nodes= allows more"
+        )
+    graph = networkx.MultiDiGraph() if dataset.graph.num_edges else networkx.DiGraph()
+    names: list[Any] = list(range(dataset.num_nodes))
+    if dataset.ids.mapped or dataset.ids.changed:
+        original = dataset.ids.to_original(np.arange(dataset.num_nodes))
+        names = original if isinstance(original, list) else original.tolist()
+    labels = dataset.labels.tolist() if dataset.num_classes else None
+    none = -1 if dataset.label_kind == "classification" else None
+    for i, name in enumerate(names):
+        graph.add_node(name, **({} if labels is None or labels[i] == none else {"label": labels[i]}))
+    for block in GraphFileSource(dataset.graph.path).edge_blocks():
+        weights = [None] * len(block) if block.weights is None else block.weights.tolist()
+        for u, v, weight in zip(block.src.tolist(), block.dst.tolist(), weights, strict=True):
+            graph.add_edge(names[u], names[v], **({} if weight is None else {"weight": weight}))
+    return graph

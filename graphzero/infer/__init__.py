@@ -1,0 +1,1 @@
+"""Outputs for every node, from file to file."""

@@ -1,0 +1,366 @@
+"""Outputs for every node of a graph, layer by layer, from file to file within a memory budget.
+
+Sampled batches compute the same hidden rows over and over. Here every layer is computed once for all nodes, over all
+neighbours, and written to a `.gd`; the next layer reads that. For a block of nodes the edges are sorted by the node
+they come from, so that rows are read in the order of the file, each once, and added up where they belong.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..args.sizes import format_size, parse_size
+from ..args.target import as_target
+from ..compile.features import compile_features
+from ..errors import BudgetError
+from ..load.handoff import make_room
+from ..load.transfer import as_device
+from ..stores.features import FeatureStore
+from ..stores.graph import Graph
+from .modules import Job, count_layers
+from .modules import run as run_module
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["InferenceReport", "LayerwiseModel", "inference"]
+
+_ROW_BITS = 32  # of a sort key: the receiving node within its block; the sending node has the rest
+_EDGES_AT_ONCE = 1 << 18
+_READERS = 32 << 20  # what the engine's read rings may take beside our own arrays
+
+
+class LayerwiseModel(Protocol):
+    """What `inference` asks of a model; `graphzero.train.GraphSAGE` and `GCN` have it, and so may yours.
+
+    `aggregation` is "mean", "sum" or "gcn" (symmetric normalisation with self-loops). `combine(layer, own, heard)`
+    returns the rows after `layer` from the rows before it and what was aggregated from the neighbours.
+    """
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+
+    @property
+    def aggregation(self) -> str:
+        """How neighbours are heard."""
+
+    def combine(self, layer: int, own: torch.Tensor, heard: torch.Tensor) -> torch.Tensor:
+        """Return the rows after `layer`."""
+
+
+@dataclass(frozen=True)
+class InferenceReport:
+    """What was written, and what it took."""
+
+    path: str
+    shape: tuple[int, ...]
+    layers: int
+    seconds: float
+    rows_read: int
+    bytes_written: int
+
+
+def inference(
+    model: LayerwiseModel | torch.nn.Module,
+    graph: Graph,
+    features: FeatureStore,
+    out: str | os.PathLike[str],
+    *,
+    memory: int | str = "2GB",
+    num_layers: int | None = None,
+    direction: str | None = None,
+    device: Any = None,
+    name: str = "x",
+    num_threads: int | None = None,
+    io: str = "auto",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> InferenceReport:
+    """Run `model` over all nodes and all neighbours, and write a row for each node to the `.gd` file `out`.
+
+    Each layer streams the one before it from disk; between layers the rows lie in temporary files beside `out`, which
+    are gone afterwards whatever happens. `memory` bounds what is held, hubs of any degree included. `num_layers=1` of
+    a model of two writes the hidden rows, for use as embeddings. The result equals the model over the whole graph in
+    RAM, up to the order of additions.
+
+    `model` may also be any module with `forward(x, edge_index)`. One that offers its layers, as PyG's GraphSAGE, GAT or
+    GIN do, goes layer by layer too; another goes batch by batch over neighbourhoods of `num_layers` hops, which costs
+    far more. `memory` then bounds the batches but not what the model makes of them.
+
+    >>> report = gz.inference(model, ds.graph, ds.features["x"], "out.gd", memory="2GB")  # doctest: +SKIP
+    >>> gz.FeatureStore("out.gd").shape == report.shape  # doctest: +SKIP
+    True
+    """
+    import time
+
+    import torch
+
+    layers = check_inputs(model, graph, features, num_layers)
+    target = Path(as_target(out, "features", reads=(features.path, graph.path)))  # now: the layers may take hours
+    device = None if device is None else as_device(device)
+    budget = parse_size(memory)
+    make_room(budget)
+    begin = time.perf_counter()
+    training = getattr(model, "training", False)
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+    direction = direction or graph.message_direction  # as loaders do
+    job = Job(model, graph, budget, direction, device, name, num_threads, io, progress)
+    work = _layer_by_layer if is_layerwise(model) else run_module
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder, torch.no_grad():
+            store, rows_read = work(job, features, target, folder, layers)
+    finally:
+        if isinstance(model, torch.nn.Module):
+            model.train(training)
+    return InferenceReport(
+        path=str(target),
+        shape=store.shape,
+        layers=layers,
+        seconds=time.perf_counter() - begin,
+        rows_read=rows_read,
+        bytes_written=int(store.info["file_bytes"]),
+    )
+
+
+def is_layerwise(model: Any) -> bool:
+    """Whether the model is a LayerwiseModel, and not just any module."""
+    return hasattr(model, "combine") and hasattr(model, "aggregation")
+
+
+def check_inputs(model: Any, graph: Any, features: Any, num_layers: int | None) -> int:
+    """Refuse what inference cannot run; return how many layers there are to run."""
+    import torch
+
+    for what, value, kind in (("graph", graph, Graph), ("features", features, FeatureStore)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{what} must be a {kind.__name__}, got {type(value).__name__}")
+    if not is_layerwise(model) and not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module with forward(x, edge_index), got {type(model).__name__}")
+    layers = count_layers(model, num_layers)
+    if is_layerwise(model) and model.aggregation not in ("mean", "sum", "gcn"):
+        raise ValueError(f"the model aggregates by {model.aggregation!r}, expected 'mean', 'sum' or 'gcn'")
+    if features.num_nodes != graph.num_nodes:
+        raise ValueError(
+            f"{features.path} has {features.num_nodes} rows, expected {graph.num_nodes}, "
+            f"one for each node of {graph.path}"
+        )
+    return layers
+
+
+def _layer_by_layer(
+    job: Job, features: FeatureStore, target: Path, folder: str, layers: int
+) -> tuple[FeatureStore, int]:
+    """Write the rows after `layers` to `target`; return them and how many rows were read."""
+    store, rows_read = features, 0
+    for layer in range(layers):
+        path = target if layer == layers - 1 else Path(folder, f"layer{layer}.gd")
+        step = Layer.of(job, layer, store)
+        compile_features(
+            step.blocks(job.progress),
+            path,
+            name=job.name,
+            num_nodes=job.graph.num_nodes,
+            memory=job.budget // 10,
+            num_threads=job.num_threads,
+        )
+        rows_read += step.rows_read
+        if layer > 0:  # the file before the last is not needed any more
+            store.close()
+            os.unlink(store.path)
+        store = FeatureStore(path)
+    return store, rows_read
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """How the budget is divided: all are counts, so that bytes are dealt with in one place."""
+
+    block_rows: int  # whose sums are held at once
+    slice_edges: int  # sorted at once
+    read_rows: int  # gathered at once
+    out_rows: int  # combined and handed to the writer at once
+
+    @classmethod
+    def of(cls, budget: int, width: int, out_width: int, rows: int) -> _Shares:
+        row = 4 * max(width, 1)
+        asked, budget = budget, max(budget - _READERS, budget // 2)
+        least = 64 * (row + 4 * out_width) + 500_000  # a few rows of each, and the writer's least
+        if budget < least:
+            raise BudgetError(
+                f"memory is {format_size(asked)}, rows of {width} numbers need at least {format_size(2 * least)}",
+                2 * least,
+            )
+        return cls(
+            block_rows=max(1, min(rows, 1 << _ROW_BITS, int(0.35 * budget) // row)),
+            slice_edges=max(1, int(0.15 * budget) // 8),
+            read_rows=max(1, int(0.12 * budget) // row),
+            out_rows=max(1, int(0.10 * budget) // (row + 8 * out_width)),
+        )
+
+
+class Layer:
+    """One layer for all nodes, or some: blocks of finished rows, in order."""
+
+    @classmethod
+    def of(cls, job: Job, layer: int, store: FeatureStore) -> Layer:
+        """Return a layer over the rows of `store`."""
+        return cls(job.model, layer, job.graph, store, job.budget, job.direction, job.device, job.num_threads, job.io)
+
+    def __init__(
+        self,
+        model: LayerwiseModel,
+        layer: int,
+        graph: Graph,
+        store: FeatureStore,
+        budget: int,
+        direction: str | None,
+        device: Any,
+        num_threads: int | None,
+        io: str,
+    ) -> None:
+        import torch
+
+        self.model = model
+        self.layer = layer
+        self.graph = graph
+        self.store = store
+        self.device = torch.device(device if device is not None else "cpu")
+        self.num_threads = num_threads
+        self.io = io
+        self.rows_read = 0
+        self._room: torch.Tensor | None = None
+        self.direction = direction
+        self.indptr, self.indices = graph.csr(direction=direction)
+        self.width = store.feature_dim
+        empty = torch.zeros((0, self.width), device=self.device)
+        self.out_width = int(model.combine(layer, empty, empty).shape[1])
+        self.shares = _Shares.of(budget, self.width, self.out_width, max(graph.num_nodes, 1))
+
+    def blocks(
+        self, progress: Callable[[str, int, int], None] | None, first: int = 0, last: int | None = None
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the rows of nodes [first, last) after this layer; of all nodes unless told."""
+        total = self.graph.num_nodes
+        stop = total if last is None else last
+        if first == stop:
+            yield self._combined(0, 0, self._sums(0, 0))  # no rows, but their width
+        for begin in range(first, stop, self.shares.block_rows):
+            end = min(begin + self.shares.block_rows, stop)
+            sums = self._sums(begin, end)
+            for row in range(begin, end, self.shares.out_rows):
+                upto = min(row + self.shares.out_rows, end)
+                yield self._combined(row, upto, sums[row - begin : upto - begin])
+                if progress is not None:
+                    progress(f"layer {self.layer + 1}", upto, total)
+
+    def _combined(self, begin: int, end: int, sums: torch.Tensor) -> npt.NDArray[np.float32]:
+        import torch
+
+        own = self._read(np.arange(begin, end, dtype=np.int64)).to(self.device)
+        heard = sums.to(self.device)
+        if self.model.aggregation != "sum":
+            degree = torch.from_numpy(self._degrees(begin, end)).to(self.device).unsqueeze(1)
+            if self.model.aggregation == "mean":
+                heard = heard / degree.clamp(min=1)
+            else:
+                scale = (degree + 1).rsqrt()
+                heard = scale * heard + scale * scale * own
+        rows: npt.NDArray[np.float32] = self.model.combine(self.layer, own, heard).float().cpu().numpy()
+        self._check()
+        return rows
+
+    def _sums(self, begin: int, end: int) -> torch.Tensor:
+        """Sum the neighbours' rows for nodes [begin, end). A slice of edges may end inside a row: sums just add up."""
+        import torch
+
+        sums = torch.zeros((end - begin, self.width))
+        first, last = int(self.indptr[begin]), int(self.indptr[end])
+        for edge in range(first, last, self.shares.slice_edges):
+            keys = self._keys(begin, end, edge, min(edge + self.shares.slice_edges, last))
+            keys.sort()
+            self._check()
+            for chunk in self._chunks(keys):
+                self._add(sums, chunk)
+        return sums
+
+    def _keys(self, begin: int, end: int, first: int, last: int) -> npt.NDArray[np.uint64]:
+        """Return (sender, receiver within the block), packed, for edges [first, last)."""
+        keys = np.empty(last - first, dtype=np.uint64)
+        keys[:] = self.indices[first:last]
+        keys <<= np.uint64(_ROW_BITS)
+        row = begin
+        while first < last:
+            # rows in steps, so that the temporaries stay small; a hub's row may reach past `last`
+            row += int(np.searchsorted(self.indptr[row + 1 : end + 1], first, side="right"))
+            stop = min(end, row + _EDGES_AT_ONCE)
+            bounds = np.clip(self.indptr[row : stop + 1].astype(np.int64), first, last)
+            upto = int(bounds[-1])
+            receivers = np.repeat(np.arange(row - begin, stop - begin, dtype=np.uint64), np.diff(bounds))
+            part = keys[len(keys) - (last - first) :][: upto - first]
+            part |= receivers
+            first, row = upto, stop
+        return keys
+
+    def _chunks(self, keys: npt.NDArray[np.uint64]) -> Iterator[npt.NDArray[np.uint64]]:
+        """Cut sorted keys so that a chunk has at most `read_rows` senders (and edges)."""
+        for begin in range(0, len(keys), self.shares.read_rows):
+            yield keys[begin : begin + self.shares.read_rows]
+
+    def _add(self, sums: torch.Tensor, keys: npt.NDArray[np.uint64]) -> None:
+        """Read the chunk's senders and add their rows to the receivers' sums."""
+        import torch
+
+        senders = (keys >> np.uint64(_ROW_BITS)).astype(np.int64)
+        fresh = np.diff(senders, prepend=-1) != 0
+        ids = senders[fresh]
+        rows = self._read(ids)
+        if self.model.aggregation == "gcn":
+            rows *= torch.from_numpy(self._degrees_of(ids) + 1).rsqrt().unsqueeze(1)
+        place = np.cumsum(fresh) - 1
+        # by receiver: embedding_bag then gathers and adds in one pass (see train/neighbourhood.py)
+        order = ((keys & np.uint64(0xFFFFFFFF)) << np.uint64(32)) | place.astype(np.uint64)
+        order.sort()
+        receivers = (order >> np.uint64(32)).astype(np.int64)
+        starts = np.flatnonzero(np.diff(receivers, prepend=-1))
+        part = torch.nn.functional.embedding_bag(
+            torch.from_numpy((order & np.uint64(0xFFFFFFFF)).astype(np.int64)),
+            rows,
+            torch.from_numpy(np.append(starts, len(order))),
+            mode="sum",
+            include_last_offset=True,
+        )
+        # each receiver occurs once, so this is safe; index_add_ would go row by row through torch's dispatcher
+        sums.numpy()[receivers[starts]] += part.numpy()
+
+    def _read(self, ids: npt.NDArray[np.int64]) -> torch.Tensor:
+        self.rows_read += len(ids)
+        import torch
+
+        if self.store.dtype_name not in ("float32", "float16", "bfloat16", "int8"):  # gather widens those alone
+            rows: torch.Tensor = self.store.gather(ids, io=self.io, num_threads=self.num_threads, as_torch=True)
+            return rows.reshape(len(ids), self.width).float()
+        # one buffer for every read: fresh ones would pile up in the engine's pool, each of another size
+        if self._room is None:
+            self._room = torch.empty((max(self.shares.read_rows, self.shares.out_rows), self.width))
+        out = self._room[: len(ids)]
+        target = out.view(len(ids), *self.store.shape[1:])
+        self.store.gather(ids, out=target, dtype="float32", io=self.io, num_threads=self.num_threads)
+        return out
+
+    def _degrees(self, begin: int, end: int) -> npt.NDArray[np.float32]:
+        return np.diff(self.indptr[begin : end + 1]).astype(np.float32)
+
+    def _degrees_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        return (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
+
+    def _check(self) -> None:
+        self.graph.csr(direction=self.direction)  # raises when somebody truncated the file under us

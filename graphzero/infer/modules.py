@@ -1,0 +1,151 @@
+"""Outputs of any module with forward(x, edge_index) for every node, over all neighbours.
+
+A model that offers its layers (`inference_per_layer`, as PyG's BasicGNN has) is run layer by layer, each from file to
+file. Any other is run batch by batch over neighbourhoods as deep as it has layers, which reads and computes far more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compile.features import compile_features
+from ..load.loader import NeighborLoader
+from ..stores.features import FeatureStore
+from ..stores.graph import Graph
+from .batches import inference_loader, writer_memory
+
+if TYPE_CHECKING:
+    import torch
+
+_WIDENED = ("float16", "bfloat16", "int8")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `gz.inference` was asked for."""
+
+    model: Any
+    graph: Graph
+    budget: int
+    direction: str | None
+    device: Any
+    name: str
+    num_threads: int | None
+    io: str
+    progress: Callable[[str, int, int], None] | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass over all nodes: how deep the neighbourhoods are, and what is run on them."""
+
+    title: str
+    hops: int
+    run: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+
+
+def count_layers(model: Any, asked: int | None) -> int:
+    """Return how many layers to run, or how many hops a batch needs; ValueError when the model does not tell."""
+    has = getattr(model, "num_layers", None)
+    if not isinstance(has, int):
+        if asked is None:
+            raise ValueError(
+                f"{type(model).__name__} has no num_layers: pass num_layers=, as many hops as its layers reach"
+            )
+        return asked
+    layers = has if asked is None else asked
+    if not 1 <= layers <= has:
+        raise ValueError(f"num_layers is {asked}, expected 1 to {has}, the layers of the model")
+    return layers
+
+
+def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int) -> tuple[FeatureStore, int]:
+    """Write the outputs to `target`, with temporary files in `folder`; return them and how many rows were read."""
+    store, rows_read = features, 0
+    steps = steps_of(job.model, layers)
+    for number, step in enumerate(steps):
+        path = target if number == len(steps) - 1 else Path(folder, f"layer{number}.gd")
+        loader = block_loader(job, store, step.hops)
+        compile_features(
+            rows_of(job, loader, step),
+            path,
+            name=job.name,
+            num_nodes=job.graph.num_nodes,
+            memory=writer_memory(job.budget),
+            num_threads=job.num_threads,
+        )
+        rows_read += loader.stats().rows
+        del loader
+        if store is not features:
+            store.close()
+            os.unlink(store.path)
+        store = FeatureStore(path)
+    return store, rows_read
+
+
+def steps_of(model: Any, layers: int) -> list[Step]:
+    """Return the passes that the model needs: one a layer where it offers them, else one."""
+    # Layers that normalise by degree need the whole degree of the nodes that send, and so their edges too.
+    more = 1 if _normalises(model) else 0
+    if callable(getattr(model, "inference_per_layer", None)) and getattr(model, "jk_mode", None) in (None, "last"):
+
+        def layer(number: int) -> Step:
+            return Step(
+                f"layer {number + 1}",
+                1 + more,
+                lambda x, edges, count: model.inference_per_layer(number, x, edges, count)[:count],
+            )
+
+        return [layer(number) for number in range(layers)]
+    has = getattr(model, "num_layers", layers)
+    if layers != has:
+        raise ValueError(f"num_layers is {layers}, but {type(model).__name__} does not offer its layers one by one")
+    return [Step("nodes", layers + more, lambda x, edges, count: model(x, edges)[:count])]
+
+
+def _normalises(model: Any) -> bool:
+    return any(getattr(part, "normalize", False) is True for part in model.modules())
+
+
+def block_loader(job: Job, store: FeatureStore, hops: int, seeds: Any = None) -> NeighborLoader:
+    """Return a loader of all nodes (or `seeds`) in order, with all neighbours, in the largest batches that fit."""
+    return inference_loader(
+        job.graph,
+        store,
+        budget=job.budget,
+        device=job.device,
+        fanouts=[-1] * hops,
+        seeds=seeds,
+        prefetch=2,
+        num_threads=job.num_threads,
+        dtype="float32" if store.dtype_name in _WIDENED else None,
+        direction=job.direction,
+        io=job.io,
+    )
+
+
+def rows_of(job: Job, loader: NeighborLoader, step: Step) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield the outputs of a pass, batch by batch."""
+    import torch
+
+    done, total = 0, job.graph.num_nodes
+    if total == 0:
+        raise ValueError(f"{job.graph.path}: the graph has no nodes, so the width of the output is not known")
+    for batch in loader:
+        x = batch.x if batch.x.is_floating_point() else batch.x.float()
+        x = x.unsqueeze(1) if x.dim() == 1 else x
+        out = step.run(x, batch.edge_index, batch.batch_size)
+        if not isinstance(out, torch.Tensor) or out.dim() != 2 or len(out) != batch.batch_size:
+            shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise ValueError(f"{type(job.model).__name__} returned {shape}, expected a row for each node")
+        done += batch.batch_size
+        yield out.float().cpu().numpy()
+        if job.progress is not None:
+            job.progress(step.title, done, total)

@@ -1,0 +1,1 @@
+"""Seeds to batches: loaders, their inputs, epochs and batches."""

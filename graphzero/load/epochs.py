@@ -1,0 +1,378 @@
+"""What all loaders share: epochs of batches that native threads make ahead, ranks, devices, statistics."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from .. import _core
+from ..args.ids import as_count, as_threads
+from ..args.sizes import format_size, parse_size
+from ..machine.ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
+from ..sample.subgraph import resolve_seed
+from .copy_stage import COPIES, CopyStage
+from .handoff import Handoff, Run
+from .hetero_batch import AnyBatch
+from .source import LoadSource
+from .stats import LoaderStats
+from .transfer import CudaCopies, as_device, page_lock, plain_copies
+
+_Loader = TypeVar("_Loader", bound="EpochLoader")
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """The arguments that all kinds of loaders share, as they were given."""
+
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    seed: Any
+    memory: int | float | str
+    prefetch: int | None
+    num_threads: int | None
+    device: Any
+    transform: Callable[[Any], Any] | None
+    edge_order: str
+    replace: bool
+    weighted: bool
+    disjoint: bool
+    temporal: str
+    window: int | None
+    method: str
+    io: str
+    cache: str
+    rank: int | None
+    world_size: int | None
+    local_world_size: int | None
+    uneven: str
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> LoaderOptions:
+        """Pick them out of all arguments of a constructor."""
+        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
+
+
+class EpochLoader:
+    """A loader: a plan that is made once, and an epoch of batches each time it is iterated over.
+
+    A kind of loader gives a source (what is sampled, with which rows), seeds (around what), and `_batch`, which makes a
+    batch of what the core delivers.
+    """
+
+    def __init__(
+        self,
+        source: LoadSource,
+        seeds: _core.SeedSource,
+        options: LoaderOptions,
+        *,
+        timed: bool,
+        views: Mapping[str, Any],
+    ) -> None:
+        """Check everything. `timed`: seeds have times; `views`: arrays that may be views of files."""
+        if options.transform is not None and not callable(options.transform):
+            raise TypeError(f"transform must be callable, got {type(options.transform).__name__}")
+        self._source = source
+        self._seeds = seeds
+        self._views = {name: array for name, array in views.items() if array is not None}
+        self._asked_rank = as_rank(options.rank, options.world_size)
+        local = options.local_world_size
+        self._asked_local = None if local is None else as_count(local, "local_world_size", least=1)
+        self._uneven = options.uneven
+        self._batch_size = as_count(options.batch_size, "batch_size", least=1)
+        self._drop_last = bool(options.drop_last)
+        self._device = None if options.device is None else as_device(options.device)
+        threads = options.num_threads
+        self._threads = local_threads(self._asked_local, self._is_cuda()) if threads is None else as_threads(threads)
+        self._memory = 0 if options.memory == "auto" else parse_size(options.memory)
+        self._transform = options.transform
+        prefetch, window = options.prefetch, options.window
+        self._options = _core.LoadOptions(
+            batch_size=self._batch_size,
+            shuffle=bool(options.shuffle),
+            drop_last=self._drop_last,
+            seed=resolve_seed(options.seed),
+            memory=self._memory,
+            prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
+            threads=self._threads,
+            held=COPIES if self._is_cuda() else 1,
+            io=options.io,
+            cache=options.cache,
+            edge_order=options.edge_order,
+            fanouts=source.hops,
+            direction=source.asked_direction,
+            replace=bool(options.replace),
+            weighted=bool(options.weighted),
+            disjoint=bool(options.disjoint) or timed,
+            temporal=options.temporal,
+            method=options.method,
+            window=None if window is None else as_count(window, "window", least=0),
+        )
+        self._check_views()
+        _core.check_load(*source.open(), self._seeds, self._options)
+        self._epoch = self._first_batch = 0
+        self._share()  # checks `uneven`
+        self._plan: _core.LoadPlan | None = None
+        self._outline: _core.LoadPlan | None = None  # without a budget: of a loader whose epochs another one makes
+        self._last: Run | None = None  # of the epoch in flight, or left early
+        self._final: tuple[Any, Any] | None = None  # what an epoch that is over said of itself
+        self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
+        self._iterators: weakref.WeakSet[_Batches] = weakref.WeakSet()
+        self._process = os.getpid()
+        self._handoff = Handoff([self], goes_on=bool(options.shuffle))
+
+    def _batch(self, raw: dict[str, Any]) -> AnyBatch:
+        """Return the batch that the core delivered as `raw`."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        """Return the number of batches of the next epoch, on this rank."""
+        batches = _core.count_batches(len(self._seeds), self._batch_size, self._drop_last)
+        return int(_core.count_share(batches, self._share()))
+
+    @property
+    def direction(self) -> str:
+        """Which edges are followed from a seed: "in", those that point to it, or "out", those that leave it."""
+        return self._source.direction
+
+    @property
+    def epoch(self) -> int:
+        """The number of the next epoch."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
+        """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly.
+
+        `first_batch` goes on within an epoch: so many of its batches, counted over all ranks, are left out because they
+        are done. The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
+        """
+        self._epoch, self._first_batch = (
+            as_count(epoch, "epoch", least=0),
+            as_count(first_batch, "first_batch", least=0),
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
+        warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
+        self._leave_parent()
+        number, share = self._epoch, self._share()
+        self._first_batch = 0
+        run = self._handoff.begin(self, number, share)
+        self._epoch = number if self._handoff.repeats(self) else number + 1
+        self._last, self._final = run, None
+        batches = self._deliver(run.epoch)
+        self._copies = None
+        if self._device is not None and self._is_cuda():
+            self._copies = CopyStage(batches, CudaCopies(self._device))
+        elif self._device is not None:
+            batches = plain_copies(batches, self._device)
+        iterator = _Batches(self._copies or batches, run, self._transform, self._copies, self._end)
+        self._iterators.add(iterator)
+        return iterator
+
+    def _end(self, run: Run) -> None:
+        """All batches of an epoch were delivered."""
+        if self._last is run:
+            self._final, self._last = (run.epoch.stats, run.epoch.info), None
+        self._handoff.hold(run)
+
+    def close(self) -> None:
+        """Give back memory and threads now: end iterators that are in use, and what is held for the next epoch.
+
+        The loader can be iterated over again and then starts afresh; an iterator that was in use raises RuntimeError.
+        `with NeighborLoader(...) as loader:` closes it at the end of the block. So does dropping the last reference.
+        """
+        self._leave_parent()
+        for iterator in list(self._iterators):
+            iterator.abort()
+        if self._last is not None:
+            self._final = self._last.epoch.stats, self._last.epoch.info
+        self._last = self._plan = self._outline = None
+        self._handoff.release()
+
+    def __enter__(self: _Loader) -> _Loader:
+        """Return the loader; `close()` is called at the end of the block."""
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Close the loader."""
+        self.close()
+
+    def stats(self) -> LoaderStats:
+        """Say where the time of the current (or last) epoch went, what was read and is held, and what is slow."""
+        self._leave_parent()
+        raw, plan = self._final or (None, None)
+        if self._last is not None:
+            raw, plan = self._last.epoch.stats, self._last.epoch.info
+        elif self._plan is not None and plan is None:
+            plan = self._plan.info
+        owner = self._handoff.owner(self)._plan if plan is not None else None
+        return LoaderStats.of(
+            raw,
+            plan,
+            self._copies.stats() if self._copies is not None else None,
+            held_bytes=owner.held_bytes if owner is not None else 0,
+            next_epoch=self._handoff.next_epoch(self),
+        )
+
+    def __repr__(self) -> str:
+        """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
+        return (
+            f"{type(self).__name__}({len(self)} batches of {self._batch_size}, {self._source}, "
+            f"memory={format_size(self._memory) if self._memory else 'auto'})"
+        )
+
+    def __reduce__(self) -> Any:
+        """Refuse: hand the graph and features to the other process and make a loader there."""
+        raise TypeError(
+            f"a {type(self).__name__} does not pickle: pass the Graph and FeatureStore, which do, and make one there"
+        )
+
+    def _is_cuda(self) -> bool:
+        return self._device is not None and self._device.type == "cuda"
+
+    def _share(self) -> _core.Share:
+        rank, world_size = current_rank(self._asked_rank)
+        return _core.Share(rank, world_size, self._uneven, self._first_batch)
+
+    def _ready_plan(self) -> _core.LoadPlan:
+        """Divide the budget, for this loader and those whose batches are made within it; raises BudgetError."""
+        self._leave_parent()
+        if self._plan is None:
+            graph, parts = self._source.open()
+            local = current_local_rank(self._asked_local, self._asked_rank)
+            guests = [loader for loader in self._handoff.members() if loader is not self and self._serves(loader)]
+            self._plan = _core.LoadPlan.make(
+                graph, parts, self._seeds, self._options, page_lock(self._device),
+                local_rank=local.rank, local_world_size=local.world_size, group=local.group,
+                guests=[loader._known_plan() for loader in guests],
+            )  # fmt: skip
+        return self._plan
+
+    def _known_plan(self) -> _core.LoadPlan:
+        if self._plan is not None:
+            return self._plan
+        if self._outline is None:
+            self._outline = _core.LoadPlan.outline(
+                *self._source.open(), self._seeds, self._options, page_lock(self._device)
+            )
+        return self._outline
+
+    def _serves(self, other: EpochLoader) -> bool:
+        """Whether batches of another loader can be made within the budget of this one, by the same threads."""
+        return (
+            (self._memory, self._threads, self._device) == (other._memory, other._threads, other._device)
+            and current_local_rank(self._asked_local, self._asked_rank).world_size == 1
+            and current_local_rank(other._asked_local, other._asked_rank).world_size == 1
+            and self._known_plan().serves(other._known_plan())
+        )
+
+    def _leave_parent(self) -> None:
+        """Start anew in a forked child: threads of the parent may have held the plan's locks."""
+        if self._process != os.getpid():
+            self._plan = self._outline = self._last = self._copies = self._final = None
+            self._iterators = weakref.WeakSet()
+            self._handoff.leave_parent()
+            self._process = os.getpid()
+
+    def _check_views(self) -> None:
+        """Raise when seeds or times are views of a file that could not be read: they would be zeros."""
+        for name, array in self._views.items():
+            _core.check_view(array.ctypes.data, name)
+
+    def _deliver(self, epoch: _core.LoadEpoch) -> Iterator[AnyBatch]:
+        while (raw := epoch.next()) is not None:
+            self._check_views()
+            batch = self._batch(raw)
+            del raw
+            yield batch
+            del batch  # while the next one is awaited, only the user holds this one
+
+
+class _Batches:
+    """An iterator over an epoch's batches that stops the threads when it ends, is closed, or is dropped.
+
+    Threads may share it: each batch goes to one of them. Transforms run outside the lock, so in parallel.
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        run: Run,
+        transform: Callable[[Any], Any] | None,
+        copies: CopyStage | None,
+        end: Callable[[Run], None],
+    ) -> None:
+        self._batches: Iterator[Any] = batches
+        self._copies = copies
+        self._end = end
+        self._run = run
+        self._transform = transform
+        self._lock = threading.Lock()  # a generator may not be entered twice
+        self._process = os.getpid()
+        self._aborted = False
+        self._finalizer = weakref.finalize(self, _stop, run.epoch, copies)
+
+    def __iter__(self) -> _Batches:
+        return self
+
+    def __next__(self) -> Any:
+        if self._process != os.getpid():  # a thread of the parent may have held the lock for ever
+            raise ValueError("this iterator belongs to the parent process; call iter(loader) in the child")
+        try:
+            with self._lock:
+                if not self._finalizer.alive:
+                    raise StopIteration
+                batch = next(self._batches)
+            return batch if self._transform is None else _transformed(self._transform, batch)
+        except StopIteration:
+            if self._aborted:
+                raise RuntimeError("the loader was closed; call iter(loader) to start a new epoch") from None
+            if self._finalizer.detach() is not None:
+                _join(self._copies)
+                run, end = self._run, self._end
+                self._forget()
+                end(run)
+            raise
+        except BaseException:
+            self._finalizer()
+            raise
+
+    def close(self) -> None:
+        """Stop the threads; there are no more batches."""
+        self._finalizer()
+
+    def abort(self) -> None:
+        """Stop, because the loader is closed: whoever asks for more batches gets an error."""
+        self._aborted = self._aborted or self._finalizer.alive
+        self._finalizer()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of the loader and its plan: an iterator that is kept must not keep their memory."""
+        self._batches = iter(())
+        self.__dict__.pop("_run", None)
+        self.__dict__.pop("_end", None)
+
+
+def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
+    if copies is not None:
+        copies.stop()
+    epoch.stop()  # what the copying thread waits for comes to its end
+    _join(copies)
+
+
+def _join(copies: CopyStage | None) -> None:
+    if copies is not None:
+        copies.join()
+
+
+def _transformed(transform: Callable[[Any], Any], batch: Any) -> Any:
+    try:
+        return transform(batch)
+    except StopIteration as error:  # it would end the epoch in silence
+        raise RuntimeError("transform raised StopIteration") from error

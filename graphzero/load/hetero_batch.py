@@ -1,0 +1,145 @@
+"""One mini-batch of a graph of several types, read as PyG's HeteroData is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..sample.hetero_subgraph import EdgeTypeName
+from .batch import Attributes, Batch, is_tensor, shape_of
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["AnyBatch", "HeteroBatch", "TypeData"]
+
+
+class TypeData(Attributes):
+    """What a batch holds for one node type or edge type: attributes, as `batch["paper"].x`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what there is."""
+        raise AttributeError(f"there is no {name!r} here, but {', '.join(self.__dict__) or 'nothing'}")
+
+    def __repr__(self) -> str:
+        """Show shapes: `{x=[423, 128], n_id=[423]}`."""
+        return "{" + ", ".join(f"{k}={shape_of(v)}" for k, v in self) + "}"
+
+
+class HeteroBatch:
+    """A sampled subgraph of a typed graph with its rows: what `NeighborLoader` yields for typed graphs.
+
+    `batch["paper"]` has, for the nodes of a type: `x` and the other named features, `n_id`, `num_sampled_nodes` (one
+    number a hop and one for the seeds); for the type of the seeds also `y`, `batch_size`, `input_id`, and `seed_time`
+    for temporal sampling. `batch` is there for disjoint sampling. `batch["author", "writes", "paper"]` has, for the
+    edges of a type: `edge_index`, where row 0 counts in the source type's `n_id` and row 1 in the target type's,
+    `e_id`, `num_sampled_edges` and the named edge features. Every type of the graph is there, empty or not.
+
+    `batch.x_dict`, `batch.edge_index_dict`, ... collect one attribute from all types that have it.
+
+    >>> for batch in loader:  # doctest: +SKIP
+    ...     out = model(batch.x_dict, batch.edge_index_dict)["paper"][: batch["paper"].batch_size]
+    ...     loss = cross_entropy(out, batch["paper"].y)
+    """
+
+    def __init__(self, nodes: Mapping[str, TypeData], edges: Mapping[EdgeTypeName, TypeData]) -> None:
+        """Make a batch of what each type has."""
+        self._nodes = dict(nodes)
+        self._edges = dict(edges)
+
+    @property
+    def node_types(self) -> list[str]:
+        """The node types of the graph."""
+        return list(self._nodes)
+
+    @property
+    def edge_types(self) -> list[EdgeTypeName]:
+        """The edge types of the graph."""
+        return list(self._edges)
+
+    def metadata(self) -> tuple[list[str], list[EdgeTypeName]]:
+        """(node_types, edge_types), as PyG's `to_hetero` takes them."""
+        return self.node_types, self.edge_types
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes the subgraph has, of all types."""
+        return sum(data.num_nodes for data in self._nodes.values())
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges the subgraph has, of all types."""
+        return sum(data.num_edges for data in self._edges.values())
+
+    def __getitem__(self, key: str | EdgeTypeName) -> TypeData:
+        """Return what a type has: `batch["paper"]`, `batch["author", "writes", "paper"]`."""
+        types: dict[Any, TypeData] = self._edges if isinstance(key, tuple) else self._nodes
+        if key not in types:
+            what = "edge" if isinstance(key, tuple) else "node"
+            raise KeyError(f"no {what} type {key!r}, the batch has {', '.join(map(repr, types)) or 'none'}")
+        return types[key]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the graph has this node type or edge type."""
+        return key in self._nodes or key in self._edges
+
+    def __iter__(self) -> Iterator[tuple[str | EdgeTypeName, TypeData]]:
+        """Iterate over (type, what it has): node types, then edge types."""
+        yield from self._nodes.items()
+        yield from self._edges.items()
+
+    def collect(self, name: str) -> dict[Any, Any]:
+        """Return one attribute of all types that have it: `batch.collect("x")` is `batch.x_dict`."""
+        return {key: data[name] for key, data in self if name in data}
+
+    def __getattr__(self, name: str) -> Any:
+        """Collect an attribute by type: `batch.x_dict`."""
+        if name.endswith("_dict") and not name.startswith("_"):
+            found = self.collect(name.removesuffix("_dict"))
+            if found:
+                return found
+            has = sorted({key for _, data in self for key, _ in data})
+            raise AttributeError(f"no type of the batch has {name.removesuffix('_dict')!r}, types have {has}")
+        raise AttributeError(f"a HeteroBatch has no attribute {name!r}: what a type has is batch[type].{name}")
+
+    def to(self, device: Any, non_blocking: bool = False) -> HeteroBatch:
+        """Return the batch with every tensor on `device`."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def to_pyg(self) -> Any:
+        """Return a `torch_geometric.data.HeteroData` over the same memory (needs `graphzero[pyg]`)."""
+        from torch_geometric.data import HeteroData
+
+        data = HeteroData()
+        for key, values in self:
+            data[key].update(dict(values))
+        for key, values in self._nodes.items():
+            data[key].num_nodes = values.num_nodes
+        return data
+
+    to_hetero_data = to_pyg
+
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> HeteroBatch:
+        """Return the batch with every tensor changed."""
+
+        def changed(data: TypeData) -> TypeData:
+            return TypeData(**{k: change(v) if is_tensor(v) else v for k, v in data})
+
+        made = HeteroBatch(
+            {key: changed(data) for key, data in self._nodes.items()},
+            {key: changed(data) for key, data in self._edges.items()},
+        )
+        added = {k: v for k, v in self.__dict__.items() if k not in made.__dict__}  # by the user
+        made.__dict__.update({k: change(v) if is_tensor(v) else v for k, v in added.items()})
+        return made
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        return (value for _, data in self for _, value in data if is_tensor(value))
+
+    def __repr__(self) -> str:
+        """Show shapes by type, one a line, as PyG does."""
+        lines = [f"  {key if isinstance(key, str) else ', '.join(key)}={data}," for key, data in self]
+        return "HeteroBatch(\n" + "\n".join(lines) + "\n)"
+
+
+AnyBatch = Batch | HeteroBatch

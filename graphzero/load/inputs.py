@@ -1,0 +1,171 @@
+"""What a loader is given (features, seeds, labels), checked and in the form that it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..args.dtypes import dtype_name, refuse_text
+from ..args.ids import IdArray, as_ids
+from ..args.times import as_times
+from ..stores.features import FeatureStore
+from .batch import Batch
+
+if TYPE_CHECKING:
+    import torch
+
+# Attributes of a batch that features may not be called.
+_TAKEN = {
+    *("y", "edge_index", "n_id", "e_id", "input_id", "batch", "batch_size", "seed_time"),
+    *("num_sampled_nodes", "num_sampled_edges"),
+    *("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
+}
+Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | None
+
+
+def all_parts(features: Features, edge_features: Features, dtype: str | None) -> dict[str, Any]:
+    """Name the features of nodes and of edges, which must differ: each becomes an attribute of the batch."""
+    nodes = named_features(features, "x", dtype)
+    edges = named_features(edge_features, "edge_attr", dtype, by_edge=True)
+    for name in nodes.keys() & edges.keys():
+        paths = f"{nodes[name][0].path} and {edges[name][0].path}"
+        raise ValueError(
+            f"features and edge_features both have the name {name!r} ({paths}): "
+            'pass a dict that gives them different names, as in edge_features={"edge_attr": store}'
+        )
+    return nodes | edges
+
+
+def named_features(
+    features: Features,
+    default: str,
+    dtype: str | None,
+    *,
+    by_edge: bool = False,
+    kind: type = Batch,
+    where: str = "",
+) -> dict[str, Any]:
+    """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store.
+
+    They become attributes of a `kind`, whose own names are taken; messages begin with `where`.
+    """
+    if features is None:
+        return {}
+    named: dict[str, Any]
+    if isinstance(features, FeatureStore):
+        named = {default: features}
+    elif isinstance(features, Mapping):
+        named = dict(features)
+    elif isinstance(features, (list, tuple)):
+        named = {getattr(store, "name", f"[{i}]"): store for i, store in enumerate(features)}
+        if len(named) != len(features):
+            raise ValueError(f"{where}two features have the same name: pass a dict that gives them different names")
+    else:
+        named = {default: features}
+    for name, store in named.items():
+        if not isinstance(store, FeatureStore):
+            raise TypeError(
+                f"{where}feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features "
+                "makes a .gd file of rows, gz.FeatureStore(path) opens it"
+            )
+        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or hasattr(kind, name):
+            raise ValueError(
+                f"{where}feature name {name!r} is taken or no attribute name: pass a dict with other names"
+            )
+    return {name: (store, by_edge, _converted(store, dtype)) for name, store in named.items()}
+
+
+def _converted(store: FeatureStore, dtype: str | None) -> str | None:
+    if dtype is None or store.dtype_name == dtype or store.dtype_name not in ("float16", "bfloat16", "int8", "float32"):
+        return None
+    return dtype
+
+
+def wanted_dtype(dtype: Any) -> str | None:
+    """Return the dtype to convert features to; None keeps the file's."""
+    if dtype is None:
+        return None
+    if dtype_name(dtype) != "float32":
+        raise ValueError(f"dtype is {dtype_name(dtype)!r}, expected 'float32' or None (as on disk)")
+    return "float32"
+
+
+def resolve_seeds(seeds: Any, num_nodes: int) -> IdArray | npt.NDArray[np.int32] | None:
+    """Return the seeds without a copy where their array will do; None means all nodes."""
+    if seeds is None:
+        return None
+    if isinstance(seeds, FeatureStore):
+        return _whole_numbers(seeds, "seeds")
+    array = seeds.detach().cpu().numpy() if hasattr(seeds, "detach") else np.asarray(seeds)
+    if array.dtype == np.bool_:
+        if array.shape != (num_nodes,):
+            raise ValueError(f"seeds is a mask of shape {array.shape}, expected ({num_nodes},)")
+        return np.flatnonzero(array).astype(np.int64, copy=False)
+    if array.dtype == np.int32 and array.ndim == 1 and array.flags.c_contiguous:
+        return array
+    return as_ids(seeds, "seeds")
+
+
+def resolve_time(time: Any, count: int | None = None) -> IdArray | None:
+    """Return one timestamp a seed as int64: dates as seconds since 1970; a single one stands for `count` of them."""
+    if time is None:
+        return None
+    return _whole_numbers(time, "time") if isinstance(time, FeatureStore) else as_times(time, count=count)
+
+
+def _whole_numbers(store: FeatureStore, name: str) -> IdArray:
+    """Read a vector of integers by checked reads: a page that cannot be read is an error, not zeros."""
+    if len(store.shape) != 1 or store.dtype.kind not in "iu" or store.dtype_name == "bfloat16":
+        raise TypeError(
+            f"{name} must be a vector of integers, {store.path}: {store.name!r} has shape {store.shape} and dtype "
+            f"{store.dtype_name}"
+        )
+    return as_ids(store.gather(np.arange(store.shape[0])), name)
+
+
+class Labels:
+    """The labels of all nodes: an array in memory, or a `FeatureStore` of which each batch reads its own rows."""
+
+    def __init__(self, labels: Any, num_nodes: int) -> None:
+        """Check the shape; nothing is read."""
+        import torch
+
+        self._store = labels if isinstance(labels, FeatureStore) else None
+        self._tensor: torch.Tensor | None = None
+        if self._store is not None:
+            shape = self._store.shape
+            # These two are numbers on disk only through their decoding; the rest is what it is.
+            scaled = self._store.dtype_name == "int8" and self._store._matrix(None).scaled
+            self._dtype = "float32" if scaled or self._store.dtype_name == "bfloat16" else None
+        else:
+            self._tensor = labels if isinstance(labels, torch.Tensor) else _label_tensor(labels)
+            shape = tuple(self._tensor.shape)
+        if shape[:1] != (num_nodes,):
+            raise ValueError(f"labels has shape {shape}, expected an entry for each of {num_nodes} nodes")
+
+    def of(self, ids: IdArray) -> torch.Tensor:
+        """Return the labels of these nodes. Raises StorageError when the file they are in cannot be read."""
+        import torch
+
+        if self._store is not None:
+            found: torch.Tensor = self._store.gather(ids, dtype=self._dtype, num_threads=1, as_torch=True)
+            return found
+        assert self._tensor is not None
+        found = self._tensor[torch.from_numpy(ids)]
+        if self._tensor.device.type == "cpu":
+            _core.check_view(self._tensor.data_ptr(), "labels")
+        return found
+
+
+def _label_tensor(labels: Any) -> torch.Tensor:
+    import torch
+
+    array = np.asarray(labels)
+    refuse_text(array, "labels")
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"labels must be numbers, got dtype {array.dtype}")
+    return torch.from_numpy(array if array.flags.writeable else array.copy())  # torch has no read-only memory

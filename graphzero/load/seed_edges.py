@@ -1,0 +1,224 @@
+"""The seeds of a loader that are edges: which, of what type, with which times and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..args.ids import IdArray, as_edges, as_ids
+from ..dataset.dataset import Dataset
+from ..sample.hetero_subgraph import EdgeTypeName
+from ..stores.features import FeatureStore
+from ..stores.graph import Graph
+from ..stores.hetero import HeteroGraph
+from .inputs import Labels, resolve_time
+
+_STEP = 1 << 22  # edge ids of a file that are looked at together
+
+
+class SeedEdges:
+    """Edges, a time for each where sampling is temporal, and their labels.
+
+    `edges` is (2, N), sources above targets; a vector of edge ids; or None for all edges of the file, which are then
+    found there batch by batch.
+    """
+
+    def __init__(self, edges: Any, graph: Graph, side: str, labels: Any, time: Any, negatives: str | None) -> None:
+        """Check them; `graph` is the topology of their type, and `side` the rows of it that are sampled."""
+        self.ends: tuple[Any, Any] | None = None
+        self.positions: IdArray | None = None
+        count = graph.num_edges
+        if edges is not None and _dimensions(edges) == 1:
+            ids = as_ids(edges, "edges")
+            self.positions = positions_of(ids, graph, side)
+            count = len(ids)
+        elif edges is not None:
+            self.ends = _narrow_edges(edges) or as_edges(edges, "edges")
+            count = len(self.ends[0])
+        self.own_times = isinstance(time, str)
+        if self.own_times and (time != "edges" or self.ends is not None):
+            raise ValueError(f"time is {time!r}, expected a number for each edge, or 'edges' where seeds are edge ids")
+        self._by_id = edges is None and graph.has_edge_ids  # arrays have an entry for each edge of the source
+        if self._by_id and (labels is not None or (time is not None and not self.own_times)):
+            count = _largest_id(graph, side) + 1
+        self.time = None if self.own_times else resolve_time(time, count)
+        self._negatives = negatives
+        self._labels = None
+        self._shift = 0
+        if self.time is not None:
+            _check_length("time", self.time.shape, count, self._by_id)
+        if labels is not None:
+            self._labels = _checked_labels(labels, count, self._by_id, negatives)
+            self._shift = _shift_of(labels) if negatives == "binary" else 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether seeds have times."""
+        return self.own_times or self.time is not None
+
+    @property
+    def views(self) -> dict[str, Any]:
+        """Arrays that may be views of files."""
+        ends = self.ends or (None, None)
+        return {"edges[0]": ends[0], "edges[1]": ends[1], "edges": self.positions, "time": self.time}
+
+    def source(self, graph: _core.LoadGraph, **options: Any) -> _core.SeedSource:
+        """Return what the core takes."""
+        numbers = _core.Numbers
+        return _core.link_source(
+            graph=graph,
+            ends=None if self.ends is None else (numbers(self.ends[0]), numbers(self.ends[1])),
+            positions=None if self.positions is None else numbers(self.positions),
+            times=None if self.time is None else numbers(self.time),
+            own_times=self.own_times,
+            negatives=self._negatives,
+            **options,
+        )
+
+    def attributes(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """Return what a batch has for its edges, by PyG's names."""
+        import torch
+
+        arrays = {name: torch.from_numpy(array) for name, array in raw["arrays"].items()}
+        times, edge, trees = (arrays.pop(name, None) for name in ("time", "edge", "tree_edge"))
+        input_id = torch.from_numpy(raw["input_id"])
+        if edge is not None and self.positions is None:
+            input_id = edge
+        if trees is not None:
+            for nodes in raw["nodes"]:  # trees are numbered by the edge that they belong to
+                nodes["batch"][:] = trees.numpy()[nodes["batch"]]
+        found: dict[str, Any] = {"input_id": input_id, **arrays}
+        if self._negatives == "triplet":
+            return found | ({} if times is None else {"seed_time": times})
+        label = self._edge_label(input_id if self._by_id else torch.from_numpy(raw["input_id"]), arrays)
+        found |= {} if label is None else {"edge_label": label}
+        return found | ({} if times is None else {"edge_label_time": times})
+
+    def _edge_label(self, ids: Any, arrays: Mapping[str, Any]) -> Any:
+        import torch
+
+        if self._labels is not None:
+            own = self._labels.of(ids.numpy()) + self._shift if self._shift else self._labels.of(ids.numpy())
+        elif self._negatives is None:
+            return None
+        else:
+            own = torch.ones(len(ids))
+        missing = arrays["edge_label_index"].shape[1] - len(own)
+        return torch.cat([own, own.new_zeros((missing, *own.shape[1:]))]) if missing else own
+
+
+def positions_of(ids: IdArray, graph: Graph, side: str) -> IdArray:
+    """Return where edges with these ids stand in the rows of the file; ids are positions where it keeps none.
+
+    Of an undirected edge, which has two places, the first. One pass over the file's ids, a part at a time.
+    """
+    if not graph.has_edge_ids:
+        return ids  # positions, which the core checks
+    order = np.argsort(ids, kind="stable")
+    wanted, found = ids[order], np.full(len(ids), -1)
+    kept = graph._open().array(f"{side}.edge_ids")
+    for at in range(0, len(kept), _STEP):
+        part = kept[at : at + _STEP]
+        place = np.searchsorted(wanted, part)
+        here = np.flatnonzero(wanted[np.minimum(place, len(wanted) - 1)] == part) if len(wanted) else place[:0]
+        here = here[::-1]  # of two places, the first is written last
+        fresh = here[found[place[here]] < 0]
+        found[place[fresh]] = fresh + at
+    first = np.searchsorted(wanted, wanted)  # ids that are given twice
+    positions = np.empty_like(found)
+    positions[order] = found[first]
+    if (positions < 0).any():
+        raise IndexError(f"no edge has the id {int(ids[positions < 0][0])} in {graph.path}")
+    return positions
+
+
+def edge_split_of(data: Dataset, split: str, edge_type: EdgeTypeName | None) -> tuple[EdgeTypeName, IdArray]:
+    """Return the edge type that has a split, and its edges: ids, or pairs as (2, N)."""
+    has = {name: list(edge.splits) for name, edge in data.edges.items() if edge.splits}
+    edge_type = None if edge_type is None else (edge_type[0], edge_type[1], edge_type[2])
+    if edge_type is not None and edge_type not in list(data.edges):
+        raise ValueError(f"no edge type {edge_type!r}, the dataset has {', '.join(map(repr, data.edges))}")
+    having = [name for name in has if split in has[name] and edge_type in (None, name)]
+    if not having:
+        listed = "; ".join(f"{name!r}: {', '.join(splits)}" for name, splits in has.items()) or "none"
+        of = "" if edge_type is None else f" of edge type {edge_type!r}"
+        raise ValueError(f"no edge split {split!r}{of}, the dataset has edge splits {listed}")
+    if len(having) > 1:
+        types = ", ".join(map(repr, having))
+        raise ValueError(f"edge split {split!r} is of several edge types, {types}: choose one with edge_type=")
+    edges = data.edges[having[0]].splits[split]
+    return having[0], edges if edges.ndim == 1 else np.ascontiguousarray(edges.T)
+
+
+def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTypeName, Any]:
+    """Return the edge type of the seeds, and the edges, None for all edges of it."""
+    if is_edge_type(edges):
+        edges = (edges, None)
+    if isinstance(edges, Mapping):
+        if len(edges) != 1:
+            raise ValueError(f"edges are of types {list(edges)}, expected one edge type: make a loader for each")
+        edges = next(iter(edges.items()))
+    if isinstance(edges, (tuple, list)) and len(edges) == 2 and is_edge_type(edges[0]):
+        named, edges = tuple(edges[0]), edges[1]
+        if edge_type is not None and tuple(edge_type) != named:
+            raise ValueError(f"edges are of type {named!r}, but edge_type is {edge_type!r}")
+        edge_type = named
+    if edge_type is None and len(graph.edge_types) == 1:
+        edge_type = graph.edge_types[0]
+    if edge_type is None:
+        types = ", ".join(map(repr, graph.edge_types))
+        raise ValueError(f"of which type are the edges? Give edge_type= or edges=(type, edges); the graph has {types}")
+    return graph._known_edge_type(edge_type), edges
+
+
+def is_edge_type(value: Any) -> bool:
+    """Whether a value is (source, relation, target)."""
+    return isinstance(value, (tuple, list)) and len(value) == 3 and all(isinstance(part, str) for part in value)
+
+
+def _narrow_edges(edges: Any) -> tuple[Any, Any] | None:
+    """Return the rows of an int32 array as they are: the core reads them in place."""
+    array = edges.detach().cpu().numpy() if hasattr(edges, "detach") else edges
+    narrow = isinstance(array, np.ndarray) and array.dtype == np.int32 and array.ndim == 2 and len(array) == 2
+    return (array[0], array[1]) if narrow and array.flags.c_contiguous else None
+
+
+def _dimensions(edges: Any) -> int:
+    if isinstance(edges, (tuple, list)) and len(edges) == 2 and all(np.ndim(e) == 1 for e in edges):
+        return 2
+    return int(edges.ndim) if hasattr(edges, "ndim") else np.ndim(edges)
+
+
+def _largest_id(graph: Graph, side: str) -> int:
+    """Return the largest edge id of a file, -1 where it has no edges. One pass over the ids."""
+    kept = graph._open().array(f"{side}.edge_ids")
+    return max((int(kept[at : at + _STEP].max()) for at in range(0, len(kept), _STEP)), default=-1)
+
+
+def _check_length(name: str, shape: Sequence[int], count: int, by_id: bool) -> None:
+    """Raise unless an array has `count` entries; of edge ids, more may be left of edges that were dropped."""
+    if by_id and shape[0] < count:
+        raise ValueError(f"{name} has shape {tuple(shape)}, expected an entry for each edge id, 0 to {count - 1}")
+    if not by_id and shape[0] != count:
+        raise ValueError(f"{name} has shape {tuple(shape)}, expected an entry for each of {count} edges")
+
+
+def _checked_labels(labels: Any, count: int, by_id: bool, negatives: str | None) -> Labels:
+    if negatives == "triplet":
+        raise ValueError("labels and neg_sampling='triplet' do not go together: triplets have no labels")
+    shape: Sequence[int] = getattr(labels, "shape", None) or (len(labels),)
+    _check_length("labels", shape, count, by_id)
+    return Labels(labels, shape[0])
+
+
+def _shift_of(labels: Any) -> int:
+    """Return what is added to labels so that 0 is left for negatives, as PyG does."""
+    if isinstance(labels, FeatureStore):
+        steps = range(0, labels.shape[0], _STEP)
+        parts = (labels.gather(np.arange(at, min(at + _STEP, labels.shape[0]))) for at in steps)
+        return int(any(len(part) and part.min() == 0 for part in parts))
+    array = labels.detach().cpu().numpy() if hasattr(labels, "detach") else np.asarray(labels)
+    return int(array.size > 0 and array.min() == 0)

@@ -1,0 +1,124 @@
+"""Where the time of an epoch went, as `NeighborLoader.stats()` tells it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..args.sizes import format_size
+
+__all__ = ["LoaderStats"]
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """Where an epoch's time went. Seconds of sampling, reading and copying are summed over the loader's threads.
+
+    With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
+    device's clock, `host_wait_seconds` how long the copying thread waited for batches to be made, `copy_wait_seconds`
+    how long for copies to end, `step_wait_seconds` how long for your steps to be done with earlier batches.
+
+    `held_bytes` is what the loader (or its group) holds now. `next_epoch` is the epoch of this loader that memory and
+    threads are held for between two loops, None where they are not.
+    """
+
+    batches: int = 0
+    nodes: int = 0
+    edges: int = 0
+    sample_seconds: float = 0.0
+    read_seconds: float = 0.0
+    copy_seconds: float = 0.0
+    blocked_seconds: float = 0.0
+    starved_seconds: float = 0.0
+    consumer_seconds: float = 0.0
+    copy_to_device_seconds: float = 0.0
+    copy_to_device_bytes: int = 0
+    host_wait_seconds: float = 0.0
+    copy_wait_seconds: float = 0.0
+    step_wait_seconds: float = 0.0
+    queue_depth: float = 0.0
+    rows: int = 0
+    rows_mapped: int = 0
+    rows_cached: int = 0
+    bytes_useful: int = 0
+    bytes_read: int = 0
+    reads: int = 0
+    peak_bytes: int = 0
+    remade: int = 0
+    topology_bytes_read: int = 0
+    held_bytes: int = 0
+    next_epoch: int | None = None
+    plan: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None, copied: dict[str, Any] | None = None, **held: Any
+    ) -> LoaderStats:
+        """Make it from what the core counted and, with a CUDA device, what the stage that copies to it did."""
+        if raw is None:
+            return cls(plan=plan or {}, **held)
+        raw = dict(raw)
+        depth = raw.pop("depth_sum") / max(raw["batches"], 1)
+        if copied:  # the core's consumer is then the copying thread
+            raw |= {"host_wait_seconds": raw["starved_seconds"]} | copied
+        return cls(queue_depth=depth, plan=plan or {}, **raw, **held)
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of rows that were in RAM: in the page cache, or in the loader's own copy of the whole array."""
+        return (self.rows_cached + self.rows_mapped) / self.rows if self.rows else 0.0
+
+    @property
+    def read_amplification(self) -> float:
+        """Bytes read from the disk for each byte that was asked of it."""
+        missed = self.bytes_useful * (1 - self.hit_rate)
+        return self.bytes_read / missed if missed > 0 else 0.0
+
+    @property
+    def batches_per_second(self) -> float:
+        """Batches delivered a second, your own step included."""
+        seconds = self.starved_seconds + self.consumer_seconds
+        return self.batches / seconds if seconds > 0 else 0.0
+
+    @property
+    def copy_to_device_gb_per_second(self) -> float:
+        """Gigabytes (10^9 bytes) a second while copies to the device ran."""
+        return self.copy_to_device_bytes / self.copy_to_device_seconds / 1e9 if self.copy_to_device_seconds > 0 else 0.0
+
+    @property
+    def bottleneck(self) -> str:
+        """What an epoch waits for: a stage such as 'copy to device' or 'sampling', 'training step' or 'nothing yet'."""
+        if self.batches == 0:
+            return "nothing yet"
+        if self.copy_to_device_bytes > 0:  # what the copying thread waited for says it
+            if self.step_wait_seconds > max(self.copy_wait_seconds, self.host_wait_seconds):
+                return "training step"
+            if self.copy_wait_seconds > self.host_wait_seconds:
+                return "copy to device"
+        elif self.starved_seconds < 0.1 * (self.starved_seconds + self.consumer_seconds):
+            return "training step"
+        stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
+        return max(stages, key=lambda stage: stages[stage])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, derived figures included, ready for JSON."""
+        derived = ("hit_rate", "read_amplification", "batches_per_second", "copy_to_device_gb_per_second", "bottleneck")
+        return asdict(self) | {name: getattr(self, name) for name in derived}
+
+    def __str__(self) -> str:
+        """Say it in a few lines."""
+        copied = ""
+        if self.copy_to_device_bytes:
+            copied = (
+                f"\n  {format_size(self.copy_to_device_bytes)} to the device in {self.copy_to_device_seconds:.2f} s, "
+                f"{self.copy_to_device_gb_per_second:.1f} GB/s"
+            )
+        return (
+            f"{self.batches} batches, {self.batches_per_second:.1f}/s, waiting for: {self.bottleneck}\n"
+            f"  sample {self.sample_seconds:.2f} s, read {self.read_seconds:.2f} s, copy {self.copy_seconds:.2f} s, "
+            f"threads idle {self.blocked_seconds:.2f} s\n"
+            f"  you waited {self.starved_seconds:.2f} s, your steps took {self.consumer_seconds:.2f} s, "
+            f"{self.queue_depth:.1f} batches ready on average\n"
+            f"  {self.rows:,} rows, {self.hit_rate:.1%} from RAM, {format_size(self.bytes_read)} read in "
+            f"{self.reads:,} reads ({self.read_amplification:.1f} x what was missing){copied}"
+        )

@@ -1,0 +1,1 @@
+"""What this machine has: memory and its limits, the disk, ranks; doctor and estimates."""

@@ -1,0 +1,95 @@
+"""How fast a folder's disk is: its kind, and measured reads in sequence and at random, one and many at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..args.sizes import format_size
+
+PAGE = 4096
+_CHUNK = 1 << 20
+_PIECE = 256 << 10  # of a sequential read
+_MOST_THREADS = 64  # that stand in for a ring
+_RAM_SYSTEMS = ("tmpfs", "ramfs", "devtmpfs")
+_REMOTE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "lustre", "afs")
+
+
+def kind(folder: str) -> dict[str, Any]:
+    """Return what is known about the disk under `folder` without touching it."""
+    device = os.stat(folder).st_dev
+    known = _core.disk_info(os.major(device), os.minor(device)) if hasattr(os, "major") else _core.disk_info(0, 0)
+    system = known["file_system"]
+    return {
+        **known,
+        "in_ram": system in _RAM_SYSTEMS,
+        "remote": system in _REMOTE_SYSTEMS or (system or "").startswith("fuse"),
+        "free_bytes": shutil.disk_usage(folder).free,
+    }
+
+
+@contextlib.contextmanager
+def scratch_file(folder: str, most_bytes: int, seconds: float) -> Iterator[tuple[str, int, float]]:
+    """Yield (path, size, bytes written a second) of a file of random bytes that is gone afterwards.
+
+    On Linux it has no name of its own, so that even a kill leaves nothing. Writing stops at `most_bytes`, at a tenth of
+    the free space, or after `seconds`.
+    """
+    free = shutil.disk_usage(folder).free
+    room = min(most_bytes, free // 10) // _CHUNK * _CHUNK
+    if room < 4 * _CHUNK:
+        raise OSError(errno.ENOSPC, f"too little room to measure the disk ({format_size(free)} free)", folder)
+    random = np.random.default_rng()
+    nameless = sys.platform.startswith("linux")
+    make = tempfile.TemporaryFile if nameless else tempfile.NamedTemporaryFile
+    with make(dir=folder, prefix=".graphzero-doctor-", buffering=0) as f:
+        begin, size = time.perf_counter(), 0
+        while size < room and (size == 0 or time.perf_counter() - begin < seconds):
+            for _ in range(min(16, (room - size) // _CHUNK)):
+                size += f.write(random.bytes(_CHUNK))
+            os.fsync(f.fileno())  # as it goes: or all of it would wait for one long sync at the end
+        path = f"/proc/self/fd/{f.fileno()}" if nameless else f.name
+        yield path, size, size / (time.perf_counter() - begin)
+
+
+def forget(files: Iterable[str]) -> None:
+    """Put files out of the page cache where the system allows it, so that what follows starts cold."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in files:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(path: str, ring: bool, seconds: float) -> dict[str, Any]:
+    """Return bytes a second in sequence and 4 KiB reads a second at random, past the page cache where that is possible.
+
+    The engine's own readers are measured: rings where they are allowed, threads that call pread where they are not.
+    """
+
+    def rate(depth: int, read_bytes: int, sequential: bool) -> float:
+        deep = ring and depth > 1
+        seed = secrets.randbits(62)
+        done = _core.measure_reads(
+            path, deep, min(depth, _MOST_THREADS if not deep else depth), read_bytes, sequential, seconds, seed
+        )
+        found["o_direct"] = done["direct"]
+        return float(done["reads"] / done["seconds"])
+
+    found: dict[str, Any] = {}
+    found["sequential"] = _PIECE * rate(8, _PIECE, sequential=True)
+    found["random_1"] = rate(1, PAGE, sequential=False)
+    found["random_256"] = rate(256, PAGE, sequential=False)
+    return found

@@ -1,0 +1,73 @@
+"""Facts about this machine that decide how fast training from disk can go; None where the system does not say."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from typing import Any
+
+from .. import _core
+
+
+def _read_text(path: str) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(path) as f:
+        return f.read().strip()
+    return ""
+
+
+def memory() -> dict[str, int | None]:
+    """Return RAM in bytes: in all, available now, and the cgroup's limit and use where there is a limit."""
+    found = _core.system_memory()
+    return {
+        "total": found["total_bytes"] or None,
+        "available": found["available_bytes"] or None,
+        "swap": found["swap_bytes"],
+        "cgroup_limit": found["cgroup_limit"],
+        "cgroup_used": None if found["cgroup_limit"] is None else found["cgroup_used"],
+    }
+
+
+def processors() -> dict[str, Any]:
+    """Return how many processors there are, how many this process may use, and the cgroup's quota of them."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"count": os.cpu_count(), "usable": usable, "quota": _core.cpu_quota(), "model": _cpu_model()}
+
+
+def _cpu_model() -> str | None:
+    for line in _read_text("/proc/cpuinfo").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or None
+
+
+def limits() -> dict[str, int | None]:
+    """Return the limits that matter: locked memory and open files of this process (None: no limit), maps of any."""
+    found: dict[str, int | None] = {"memlock": None, "open_files": None}
+    with contextlib.suppress(ImportError):  # there is no such module on Windows
+        import resource
+
+        for name, which in (("memlock", resource.RLIMIT_MEMLOCK), ("open_files", resource.RLIMIT_NOFILE)):
+            soft = resource.getrlimit(which)[0]
+            found[name] = None if soft == resource.RLIM_INFINITY else soft
+    # What root may lock is not limited.
+    found["memlock"] = None if hasattr(os, "geteuid") and os.geteuid() == 0 else found["memlock"]
+    maps = _read_text("/proc/sys/vm/max_map_count")
+    found["max_map_count"] = int(maps) if maps.isdecimal() else None
+    return found
+
+
+def io_uring() -> dict[str, Any]:
+    """Return whether the kernel lets this process have an io_uring, and if not, why."""
+    why = _core.uring_refusal()
+    return {"works": why is None, "why": why}
+
+
+def torch() -> dict[str, Any] | None:
+    """Return torch's version, threads and GPUs, or None where it is not installed. Importing it takes a while."""
+    try:
+        import torch as t
+    except (ImportError, OSError):
+        return None
+    gpus = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())] if t.cuda.is_available() else []
+    return {"version": str(t.__version__), "threads": t.get_num_threads(), "gpus": gpus}

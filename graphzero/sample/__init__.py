@@ -1,0 +1,1 @@
+"""What sampling returns; walks, links and HGT sampling."""

@@ -1,0 +1,1 @@
+"""Edges and rows from wherever they are, as blocks of arrays."""

@@ -1,0 +1,1 @@
+"""Mounted files: graphs, features, id maps."""

@@ -1,0 +1,230 @@
+"""Mounted features: named matrices of rows, straight from the file."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..args.destination import Destination
+from ..args.dtypes import dtype_name
+from ..args.ids import as_id, as_ids, as_threads
+from ..args.progress import Callback, Reporting
+from ..args.sizes import format_size
+from ..load.handoff import make_room
+
+__all__ = ["FeatureStore"]
+
+
+class FeatureStore:
+    """The features in a `.gd` file, mounted in no time whatever their size.
+
+    A file may hold several named arrays; `name` picks one, and may be left out when there is only one (or one named
+    "x"). The object is safe to use from many threads at once, survives fork, and pickles as its path.
+
+    >>> import graphzero as gz
+    >>> fs = gz.FeatureStore("x.gd")  # doctest: +SKIP
+    >>> fs.shape, fs.dtype  # doctest: +SKIP
+    ((2708, 1433), dtype('float32'))
+    """
+
+    def __init__(self, filename: str | os.PathLike[str], name: str | None = None) -> None:
+        """Mount `filename`. Raises FormatError when it is no valid `.gd` file, StorageError when it cannot be read."""
+        self._path = os.path.abspath(os.fsdecode(filename))
+        self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path)
+        self._info: dict[str, Any] = self._file.info
+        self._matrices = {m.name: m for m in self._file.matrices}
+        if not self._matrices:
+            raise ValueError(f"{self._path}: the file holds no features")
+        if name is not None and name not in self._matrices:
+            raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
+        self._asked = name
+        self._name = name if name is not None else "x" if "x" in self._matrices else next(iter(self._matrices))
+        self._row_shape: tuple[int, ...] | None = None  # of rows that a dataset says are more than vectors
+        self._tally = _core.ReadCounts()
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        """The file, as an absolute path."""
+        return self._path
+
+    @property
+    def name(self) -> str:
+        """The array that calls without a name mean."""
+        return self._name
+
+    @property
+    def names(self) -> list[str]:
+        """All arrays of the file."""
+        return list(self._matrices)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many rows every array has."""
+        return int(self._info["num_nodes"])
+
+    @property
+    def feature_dim(self) -> int:
+        """How many columns the array has; 1 for a vector."""
+        return int(self._matrices[self._name].columns)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape, as NumPy has it. Rows of a dataset may have several dimensions: (100, 3, 4)."""
+        m = self._matrices[self._name]
+        return (int(m.rows), *self._tail(m))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The array's NumPy dtype. bfloat16, which NumPy lacks, is uint16 here; `dtype_name` tells."""
+        name = self.dtype_name
+        return np.dtype(np.uint16 if name == "bfloat16" else name)
+
+    @property
+    def dtype_name(self) -> str:
+        """The dtype on disk by name, "bfloat16" included."""
+        return str(self._matrices[self._name].dtype)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """All that the header says, as a dict."""
+        return dict(self._info)
+
+    def __getitem__(self, name: str) -> FeatureStore:
+        """Return a store of the same mounted file with another array in focus: `fs["label"]`."""
+        self._matrix(name)
+        store = FeatureStore.__new__(FeatureStore)
+        store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.ReadCounts())
+        store._row_shape = self._row_shape if name == self._name else None
+        return store
+
+    def preload(self, *, num_threads: int | None = None, progress: bool | Callback | None = None) -> None:
+        """Read the whole file into RAM now, in one run, rather than row by row when it is first needed.
+
+        Worth it when the file fits: see `Graph.preload`. Raises BudgetError when it is larger than the memory left.
+        """
+        with Reporting(progress) as callback:
+            self._open().preload(as_threads(num_threads), callback)
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def get_tensor(self) -> npt.NDArray[Any]:
+        """The whole array as a view of the file: nothing is read until it is touched, nothing is copied.
+
+        The memory is private and copy-on-write: `torch.from_numpy(fs.get_tensor())` does not warn, and a stray write
+        changes neither the file nor what the engine reads: `gather` and loaders do not see it, other views of this
+        store do. To change features, write a new file. The view keeps the mapping alive after the store is gone.
+        """
+        return self._open().view(self._name).reshape(self.shape)
+
+    def get_data(self, node: int) -> npt.NDArray[Any]:
+        """One row, as a view of the file."""
+        row = self._open().row(self._name, as_id(node))
+        return row if self._row_shape is None else row.reshape(self._row_shape)
+
+    def gather(
+        self,
+        ids: Any,
+        out: Any = None,
+        dtype: Any = None,
+        io: str = "auto",
+        *,
+        num_threads: int | None = None,
+        name: str | None = None,
+        as_torch: bool | None = None,
+        pinned: bool = False,
+    ) -> Any:
+        """The rows of `ids` as one contiguous array: what a batch needs.
+
+        Rows that are in RAM are copied; rows that are not are read deep and past the page cache, many at a time,
+        where indexing a mapped array would fault them in one by one. Other Python threads run meanwhile.
+
+        `out` is filled and returned: a NumPy array or a torch tensor (pinned or not) of the right shape and dtype.
+        `dtype="float32"` (or `np.float32`, `torch.float32`) converts float16, bfloat16 and scaled int8 on the way.
+        `io` forces a way: "mmap" the mapping alone, "uring" or "pread" reads alone; all give the same bytes.
+        `name` picks another array of the file. The result is a torch tensor when `ids` is one or `as_torch=True`, in
+        page-locked memory with `pinned=True`, and a NumPy array otherwise.
+
+        Raises IndexError for an id outside the store before anything is read, StorageError when the disk fails.
+
+        >>> x = fs.gather([3, 1, 3])  # doctest: +SKIP
+        >>> fs.gather(ids, out=batch)  # doctest: +SKIP
+        """
+        matrix = self._matrix(name)
+        rows = as_ids(ids)
+        wanted = None if dtype is None else dtype_name(dtype)
+        target = Destination.of(out, ids, as_torch, pinned)
+        make_room(8 * len(rows) * matrix.columns if out is None else 0)
+        tail = self._tail(matrix)
+        room = target.room(matrix, (len(rows), *tail), wanted)
+        found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)
+        return target.result(found, tail, wanted or matrix.dtype)
+
+    def stats(self) -> dict[str, Any]:
+        """What this store's gathers did so far: rows, how many came from the mapping, bytes useful and read, seconds.
+
+        `bytes_read / bytes_useful` is the read amplification; seconds are summed over threads.
+        """
+        return dict(self._tally.read())
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the file. Arrays that were handed out stay valid; calls raise ValueError from now on."""
+        self._file = None
+
+    def __enter__(self) -> FeatureStore:
+        """Return self: `with gz.FeatureStore(path) as fs:`."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.num_nodes
+
+    def __reduce__(self) -> tuple[type[FeatureStore], tuple[str, str | None], dict[str, Any]]:
+        """Pickle as the path: a worker mounts the same file."""
+        return (FeatureStore, (self._path, self._asked), {"_row_shape": self._row_shape})
+
+    def __repr__(self) -> str:
+        """Say what it is: `FeatureStore('x.gd', 'x', shape=(4, 2), dtype=float32, 12.3 KB)`."""
+        state = "" if self._file is not None else ", closed"
+        others = [n for n in self._matrices if n != self._name]
+        more = f", also {', '.join(map(repr, others))}" if others else ""
+        return (
+            f"FeatureStore({os.path.basename(self._path)!r}, {self._name!r}, shape={self.shape}, "
+            f"dtype={self.dtype_name}{more}, {format_size(self._info['file_bytes'])}{state})"
+        )
+
+    def _shaped(self, row_shape: tuple[int, ...]) -> FeatureStore:
+        """Return self, with rows of this shape; ValueError where a row has another number of columns."""
+        if math.prod(row_shape) != self.feature_dim:
+            raise ValueError(f"rows have {self.feature_dim} columns, expected {math.prod(row_shape)}")
+        self._row_shape = row_shape
+        return self
+
+    def _tail(self, matrix: _core.Matrix) -> tuple[int, ...]:
+        if self._row_shape is not None and matrix.name == self._name:
+            return self._row_shape
+        return () if matrix.is_vector else (int(matrix.columns),)
+
+    def _matrix(self, name: str | None) -> _core.Matrix:
+        if name is None:
+            return self._matrices[self._name]
+        if name not in self._matrices:
+            raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
+        return self._matrices[name]
+
+    def _open(self) -> _core.FeatureFile:
+        if self._file is None:
+            raise ValueError(f"{self._path}: the store is closed")
+        return self._file

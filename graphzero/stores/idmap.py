@@ -1,0 +1,97 @@
+"""Maps between the ids of your data and the dense ids 0, 1, 2, ... of a graph, looked up where they lie on disk."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core
+from ..args.ids import IdArray, as_ids, as_threads
+from ..errors import StorageError
+
+__all__ = ["IdMap"]
+
+
+class IdMap:
+    """The original ids of nodes, strings or integers: a `.gd` file that is never loaded, whatever its size.
+
+    `compile_graph(..., "g.gl", ids="map")` writes it as `g.ids.gd`; in a dataset it is `ds.ids`.
+
+    >>> import graphzero as gz
+    >>> ids = gz.IdMap("g.ids.gd")  # doctest: +SKIP
+    >>> ids.to_dense(["bash", "libc6"]), ids.to_original([17])  # doctest: +SKIP
+    (array([ 3, 17]), ['libc6'])
+    """
+
+    def __init__(self, path: str | os.PathLike[str], text: str | os.PathLike[str] | None = None) -> None:
+        """Mount the map at `path`; strings are in the file `text`, `*.text.gd` beside it unless given."""
+        self._path = os.path.abspath(os.fsdecode(path))
+        text = text_path(self._path) if text is None else os.path.abspath(os.fsdecode(text))
+        self._text = text
+        if not os.path.exists(self._path):
+            raise StorageError(2, f"{self._path}: no map of ids here; compile with ids='map'", self._path)
+        self._map = _core.IdMap.open(self._path, text if os.path.exists(text) else "")
+
+    @property
+    def path(self) -> str:
+        """The file, as an absolute path."""
+        return self._path
+
+    @property
+    def is_text(self) -> bool:
+        """Whether ids are strings; integers otherwise."""
+        return bool(self._map.is_text)
+
+    def __len__(self) -> int:
+        """Return how many ids there are."""
+        return int(self._map.size)
+
+    def to_dense(self, ids: Any, *, missing: str = "raise", num_threads: int | None = None) -> IdArray:
+        """Return the dense ids of original ones, as int64.
+
+        ids: a list, an array, or a column of a table. missing: "raise" names the first that is unknown (KeyError), -1
+        stands for it with "mark".
+        """
+        from ..sources.keys import keys_of
+
+        if missing not in ("raise", "mark"):
+            raise ValueError(f"missing is {missing!r}, expected 'raise' or 'mark'")
+        if isinstance(ids, (str, bytes)):
+            raise TypeError("to_dense takes a list of ids, got a single string")
+        if hasattr(ids, "__len__") and len(ids) == 0:
+            return np.empty(0, np.int64)
+        found: IdArray = self._map.find(*keys_of(ids), as_threads(num_threads))
+        if missing == "raise" and found.size and int(found.min()) < 0:
+            at = int(np.argmin(found))
+            raise KeyError(f"ids[{at}] is {ids[at]!r}, which is no id of this map")
+        return found
+
+    def to_original(self, ids: Any) -> list[str] | npt.NDArray[np.int64]:
+        """Return the original ids of dense ones: a list of strings, or an int64 array."""
+        dense = as_ids(ids, "ids")
+        _core.check_ids(dense, "ids", len(self), "nodes")
+        if not self.is_text:
+            numbers: npt.NDArray[np.int64] = self._map.numbers(dense)
+            return numbers
+        return [text.decode("utf-8", "surrogateescape") for text in self._map.texts(dense)]
+
+    def __reduce__(self) -> tuple[type[IdMap], tuple[str, str]]:
+        """Pickle as the paths."""
+        return (IdMap, (self._path, self._text))
+
+    def __repr__(self) -> str:
+        """Say what it is."""
+        return f"IdMap({self._path!r}, {len(self):,} {'strings' if self.is_text else 'integers'})"
+
+
+def text_path(path: str) -> str:
+    """Return the file of the strings that belong to the map at `path`."""
+    return path.removesuffix(".gd") + ".text.gd"
+
+
+def map_path(graph: str) -> str:
+    """Return where the map of a single graph file is: beside it."""
+    return graph.removesuffix(".gl") + ".ids.gd"
