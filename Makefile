@@ -65,7 +65,7 @@ fuzz: $(READY)
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja $(SANITIZED) -DCMAKE_CXX_COMPILER=$(CLANG) -DGRAPHZERO_SANITIZE=address \
 	  -DGRAPHZERO_FUZZ=ON >/dev/null
 	@$(BIN)/cmake --build build/fuzz --target fuzz_file
-	@mkdir -p build/fuzz/found && $(BIN)/python tests/corpus/malformed.py build/fuzz/seeds
+	@mkdir -p build/fuzz/found && $(BIN)/python tests/oracles/corpus/malformed.py build/fuzz/seeds
 	build/fuzz/fuzz_file -max_total_time=$(SECONDS) -max_len=70000 -timeout=10 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/found/ build/fuzz/found build/fuzz/seeds
 
@@ -81,8 +81,8 @@ sanitize: build fuzz-build
 # The long versions of the fault tests and of the oracles: every system call, 10,000 cycles, 100,000 bit flips, thousands of
 # graphs; what each test printed, its counts, comes at the end. An hour on two cores.
 soak: build fuzz-build
-	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/python/test_oracle_*.py tests/python/test_ray.py \
-	  tests/python/test_pyg_loaders.py::test_models_compile -x -v -rP --junitxml build/soak.xml
+	GRAPHZERO_SOAK=1 $(BIN)/python -m pytest tests/faults tests/*/test_oracle_*.py tests/ray/test_ray.py \
+	  tests/pyg/test_pyg_loaders.py::test_models_compile -x -v -rP --junitxml build/soak.xml
 
 docs: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c constraints.txt

@@ -1,4 +1,4 @@
-// libfuzzer: the target for clang's coverage-guided fuzzer. Seeds are the files of tests/corpus (make fuzz).
+// libfuzzer: the target for clang's coverage-guided fuzzer. Seeds are the files of tests/oracles/corpus (make fuzz).
 #include <algorithm>
 #include <vector>
 

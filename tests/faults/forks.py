@@ -44,7 +44,7 @@ class Forks:
 
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         """Start it; `environment` adds to the server's (LD_PRELOAD, say)."""
-        folders = [ROOT, ROOT / "tests", ROOT / "tests" / "python", ROOT / "tests" / "faults"]
+        folders = [ROOT, ROOT / "tests" / "oracles", ROOT / "tests" / "faults"]
         path = os.pathsep.join(map(str, folders))
         self._server = subprocess.Popen(
             [sys.executable, "-m", "forks"],

@@ -47,7 +47,7 @@ class MemoryGroup:
     def run(self, code: str, *arguments: object) -> Ended:
         """Run Python code inside the group."""
         enter = f"open({str(self.folder / 'cgroup.procs')!r}, 'w').write(str(__import__('os').getpid()))\n"
-        folders = [ROOT, ROOT / "tests", ROOT / "tests" / "python", ROOT / "tests" / "faults"]
+        folders = [ROOT, ROOT / "tests" / "oracles", ROOT / "tests" / "faults"]
         done = subprocess.run(
             [sys.executable, "-c", enter + textwrap.dedent(code), *map(str, arguments)],
             capture_output=True,

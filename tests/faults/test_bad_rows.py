@@ -152,7 +152,7 @@ def test_no_call_goes_out_of_bounds(tmp_path: Path, bad_extras: bool) -> None:
         (tmp_path / f"{i}.gl").write_bytes(topology(indptr, indices, **extras(bad_extras)).bytes())
     if bad_extras:
         (tmp_path / "extras.gl").write_bytes(topology(*sound(), **extras(True)).bytes())
-    folders = [ROOT, ROOT / "tests", ROOT / "tests" / "python", ROOT / "tests" / "faults"]
+    folders = [ROOT, ROOT / "tests" / "oracles", ROOT / "tests" / "faults"]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         capture_output=True,

@@ -62,7 +62,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def leaks(code: str, files: tuple[Path, Path], cycles: int = CYCLES) -> str:
-    folders = [ROOT, ROOT / "tests", ROOT / "tests" / "python"]
+    folders = [ROOT, ROOT / "tests" / "oracles"]
     done = subprocess.run(
         [sys.executable, "-c", MEASURE + textwrap.dedent(code), *map(str, files), str(cycles)],
         capture_output=True,

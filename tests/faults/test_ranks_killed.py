@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracles"))
 from local_ranks import BATCHES, Rank, digest, loader_of, make, meeting_places
 
 pytest.importorskip("torch")

@@ -56,7 +56,7 @@ def test_a_release_with_two_kinds_of_nodes_is_read(tmp_path: Path) -> None:
 def test_both_old_and_present_releases_are_kept() -> None:
     versions = [r.version for r in RELEASES]
     assert "0.2.0" in versions
-    assert gz.__version__ in versions, "freeze this release: python tests/corpus/golden.py VERSION"
+    assert gz.__version__ in versions, "freeze this release: python tests/oracles/corpus/golden.py VERSION"
 
 
 def test_a_golden_file_that_changed_would_be_noticed(tmp_path: Path) -> None:

@@ -205,13 +205,14 @@ print("done")
 @pytest.mark.parametrize(("limit", "value"), [("RLIMIT_NOFILE", 3), ("RLIMIT_MEMLOCK", 0)])
 def test_a_shortage_after_the_first_use_changes_nothing(folder: Path, limit: str, value: int) -> None:
     assert hasattr(resource, limit)
+    root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SHORT), str(folder), limit, str(value)],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests" / "oracles")])},
     )
     assert done.stdout == "done\n", done.stderr[-2000:]
 

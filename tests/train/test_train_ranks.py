@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     common = os.environ | {"PYTHONPATH": str(ROOT), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-    command = [sys.executable, str(Path(__file__).with_name("rank_training.py")), str(where)]
+    command = [sys.executable, str(Path(__file__).parents[1] / "oracles" / "rank_training.py"), str(where)]
     ranks = []
     for rank in map(str, range(2)):
         own = {"RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2"}

@@ -1,7 +1,7 @@
 """Golden files: what a release wrote, kept for ever, so that later releases are held to reading it.
 
-`python tests/corpus/golden.py VERSION` freezes what the installed graphzero writes; 0.2's were made the same way with
-that release. Files are stored compressed, as text, with what has to be read from them.
+`python tests/oracles/corpus/golden.py VERSION` freezes what the installed graphzero writes; 0.2's were made the same
+way with that release. Files are stored compressed, as text, with what has to be read from them.
 """
 
 from __future__ import annotations

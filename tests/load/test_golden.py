@@ -1,6 +1,6 @@
 """Files and batches of fixed seeds are the same in every version: digests that were recorded once.
 
-`python tests/python/test_golden.py` prints the digests, with those that depend on the machine's arithmetic (training,
+`python tests/load/test_golden.py` prints the digests, with those that depend on the machine's arithmetic (training,
 inference) beside them; `--record` writes the others to golden.json, for a change that is meant.
 """
 
