@@ -38,9 +38,9 @@ class Checkpoint:
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write to a temporary beside `path`, flush, rename: a kill leaves the old checkpoint or the new one.
+    """Write a temporary file next to `path`, flush and rename it: a kill leaves the old or the new checkpoint.
 
-    A file that is no checkpoint is never replaced: FileExistsError.
+    Raises FileExistsError if the existing file is not a checkpoint.
     """
     target = Path(path)
     check_target(target)
@@ -60,20 +60,18 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Raise before hours of work when no checkpoint could be saved there, or a file that is none would be lost."""
+    """Raise if a checkpoint cannot be saved to this path, or if another kind of file would be overwritten."""
     target = Path(path)
     if not target.exists():
         check_extension(str(target), "checkpoint")
     if target.is_dir():
-        raise IsADirectoryError(f"{target}: is a folder, expected the name of a file to save the run in")
+        raise IsADirectoryError(f"{target} is a folder, expected a file name for the checkpoint")
     if target.exists() and target.stat().st_size > 0 and not has_checkpoint(target):
-        raise FileExistsError(
-            f"{target}: is no checkpoint and would be overwritten: give another name, or remove it first"
-        )
+        raise FileExistsError(f"{target} exists and is not a checkpoint; choose another name, or remove the file first")
 
 
 def has_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is a checkpoint of ours; torch's files and other `.npz` are zip files too, but have no note."""
+    """Whether the file is a GraphZero checkpoint: a zip file, as torch's files and other `.npz` are, with a note."""
     try:
         with zipfile.ZipFile(path) as file:
             return f"{_NOTE}.npy" in file.namelist()
@@ -98,7 +96,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 def _parse(file: BinaryIO, name: str) -> Checkpoint:
     with np.load(file, allow_pickle=False) as members:
         if not isinstance(members, NpzFile) or _NOTE not in members.files:
-            raise FormatError(f"{name}: no {_NOTE} inside, expected a checkpoint that `graphzero train` wrote")
+            raise FormatError(f"{name}: {_NOTE} is missing, expected a checkpoint written by `graphzero train`")
         note = json.loads(bytes(members[_NOTE]))
         arrays = {k: members[k] for k in members.files if k != _NOTE}
     if not isinstance(note, dict) or not isinstance(note.get("options", {}), dict):

@@ -1,4 +1,4 @@
-"""Rows of tables as inputs of a model: numbers, categories, times and embeddings become one vector for each node."""
+"""Table columns as model inputs: numbers, categories, times and embeddings become one vector per node."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..dataset.columns import MISSING_TIME, Column
 __all__ = ["COMBINE", "TableEncoder", "to_tensor_frame"]
 
 COMBINE = ("sum", "attention")
-_LARGEST = 10.0  # deviations from the mean beyond which a number says no more
+_LARGEST = 10.0  # numbers are clipped to this many standard deviations from the mean
 _DAY = 86_400
-_TIME_PARTS = 10  # what calendar_parts makes of one time, and whether it is missing
+_TIME_PARTS = 10  # the values that calendar_parts returns per time, including whether it is missing
 
 
 class TableEncoder(nn.Module):
-    """Makes a row of `channels` numbers of the columns of each node.
+    """Encodes the columns of each node as a row of `channels` numbers.
 
-    Numbers are normalised by the mean and deviation in their `stats`; a missing one is zero, with a learned vector in
-    its place. A category has a learned vector for each code and one for missing. A time gives its year, its month,
-    weekday and hour on circles, and, where seeds have times, how long before the seed it was; a time after the seed's
-    counts as missing. An embedding is projected. All are summed (`combine="attention"`: weighted by learned attention),
-    normalised and passed through a ReLU.
+    Numbers are normalised by the mean and deviation in their `stats`; a missing number is replaced by a learned vector.
+    A category has a learned vector per code and one for missing values. A time is encoded as its year, as month,
+    weekday and hour on circles, and, where seeds have times, as its age relative to the seed; a time later than the
+    seed's counts as missing. Embeddings are projected. All are summed (weighted by learned attention with
+    `combine="attention"`), normalised and passed through a ReLU.
 
     >>> age = Column("age", "number", "columns_number", 0, {"mean": 40.0, "std": 10.0})
     >>> encoder = TableEncoder([age], channels=8)
@@ -44,8 +44,8 @@ class TableEncoder(nn.Module):
         combine: str = "sum",
         time_scale: float = 1.0,
     ) -> None:
-        """Make the weights. `widths` has the number of columns of each embedding; `time_scale` the seed times' units
-        per second."""
+        """Create the weights. `widths` has the number of columns per embedding; `time_scale` is the number of units
+        of the seed times per second."""
         super().__init__()
         if not columns:
             raise ValueError("columns is empty, expected at least one column")
@@ -56,7 +56,7 @@ class TableEncoder(nn.Module):
         dense, codes = [], []
         for column in self.columns:
             if column.kind in ("category", "multicategory"):
-                codes.append(len(column.names) + 1)  # and one for missing, which is first
+                codes.append(len(column.names) + 1)  # and one for missing values, which comes first
             else:
                 dense.append(self._dense_width(column))
         self._dense, self._codes = dense, codes
@@ -69,12 +69,12 @@ class TableEncoder(nn.Module):
     def _dense_width(self, column: Column) -> int:
         if column.kind == "embedding":
             if column.array not in self.widths:
-                raise ValueError(f"widths has no {column.array!r}, expected how many columns the embedding has")
+                raise ValueError(f"widths has no entry for {column.array!r}, expected its number of columns")
             return self.widths[column.array]
         return _TIME_PARTS if column.kind == "time" else 2
 
     def forward(self, values: Mapping[str, Tensor], seed_time: Tensor | None = None) -> Tensor:
-        """Return a row for each node. `values` has the arrays by name; `seed_time` the time of each node's seed."""
+        """Return one row per node. `values` has the arrays by name; `seed_time` the time of each node's seed."""
         dense = [
             self._dense_part(column, values[column.array], seed_time)
             for column in self.columns
@@ -113,7 +113,7 @@ class TableEncoder(nn.Module):
         return out
 
     def _tokens(self, dense: list[Tensor], codes: list[Tensor]) -> list[Tensor]:
-        """A vector for each column and node, whose sum is that of `_summed`, but for the bias."""
+        """One vector per column and node; without the bias, they add up to `_summed`."""
         weights = torch.split(self.linear.weight, self._dense, dim=1) if dense else ()
         tokens = [part @ weight.T for part, weight in zip(dense, weights, strict=True)]
         tokens += [functional.embedding_bag(part, self.codes.weight, mode="sum") for part in codes]
@@ -126,7 +126,7 @@ def matrix(values: Tensor) -> Tensor:
 
 
 def _shifted(codes: Tensor, count: int, start: int) -> Tensor:
-    """Codes as rows of the embedding: missing ones, and those that no name belongs to, are at `start`."""
+    """Codes as rows of the embedding; missing and unknown codes use row `start`."""
     known = (codes >= 0) & (codes < count)
     return torch.where(known, codes.long() + 1, 0) + start
 
@@ -138,7 +138,7 @@ def calendar_parts(times: Tensor, stats: Mapping[str, Any], seed_time: Tensor | 
     if seed_time is not None:
         seconds = seed_time.to(times.device)
         seconds = seconds if scale == 1 else torch.div(seconds, scale, rounding_mode="floor").long()
-        missing = missing | (times > seconds)  # a seed knows nothing of what comes after it
+        missing = missing | (times > seconds)  # later than the seed
         ago = torch.log1p((seconds - times).masked_fill(missing, 0).float() / _DAY) / 8
     times = times.masked_fill(missing, 0)
     least, largest = int(stats.get("min", 0)), int(stats.get("max", 0))
@@ -171,7 +171,7 @@ def _civil(days: Tensor) -> tuple[Tensor, Tensor]:
 def to_tensor_frame(columns: Iterable[Column], values: Any) -> Any:
     """Return a `torch_frame.TensorFrame` of the columns of a batch (needs pytorch-frame).
 
-    `values` is what a batch holds for a node type, `batch["user"]`, or anything that has the arrays by name.
+    `values` is what a batch holds for a node type, `batch["user"]`, or any mapping of the arrays by name.
     """
     import torch_frame
 
@@ -205,7 +205,7 @@ def to_tensor_frame(columns: Iterable[Column], values: Any) -> Any:
 
 
 def _date_fields(times: Tensor) -> Tensor:
-    """Year, month, day, weekday, hour, minute and second, -1 where missing: as pytorch-frame has timestamps."""
+    """Year, month, day, weekday, hour, minute and second, -1 where missing, as in pytorch-frame."""
     missing = times == MISSING_TIME
     times = times.masked_fill(missing, 0)
     days = torch.div(times, _DAY, rounding_mode="floor")

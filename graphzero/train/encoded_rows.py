@@ -1,4 +1,4 @@
-"""What the encoders of a model make of all nodes of a type, written to a .gd file, so that layers can stream it."""
+"""Encoded inputs of all nodes of a type, written to a .gd file so that layers can stream them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 1 << 14  # encoded together
 def encoded_stores(
     inputs: Inputs, model: nn.Module, folder: str, device: torch.device, name: str = "x"
 ) -> dict[str, FeatureStore]:
-    """Write the rows that a model is given, for each node type that it has an encoder for; return them by type."""
+    """Write the encoded rows of every node type that has an encoder; return them by type."""
     encoders = getattr(model, "input_encoders", None)
     if not isinstance(encoders, InputEncoders):
         return {}

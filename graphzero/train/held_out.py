@@ -16,18 +16,18 @@ __all__ = ["HeldOut", "all_have_others", "edge_ends"]
 _PART = 20  # one edge in 20 for validation, one for test
 _STEP = 1 << 22  # edges looked at together
 _FEW_TARGETS, _FEW_SOURCES = 10_000, 10_000_000
-_MOST = 100_000  # of either: enough for three digits of any score, and little memory
+_MOST = 100_000  # per split: enough for three digits of any score, and little memory
 
 
 class HeldOut:
     """Edges of a graph for validation and test, as (2, n), and whether an edge is one of them.
 
-    Training goes over all edges of the file and leaves these out: a list of the others would take 8 bytes an edge.
-    Between nodes of one type an edge stands for both of its directions, so that neither is trained on.
+    Training iterates over all edges of the file and skips these: a list of the others would take 8 bytes per edge.
+    Between nodes of one type, holding out an edge holds out both of its directions.
     """
 
     def __init__(self, graph: Graph, within: bool) -> None:
-        """Draw them; `within` says that sources and targets are nodes of one type."""
+        """Draw the edges; `within` is true if sources and targets are nodes of the same type."""
         self._within, self._targets = within, graph.num_targets
         count = min(graph.num_edges // _PART, _MOST)
         draws = np.random.default_rng(0).choice(graph.num_edges, 2 * count, replace=False)
@@ -39,7 +39,7 @@ class HeldOut:
         self.test = np.ascontiguousarray(pairs[:, np.sort(test)])
 
     def has(self, sources: Tensor, targets: Tensor) -> Tensor:
-        """Tell for each edge whether it is held out."""
+        """Return whether each edge is held out."""
         keys: Tensor = self._keys(sources, targets)
         if len(self._known) == 0:
             return torch.zeros_like(keys, dtype=torch.bool)
@@ -55,9 +55,9 @@ class HeldOut:
 
 
 def all_have_others(graph: Graph) -> bool:
-    """Whether every source has a target that it has no edge to, so that negatives can be drawn for it.
+    """Whether every source has a target without an edge to it, so that negatives can be drawn.
 
-    Counted where targets are few; where they are many, a node with edges to all of them is taken for impossible.
+    Checked where targets are few; where they are many, a node with edges to all of them is assumed not to exist.
     """
     if graph.num_targets > _FEW_TARGETS or graph.num_sources > _FEW_SOURCES or graph.num_edges == 0:
         return True
@@ -68,7 +68,7 @@ def all_have_others(graph: Graph) -> bool:
         sources = graph.csr(direction="in")[1]
         for at in range(0, len(sources), _STEP):
             degrees += np.bincount(sources[at : at + _STEP], minlength=graph.num_sources)
-    return int(degrees.max()) < graph.num_targets - 1  # a node is no negative of itself
+    return int(degrees.max()) < graph.num_targets - 1  # a node is not a negative of itself
 
 
 def edge_ends(graph: Graph, positions: IdArray, side: str) -> IdArray:

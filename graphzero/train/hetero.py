@@ -1,4 +1,4 @@
-"""GraphSAGE for graphs of several node and edge types, in plain torch, for sampled batches and for graphs in RAM."""
+"""GraphSAGE for graphs with several node and edge types, in plain torch, for sampled batches and for graphs in RAM."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class HeteroSAGE(nn.Module):
     """One GraphSAGE layer for each edge type and hop, summed over the edge types that end at a node type.
 
     Rows of each node type are mapped to `hidden` columns first. A type that is not in `in_dims` gets one learned
-    vector for all of its nodes, which tells it apart from the others and takes no memory per node; what differs
-    between such nodes is learned from their neighbours.
+    vector for all of its nodes, which takes no memory per node; differences between such nodes are learned from
+    their neighbours.
 
     >>> model = HeteroSAGE({"paper": 8}, (["paper", "author"], [("author", "writes", "paper")]), 16, 3, ["paper"])
     >>> edges = {("author", "writes", "paper"): torch.tensor([[0, 1], [0, 2]])}
@@ -93,18 +93,20 @@ class HeteroSAGE(nn.Module):
     ) -> dict[str, Tensor]:
         """Return rows of the target types: those of the seeds when the hop counts of a batch are given, else all.
 
-        `num_nodes` says how many nodes of each type there are. `edge_index[type][0]` sends to `edge_index[type][1]`.
+        `num_nodes` is the number of nodes per type. `edge_index[type][0]` sends to `edge_index[type][1]`.
         """
-        heard = {
+        neighbourhoods = {
             key: Neighbourhood.from_edges(edges, num_nodes[key[0]], num_nodes[key[2]])
             for key, edges in edge_index.items()
         }
         rows = {name: self._enter(name, x, num_nodes[name]) for name in self.node_types}
         for layer in range(self.num_layers):
             if num_sampled_nodes is None or num_sampled_edges is None:
-                sizes, parts = dict(num_nodes), heard
+                sizes, parts = dict(num_nodes), neighbourhoods
             else:
-                sizes, parts = self._within(self.num_layers - layer, heard, num_sampled_nodes, num_sampled_edges)
+                sizes, parts = self._within(
+                    self.num_layers - layer, neighbourhoods, num_sampled_nodes, num_sampled_edges
+                )
             rows = self._layer(layer, rows, sizes, parts)
         return rows
 
@@ -119,16 +121,16 @@ class HeteroSAGE(nn.Module):
         return vector.expand(count, -1)
 
     def _within(
-        self, hops: int, heard: Mapping[EdgeTypeName, Neighbourhood], nodes: Counts, edges: Counts
+        self, hops: int, parts: Mapping[EdgeTypeName, Neighbourhood], nodes: Counts, edges: Counts
     ) -> tuple[dict[str, int], dict[EdgeTypeName, Neighbourhood]]:
-        """Leave out what no later layer reads: the nodes beyond `hops` hops, and the edges to them."""
+        """Drop what no later layer reads: the nodes beyond `hops` hops, and the edges to them."""
         if any(len(counts) != self.num_layers for counts in edges.values()):
             found = {len(counts) for counts in edges.values()}
-            raise ValueError(f"the batch has {sorted(found)} hops, the model {self.num_layers} layers")
+            raise ValueError(f"the batch has {sorted(found)} hops, but the model has {self.num_layers} layers")
         sizes = {name: sum(nodes[name][:hops]) for name in self.node_types}
         parts = {
             key: part.first(sizes[key[2]], sum(edges[key][:hops]), sum(nodes[key[0]][: hops + 1]))
-            for key, part in heard.items()
+            for key, part in parts.items()
         }
         return sizes, parts
 
@@ -172,7 +174,7 @@ class HeteroSAGE(nn.Module):
     ) -> Tensor:
         """Return the rows after one layer of the first `count` nodes of type `name`, from their direct neighbours.
 
-        `x` has features for layer 0, for others the rows after the layer before.
+        `x` has the features for layer 0, and the output of the previous layer otherwise.
         """
         ends = {key: edges for key, edges in edge_index.items() if key[2] == name and num_nodes[key[0]]}
         types = {name, *(key[0] for key in ends)}
@@ -181,7 +183,7 @@ class HeteroSAGE(nn.Module):
         return self._layer_of(layer, name, rows, count, parts)
 
     def needed(self, node_type: str) -> list[set[str]]:
-        """The node types whose rows after each layer the outputs of `node_type` come from."""
+        """The node types that each layer must compute for the outputs of `node_type`."""
         found = [{node_type}]
         for _ in range(self.num_layers - 1):
             found.insert(0, found[0] | {key[0] for key in self.edge_types if key[2] in found[0]})

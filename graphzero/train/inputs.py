@@ -1,4 +1,4 @@
-"""What a model is given for the nodes of each type: features, columns of tables, learned vectors of ids, or degrees."""
+"""Model inputs per node type: features, table columns, learned embeddings of ids, or degrees."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .records import TrainOptions
 
 __all__ = ["InputEncoders", "Inputs", "plain_type"]
 
-_COPIES = 5  # of a table of ids: the weights, two of Adam, the best epoch's, and the one that is saved
+_COPIES = 5  # of an embedding table: the weights, two of Adam, the best epoch's, and the one that is saved
 _ID_CHANNELS = 64
 
 plain_type = ""  # the name of the only type of a graph without types
 
 
 class Inputs:
-    """The inputs of each node type of a dataset: what loaders read, and the rows that a model makes of it.
+    """The inputs of each node type of a dataset: the arrays that loaders read, and how they are encoded.
 
-    A type with columns has a TableEncoder, which takes its feature matrix too where it has one. A type that has a
-    feature matrix alone needs no encoder. A type with neither gets a learned vector for each node, as long as these
-    take at most `id_embedding_memory`; beyond that, its degrees.
+    A type with columns has a TableEncoder, which also takes its feature matrix if there is one. A type that has only a
+    feature matrix needs no encoder. A type with neither gets a learned embedding per node, as long as these
+    take at most `id_embedding_memory`; beyond that, its degrees are used.
     """
 
     def __init__(self, data: Any, options: TrainOptions, *, typed: bool) -> None:
-        """Look at what the types have; nothing is read."""
+        """Choose the inputs per type; no data is read."""
         self._typed, self._data = typed, data
-        self.notes: list[str] = []  # what a person should know of the choice
-        self.stores: dict[str, dict[str, FeatureStore]] = {}  # by type, the arrays that a loader reads
-        self.specs: dict[str, dict[str, Any]] = {}  # by type, what makes its encoder, where it needs one
+        self.notes: list[str] = []  # notes on the choice, shown to the user
+        self.stores: dict[str, dict[str, FeatureStore]] = {}  # the arrays that a loader reads, by type
+        self.specs: dict[str, dict[str, Any]] = {}  # the arguments of encoders, by type
         self.counts: dict[str, int] = {}
         self.feature, self.hidden = options.feature, options.hidden
         limit = parse_size(options.id_embedding_memory)
@@ -67,7 +67,7 @@ class Inputs:
         if self.stores[name] and options.feature not in arrays:
             columns = [*columns, Column(options.feature, "embedding", options.feature)]
             arrays.append(options.feature)
-        # Names of arrays need not be names of attributes, so that loaders know them by others.
+        # Array names may not be valid identifiers, so loaders use other names.
         own = next(iter(self.stores[name]), None)
         aliases = {a: own if own is not None and a == options.feature else f"input_{i}" for i, a in enumerate(arrays)}
         self.stores[name] |= {alias: features[array] for array, alias in aliases.items()}
@@ -88,23 +88,23 @@ class Inputs:
             self.specs[name] = {"kind": "degrees", "edges": len(self._edges(name))}
             whose = f"node type {name!r}" if self._typed else "the graph"
             self.notes.append(
-                f"{whose} has no features; learned vectors of {count:,} ids would take {format_size(needed)}, more "
+                f"{whose} has no features; embeddings of {count:,} ids would take {format_size(needed)}, more "
                 f"than id_embedding_memory (--id-embedding-memory) = {format_size(limit)}: degrees are used instead"
             )
 
-    # -- what models are made of ------------------------------------------------------------------------------------
+    # -- encoders of a model ----------------------------------------------------------------------------------------
 
     def widths(self) -> dict[str, int]:
-        """How many numbers a node of each type is given."""
+        """The input width of each node type."""
         made = {name: self.hidden if spec["kind"] != "ids" else spec["width"] for name, spec in self.specs.items()}
         plain = {n: next(iter(of.values())).feature_dim for n, of in self.stores.items() if n not in made and of}
         return made | plain
 
     def attach(self, model: nn.Module, *, given: bool = False) -> nn.Module:
-        """Give the model the encoders that it needs, as its `input_encoders`; they are trained with it.
+        """Add the encoders that the model needs as its `input_encoders`; they are trained with it.
 
-        A model that the user has `given` may know nothing of types without features: it gets vectors of ids only where
-        no type has anything else.
+        A model `given` by the user may not handle types without features: it gets embeddings of ids only if no type
+        has any other input.
         """
         specs = self.specs
         if given and any(self.stores.values()):
@@ -118,16 +118,18 @@ class Inputs:
         for name, spec in encoders.specs.items():
             whose = f"node type {name!r}" if name else "the nodes"
             if name not in self.counts:
-                raise ValueError(f"trained on node type {name!r}, the dataset has {', '.join(map(repr, self.counts))}")
+                raise ValueError(
+                    f"the model was trained on node type {name!r}, the dataset has {', '.join(map(repr, self.counts))}"
+                )
             if spec["kind"] == "ids" and spec["count"] != self.counts[name]:
-                found = f"{spec['count']:,} ids of {whose}, the dataset has {self.counts[name]:,}"
-                raise ValueError(f"trained on vectors of {found}: they are of no use for other nodes")
+                found = f"{spec['count']:,} ids of {whose}, but the dataset has {self.counts[name]:,}"
+                raise ValueError(f"the model has embeddings of {found}; they cannot be used for other nodes")
             own = self.specs.get(name, {})
             if spec["kind"] == "table" and _meaning(spec) != _meaning(own):
-                raise ValueError(f"trained on columns of {whose} that differ from those of the dataset")
+                raise ValueError(f"the model was trained on other columns of {whose} than the dataset has")
 
     def set_time_scale(self, scale: float) -> None:
-        """Say how many units of the seeds' times a second has."""
+        """Set the number of units of the seed times per second."""
         for spec in self.specs.values():
             if spec["kind"] == "table":
                 spec["time_scale"] = scale
@@ -135,7 +137,7 @@ class Inputs:
     # -- rows of a batch --------------------------------------------------------------------------------------------
 
     def rows(self, model: nn.Module, batch: Any) -> Any:
-        """Return what the model is given for the nodes of a batch: a matrix, or a dict by type."""
+        """Return the model's input for the nodes of a batch: a matrix, or a dict by type."""
         if not self._typed:
             return self._rows_of(model, plain_type, batch, _seed_times(batch, batch))
         links = [key for key in batch.edge_types if "edge_label_time" in batch[key]]
@@ -183,7 +185,7 @@ class Inputs:
         return found or [(edge.graph, "in") for key, edge in self._data.edges.items() if key[2] == name]
 
     def describe(self) -> dict[str, Any]:
-        """Say how the nodes of each type are encoded, where that is not by features alone."""
+        """Describe how the nodes of each type are encoded, for types with more than a feature matrix."""
         return {name or "node": _said(spec) for name, spec in self.specs.items()}
 
 
@@ -191,7 +193,7 @@ class InputEncoders(nn.Module):
     """The encoders of node types, as part of a model."""
 
     def __init__(self, specs: Mapping[str, Mapping[str, Any]], hidden: int) -> None:
-        """Make them as `Inputs.specs` says."""
+        """Create the encoders described by `Inputs.specs`."""
         super().__init__()
         self.specs, self.hidden = {name: dict(spec) for name, spec in specs.items()}, hidden
         self.of_types = nn.ModuleList(self._make(spec) for spec in self.specs.values())
@@ -208,11 +210,11 @@ class InputEncoders(nn.Module):
         return nn.Linear(max(spec["edges"], 1), self.hidden)
 
     def arguments(self) -> dict[str, Any]:
-        """What makes the same encoders again, as JSON values."""
+        """The arguments that recreate the encoders, as JSON values."""
         return {"specs": self.specs, "hidden": self.hidden}
 
     def sparse_parameters(self) -> list[Tensor]:
-        """The weights of which a batch uses a few rows."""
+        """The embedding tables, of which a batch uses only a few rows."""
         return [module.weight for module in self.of_types if isinstance(module, nn.Embedding)]
 
     def forward(self, name: str, part: Any, seed_time: Tensor | None = None, degrees: Tensor | None = None) -> Tensor:
@@ -229,7 +231,7 @@ class InputEncoders(nn.Module):
 
 
 def _meaning(spec: Mapping[str, Any]) -> list[Any]:
-    """What the columns of a table are, without what only normalises them."""
+    """The columns of a table without the statistics used to normalise them."""
     names = ("name", "kind", "array", "column")
     found = [[column[key] for key in names] + [column["stats"].get("names")] for column in spec.get("columns", [])]
     return [*found, spec.get("aliases")]
@@ -238,7 +240,7 @@ def _meaning(spec: Mapping[str, Any]) -> list[Any]:
 def _said(spec: Mapping[str, Any]) -> str:
     if spec["kind"] == "table":
         return f"{len(spec['columns'])} columns"
-    return f"learned vectors of {spec['count']:,} ids" if spec["kind"] == "ids" else "degrees"
+    return f"embeddings of {spec['count']:,} ids" if spec["kind"] == "ids" else "degrees"
 
 
 def _has_time(part: Any) -> bool:

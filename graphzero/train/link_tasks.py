@@ -1,4 +1,4 @@
-"""Learning which edges a graph has: embeddings of nodes whose dot product tells edges from other pairs."""
+"""Link prediction: node embeddings whose dot product scores edges higher than other pairs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = ["LinkTask"]
 class LinkTask(Task):
     """Learns the edges of a graph, or those of one edge type where there are several.
 
-    Training draws one random pair for each edge. In evaluation each edge is ranked among other targets for its source,
-    which are no edges. The edges of a batch, and their reverses, are never in what is sampled for it.
+    Training draws one random pair per edge. In evaluation each edge is ranked among other targets for its source that
+    are not edges. The edges of a batch and their reverses are excluded from its sampled neighbourhoods.
     """
 
     metric = "auc"
@@ -43,7 +43,7 @@ class LinkTask(Task):
         self.inputs = Inputs(data, options, typed=self.typed is not None)
         self.edge_type = None if self.typed is None else _edge_type(self.typed, options)
         if self.edge_type is None and options.edge_type is not None:
-            raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has one type of edges: leave it out")
+            raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has a single edge type; omit it")
         self.graph = data.graph if self.typed is None else data.edges[self.edge_type].graph
         self.metric = options.metric or self.metric
         if self.metric not in self.metrics:
@@ -53,7 +53,7 @@ class LinkTask(Task):
         self.held_out: HeldOut | None = None
         self.timed = options.time is not None or options.split_by_time is not None
         if options.time not in (None, "edges"):
-            raise ValueError(f"time is {options.time!r}, expected 'edges' for links: the times that edges have")
+            raise ValueError(f"time is {options.time!r}, expected 'edges' for links (the times of edges)")
         super().__init__(data, options, device)
 
     def _find_splits(self, data: TrainingData | Dataset) -> Mapping[str, Any]:
@@ -110,7 +110,7 @@ class LinkTask(Task):
         )
 
     def step(self, model: torch.nn.Module, batch: Any) -> Step:
-        """Tell the edges of a batch from random pairs."""
+        """Score the edges of a batch against random pairs."""
         link, source, target = self._ends(batch)
         rows, columns = link.edge_label_index
         left, right = self._embed(model, batch)
@@ -122,7 +122,7 @@ class LinkTask(Task):
         return Step(loss, ((out.detach() > 0) == (label > 0)).sum(), len(label))
 
     def scores(self) -> LinkScores:
-        """Return what ranks edges among their negatives."""
+        """Return the metrics that rank edges among their negatives."""
         return LinkScores()
 
     def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
@@ -156,7 +156,7 @@ class LinkTask(Task):
 
 
 def _edge_type(data: Dataset, options: TrainOptions) -> EdgeTypeName:
-    """Return the edge type to learn: the one asked for, else the one that has edge splits."""
+    """Return the edge type to learn: the requested one, else the one with edge splits."""
     if options.edge_type is not None:
         if tuple(options.edge_type) not in list(data.edges):
             known = ", ".join(map(repr, data.edges))

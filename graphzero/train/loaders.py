@@ -16,10 +16,10 @@ __all__ = ["Loaders"]
 
 
 class Loaders:
-    """The loader of each split, made when it is needed; they take turns as those of a `LoaderGroup` do."""
+    """One loader per split, created on first use; they take turns like those of a `LoaderGroup`."""
 
     def __init__(self, make: Callable[[str, int, int], EpochLoader], memory: int, num_threads: int) -> None:
-        """Make loaders by `make(split, num_threads, memory)` within `memory` bytes; 0: the first one chooses."""
+        """Create loaders with `make(split, num_threads, memory)` within `memory` bytes; 0 lets the first one choose."""
         self._make = make
         self._memory = memory
         self._threads = num_threads
@@ -28,9 +28,9 @@ class Loaders:
         self.stats: dict[str, LoaderStats] = {}  # of the last pass of each split
 
     def check(self, *splits: str) -> None:
-        """Raise BudgetError now when the budget is too small for one of them: after an epoch it would be late.
+        """Raise BudgetError if the budget is too small for one of the splits, before the first epoch.
 
-        Where it is too small for all threads, fewer are tried: they hold less.
+        If the budget is too small for all threads, fewer threads are tried.
         """
         most = self._threads
         fewer = [] if self._memory == 0 else [threads for threads in (8, 4, 2, 1) if threads < most]
@@ -44,17 +44,17 @@ class Loaders:
             raise reason
         needed = math.ceil(reason.needed_bytes / 1e6) * 1_000_000
         raise BudgetError(
-            f"memory is {format_size(self._memory)}, {split} batches need {format_size(reason.needed_bytes)}: "
+            f"memory is {format_size(self._memory)}, but {split} batches need {format_size(reason.needed_bytes)}; "
             f"raise memory to {needed // 1_000_000}MB or lower batch_size or fanouts",
             needed,
         ) from reason
 
     def _refusals(self, splits: Sequence[str]) -> list[tuple[str, BudgetError]]:
-        """Divide the budgets; return what was too small for which split."""
+        """Divide the budgets; return the errors of the splits whose budget is too small."""
         refused = []
         loaders = {split: self._loader(split) for split in splits}
         for split, loader in loaders.items():
-            if not isinstance(loader, EpochLoader):  # it has all in RAM
+            if not isinstance(loader, EpochLoader):  # everything is in RAM
                 continue
             owner = self._handoff.owner(loader)
             try:
@@ -71,9 +71,9 @@ class Loaders:
     def batches(
         self, split: str, epoch: int, first_batch: int = 0, then: Sequence[tuple[str, int]] = ()
     ) -> Generator[Any, None, None]:
-        """Go over an epoch of a split, or what is left of it; `stats` then has what its loader says of it.
+        """Iterate over an epoch of a split, or the rest of it; the loader's statistics are then in `stats`.
 
-        `then` says which splits and epochs follow, as far as that is known.
+        `then` lists the splits and epochs that follow, as far as they are known.
         """
         loader = self._loader(split)
         loader.set_epoch(epoch, first_batch)
@@ -84,7 +84,7 @@ class Loaders:
             self.stats[split] = loader.stats()
 
     def close(self) -> None:
-        """Give back memory and threads."""
+        """Release memory and threads."""
         for loader in self._loaders.values():
             loader.close()
         self._handoff.then = []

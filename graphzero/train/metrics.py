@@ -1,7 +1,7 @@
-"""Scores of an evaluation, added up batch by batch: of classes, labels, numbers and links.
+"""Metrics accumulated batch by batch, for classes, labels, numbers and links.
 
-Each class has `add` for a batch, `merged` for what several ranks have seen, and `scores`, which does not depend on who
-saw what. AUC keeps the scores of the seeds, as float32; of more than two million, counts of rounded ones.
+Each class has `add` for a batch, `merged` to combine the ranks, and `scores`, which does not depend on how the seeds
+were distributed. AUC keeps the scores of the seeds as float32; beyond two million, it keeps counts of rounded scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 HITS = (1, 3, 10)
 LOWER_IS_BETTER = ("mae", "rmse")
-_MOST = 1 << 21  # scores that are kept as they are
+_MOST = 1 << 21  # scores kept before rounding
 _LEVELS = 1 << 16
 
 Array = npt.NDArray[Any]
@@ -44,7 +44,7 @@ def better(metric: str, new: float, old: float) -> bool:
 
 
 def shown(metric: str, value: float) -> str:
-    """Write a score as people read it: accuracy in percent, errors by their size, others with four digits.
+    """Format a score: accuracy in percent, errors by magnitude, others with four digits.
 
     >>> shown("accuracy", 0.8312), shown("rmse", 1234.567)
     ('83.12%', '1235')
@@ -71,11 +71,11 @@ class Auc:
     def __init__(self) -> None:
         """Begin with nothing seen."""
         self._parts: tuple[list[Array], list[Array]] = ([], [])  # scores of negatives, of positives
-        self._counts: Array | None = None  # by class and rounded score, once there are too many
+        self._counts: Array | None = None  # by class and rounded score, beyond _MOST scores
         self._kept = 0
 
     def add(self, scores: Array, positive: Array) -> None:
-        """Take in scores, and whether each is of a positive."""
+        """Add scores, and whether each belongs to a positive."""
         whole = np.ascontiguousarray(scores, dtype=np.float32)
         self._take(whole[~positive], whole[positive])
 
@@ -94,7 +94,7 @@ class Auc:
                 self._counts[side] += np.bincount(_level(part), minlength=_LEVELS)
 
     def merge(self, other: Auc) -> None:
-        """Take in what another one has seen."""
+        """Add the scores of another instance."""
         self._take(*(np.concatenate([*parts, np.empty(0, np.float32)]) for parts in other._parts))
         if other._counts is not None:
             if self._counts is None:
@@ -104,7 +104,7 @@ class Auc:
             self._counts += other._counts
 
     def value(self) -> float | None:
-        """The area; None where there are no positives, or nothing else."""
+        """The area; None without positives or without negatives."""
         if self._counts is None:
             negative, positive = (np.concatenate([*parts, np.empty(0, np.float32)]) for parts in self._parts)
             return auc(positive, negative) if len(negative) and len(positive) else None
@@ -127,11 +127,11 @@ class ClassScores:
 
     def __init__(self, classes: int) -> None:
         """Begin with nothing seen."""
-        self._counts = np.zeros((3, classes), np.int64)  # by class: right, predicted, there
+        self._counts = np.zeros((3, classes), np.int64)  # by class: correct, predicted, present
         self._auc = Auc() if classes == 2 else None
 
     def add(self, out: Array, y: Array) -> None:
-        """Take in outputs (n, classes) and classes (n)."""
+        """Add outputs (n, classes) and classes (n)."""
         found, y, classes = out.argmax(1), y.astype(np.int64), self._counts.shape[1]
         for row, of in zip(self._counts, (y[found == y], found, y), strict=True):
             row += np.bincount(of, minlength=classes)[:classes]
@@ -149,7 +149,7 @@ class ClassScores:
         return whole
 
     def scores(self) -> dict[str, float]:
-        """Return the scores by name; classes that are nowhere do not count in the macro F1."""
+        """Return the scores by name; classes that do not occur are not counted in the macro F1."""
         right, predicted, there = self._counts
         found = {"accuracy": float(right.sum() / max(there.sum(), 1))}
         found |= {"f1_macro": _macro_f1(right, predicted + there), "f1_micro": found["accuracy"]}
@@ -158,7 +158,7 @@ class ClassScores:
 
 
 class LabelScores:
-    """F1 and mean AUC of several labels, of which a seed may have any number; NaN is unknown and not counted."""
+    """F1 and mean AUC of multi-label targets; NaN is unknown and not counted."""
 
     def __init__(self, labels: int) -> None:
         """Begin with nothing seen."""
@@ -166,7 +166,7 @@ class LabelScores:
         self._auc = [Auc() for _ in range(labels)]
 
     def add(self, out: Array, y: Array) -> None:
-        """Take in outputs before the sigmoid and labels, both (n, labels)."""
+        """Add outputs before the sigmoid and labels, both (n, labels)."""
         known = np.isfinite(y)
         there, found = known & (y > 0.5), known & (out > 0)
         self._counts += np.stack([(there & found).sum(0), found.sum(0), there.sum(0)])
@@ -185,7 +185,7 @@ class LabelScores:
         return whole
 
     def scores(self) -> dict[str, float]:
-        """Return the scores by name; AUC is the mean over labels that some seeds have and others have not."""
+        """Return the scores by name; AUC is the mean over labels with both positives and negatives."""
         right, predicted, there = self._counts
         both = int((predicted + there).sum())
         areas = [area for area in (one.value() for one in self._auc) if area is not None]
@@ -205,13 +205,13 @@ class NumberScores:
     """Mean absolute error, root mean squared error and R² of numbers."""
 
     def __init__(self, center: float = 0.0) -> None:
-        """Begin with nothing seen; `center` is about the mean of what will come."""
+        """Begin with nothing seen; `center` is the approximate mean of the values."""
         self._center = center
         self._sums: list[tuple[float, float, float, float]] = []
         self._count = 0
 
     def add(self, out: Array, y: Array) -> None:
-        """Take in outputs and true values; NaN is unknown and not counted."""
+        """Add outputs and true values; NaN is unknown and not counted."""
         known = np.isfinite(y)
         error, own = out[known].astype(np.float64) - y[known], y[known].astype(np.float64) - self._center
         self._sums.append((np.abs(error).sum(), (error**2).sum(), own.sum(), (own**2).sum()))
@@ -239,9 +239,9 @@ class NumberScores:
 
 
 class LinkScores:
-    """Scores of edges, each ranked among its own negatives; of a tie, half of them are counted before it.
+    """Scores of edges, each ranked among its own negatives; half of the ties are ranked before it.
 
-    An edge is the one right answer for its source here, so that recall@k is hits@k and the average precision at k is
+    Each edge is the only correct answer for its source, so recall@k equals hits@k, and the average precision at k is
     one over its rank, or 0 beyond k.
     """
 
@@ -254,14 +254,14 @@ class LinkScores:
         self._auc = Auc()
 
     def add(self, edges: Array, negatives: Array) -> None:
-        """Take in the scores of n edges and of (n, k) negatives."""
+        """Add the scores of n edges and of (n, k) negatives."""
         own = edges[:, None]
         rank = 1 + (negatives > own).sum(1) + 0.5 * (negatives == own).sum(1)
         self._reciprocal.append(float((1 / rank).sum()))
         self._precision.append(float((1 / rank[rank <= HITS[-1]]).sum()))
         for k in HITS:
             self._hits[k] += int((rank <= k).sum())
-        # One negative an edge does for these two: as many answers are yes as are no.
+        # One negative per edge is enough for these two, and keeps the classes balanced.
         self._auc._take(negatives[:, 0].astype(np.float32), edges.astype(np.float32))
         self._right += int((edges > 0).sum() + (negatives[:, 0] <= 0).sum())
         self._seen += len(edges)
@@ -288,7 +288,7 @@ class LinkScores:
 
 
 def top_scores(ranked: Sequence[Array], wanted: Sequence[Array], k: int) -> dict[str, float]:
-    """Return MAP@k, recall@k, hits@k and MRR of lists of answers, best first, against the sets of right ones.
+    """Return MAP@k, recall@k, hits@k and MRR of ranked lists of answers against the sets of correct ones.
 
     >>> top_scores([np.array([4, 1, 7])], [np.array([1, 9])], k=3)["recall@3"]
     0.5

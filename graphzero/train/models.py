@@ -17,16 +17,16 @@ Aggregation = Literal["mean", "sum", "gcn"]
 
 
 class SampledModel(nn.Module):
-    """A stack of layers, each of which hears from the neighbours and combines that with what the node was.
+    """A stack of layers, each of which aggregates the neighbours' rows and combines the result with the node's own row.
 
-    Subclasses say how to hear (`aggregation`) and how to combine (`combine`). The split lets one model run over
+    Subclasses define `aggregation` and `combine`. Keeping the two apart lets one model run over
     sampled batches, over a graph in RAM, and layer by layer over files (`gz.inference`).
     """
 
     aggregation: ClassVar[Aggregation] = "mean"
 
     def __init__(self, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5) -> None:
-        """Make a stack from `in_dim` features to `out_dim` outputs, `hidden` wide in between."""
+        """Create a stack with `in_dim` inputs, `out_dim` outputs and layers of width `hidden` in between."""
         super().__init__()
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}, expected at least 1")
@@ -35,11 +35,11 @@ class SampledModel(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """How many layers, and so how many hops a batch must have."""
+        """The number of layers, which is the number of hops that a batch must have."""
         return len(self.dims) - 1
 
-    def combine(self, layer: int, own: Tensor, heard: Tensor) -> Tensor:
-        """Return the rows after `layer`, from the rows before it and what was heard from the neighbours."""
+    def combine(self, layer: int, own: Tensor, aggregated: Tensor) -> Tensor:
+        """Return the rows after `layer`, from the rows before it and the aggregated rows of the neighbours."""
         raise NotImplementedError
 
     def forward(
@@ -50,16 +50,18 @@ class SampledModel(nn.Module):
         num_sampled_edges: Sequence[int] | None = None,
         degree: Tensor | None = None,
     ) -> Tensor:
-        """Return one row a seed when the hop counts of a sampled batch are given, else one row a node.
+        """Return one row per seed when the hop counts of a sampled batch are given, else one row per node.
 
         `edge_index[0]` sends to `edge_index[1]`. `degree` is each node's degree in the whole graph; GCN uses it to
-        estimate without bias what the full neighbourhood would say.
+        estimate the sum over the full neighbourhood without bias.
         """
         if num_sampled_nodes is None or num_sampled_edges is None:
             parts = [Neighbourhood.from_edges(edge_index, x.shape[0])] * self.num_layers
         else:
             if len(num_sampled_edges) != self.num_layers:
-                raise ValueError(f"the batch has {len(num_sampled_edges)} hops, the model {self.num_layers} layers")
+                raise ValueError(
+                    f"the batch has {len(num_sampled_edges)} hops, but the model has {self.num_layers} layers"
+                )
             whole = Neighbourhood.from_edges(edge_index, x.shape[0], sum(num_sampled_nodes[:-1]))
             parts = layers_of(whole, num_sampled_nodes, num_sampled_edges)
         if not x.is_floating_point():
@@ -69,7 +71,7 @@ class SampledModel(nn.Module):
         for layer, part in enumerate(parts):
             x = x[: part.num_sources]
             own = x[: part.num_targets]
-            x = self.combine(layer, own, _hear(self.aggregation, part, x, scale, degree))
+            x = self.combine(layer, own, _aggregate(self.aggregation, part, x, scale, degree))
         return x
 
     def between(self, layer: int, x: Tensor) -> Tensor:
@@ -80,7 +82,7 @@ class SampledModel(nn.Module):
 
 
 class GraphSAGE(SampledModel):
-    """GraphSAGE with mean aggregation: a node is a mix of itself and of its neighbours' average.
+    """GraphSAGE with mean aggregation: two linear maps, of the node's own row and of its neighbours' mean.
 
     >>> model = GraphSAGE(8, 16, 3)
     >>> model(torch.randn(4, 8), torch.tensor([[1, 2, 3], [0, 0, 1]])).shape
@@ -90,15 +92,15 @@ class GraphSAGE(SampledModel):
     aggregation: ClassVar[Aggregation] = "mean"
 
     def __init__(self, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5) -> None:
-        """Make the layers; the weights start as torch.nn.Linear's do."""
+        """Create the layers, initialised like torch.nn.Linear."""
         super().__init__(in_dim, hidden, out_dim, num_layers, dropout)
         pairs = list(zip(self.dims, self.dims[1:], strict=False))
         self.neighbours = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
         self.own = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
 
-    def combine(self, layer: int, own: Tensor, heard: Tensor) -> Tensor:
+    def combine(self, layer: int, own: Tensor, aggregated: Tensor) -> Tensor:
         """Add the two linear maps."""
-        out: Tensor = self.neighbours[layer](heard) + self.own[layer](own)
+        out: Tensor = self.neighbours[layer](aggregated) + self.own[layer](own)
         return self.between(layer, out)
 
 
@@ -113,7 +115,7 @@ class GCN(SampledModel):
     aggregation: ClassVar[Aggregation] = "gcn"
 
     def __init__(self, in_dim: int, hidden: int, out_dim: int, num_layers: int = 2, dropout: float = 0.5) -> None:
-        """Make the layers; the weights start as the paper's do (Glorot)."""
+        """Create the layers, with Glorot initialisation as in the paper."""
         super().__init__(in_dim, hidden, out_dim, num_layers, dropout)
         self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in zip(self.dims, self.dims[1:], strict=False))
         for linear in self.linear:
@@ -121,9 +123,9 @@ class GCN(SampledModel):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def combine(self, layer: int, own: Tensor, heard: Tensor) -> Tensor:
-        """Apply the linear map: what was heard includes the node itself."""
-        out: Tensor = self.linear[layer](heard)
+    def combine(self, layer: int, own: Tensor, aggregated: Tensor) -> Tensor:
+        """Apply the linear map; `aggregated` includes the node itself."""
+        out: Tensor = self.linear[layer](aggregated)
         return self.between(layer, out)
 
 
@@ -146,7 +148,7 @@ def gcn_scale(part: Neighbourhood, degree: Tensor | None, dtype: torch.dtype) ->
     return (degree.to(dtype) + 1).rsqrt().unsqueeze(1)
 
 
-def _hear(how: Aggregation, part: Neighbourhood, x: Tensor, scale: Tensor | None, degree: Tensor | None) -> Tensor:
+def _aggregate(how: Aggregation, part: Neighbourhood, x: Tensor, scale: Tensor | None, degree: Tensor | None) -> Tensor:
     if how == "mean":
         return part.mean(x)
     if how == "sum":
@@ -154,6 +156,6 @@ def _hear(how: Aggregation, part: Neighbourhood, x: Tensor, scale: Tensor | None
     assert scale is not None
     near = scale[: part.num_targets]
     total = part.sum(x * scale[: part.num_sources])
-    if degree is not None:  # a sample of k out of d neighbours stands for all d
+    if degree is not None:  # scale a sample of k out of d neighbours to all d
         total = total * (degree[: part.num_targets] / part.counts.clamp(min=1)).to(x.dtype).unsqueeze(1)
     return near * total + near * near * x[: part.num_targets]

@@ -1,4 +1,4 @@
-"""Who sends to whom in a sampled batch, kept so that summing over neighbours is fast on a CPU and on a GPU."""
+"""The edges of a sampled batch grouped by receiver, so that summing over neighbours is fast on a CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Neighbourhood"]
 
 
 class Neighbourhood:
-    """Edges grouped by the node that receives: node i hears from `sources[offsets[i]:offsets[i + 1]]`.
+    """Edges grouped by receiver: node i receives messages from `sources[offsets[i]:offsets[i + 1]]`.
 
-    Our sampler lists edges by hop and, within a hop, by the node that was expanded; every node is expanded once, so
-    the receiving side ascends over the whole batch and the groups are there for the taking. Edges in any other order
-    are sorted first.
+    The sampler lists edges by hop and, within a hop, by the node that was expanded; every node is expanded once, so
+    the receivers ascend over the whole batch and the edges are already grouped. Edges in any other order are sorted
+    first.
 
     >>> n = Neighbourhood.from_edges(torch.tensor([[1, 2, 2], [0, 0, 1]]), num_nodes=3)
     >>> n.sum(torch.tensor([[1.0], [10.0], [100.0]])).tolist()
@@ -26,7 +26,7 @@ class Neighbourhood:
     """
 
     def __init__(self, sources: Tensor, offsets: Tensor, num_sources: int) -> None:
-        """Take groups that are ready: `offsets` has one entry more than there are receiving nodes."""
+        """Use existing groups: `offsets` has one entry more than there are receivers."""
         self.sources = sources
         self.offsets = offsets
         self.num_sources = num_sources
@@ -44,16 +44,16 @@ class Neighbourhood:
 
     @property
     def num_targets(self) -> int:
-        """How many nodes receive."""
+        """The number of receivers."""
         return int(self.offsets.numel()) - 1
 
     @property
     def counts(self) -> Tensor:
-        """How many neighbours each target hears from."""
+        """The number of neighbours of each target."""
         return self.offsets[1:] - self.offsets[:-1]
 
     def first(self, num_targets: int, num_edges: int, num_sources: int) -> Neighbourhood:
-        """The part that a later layer needs: the first targets, their edges, and the nodes those come from."""
+        """The part that a later layer needs: the first targets, their edges, and the sources of those."""
         return Neighbourhood(self.sources[:num_edges], self.offsets[: num_targets + 1], num_sources)
 
     def sum(self, x: Tensor) -> Tensor:
@@ -69,10 +69,10 @@ class Neighbourhood:
 def layers_of(
     neighbourhood: Neighbourhood, num_sampled_nodes: Sequence[int], num_sampled_edges: Sequence[int]
 ) -> list[Neighbourhood]:
-    """One neighbourhood a layer, outermost first, each without what no later layer will read.
+    """One neighbourhood per layer, outermost first, each without the nodes that no later layer reads.
 
-    After the first of three layers only nodes within two hops of the seeds matter, and so on: the last layer computes
-    the seeds alone.
+    After the first of three layers only nodes within two hops of the seeds are needed, and so on; the last layer
+    computes only the seeds.
     """
     hops = len(num_sampled_edges)
     parts = []

@@ -1,4 +1,4 @@
-"""The optimisers of a run: Adam, and its sparse form for tables of which a batch uses a few rows."""
+"""The optimisers of a run: Adam, and SparseAdam for embedding tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Optimizers"]
 
 
 class Optimizers:
-    """Adam over a model; where it has learned vectors of ids, SparseAdam over those, which touches a batch's rows only.
+    """Adam for a model, with SparseAdam for its embeddings of ids, which updates only the rows of a batch.
 
-    Weight decay is not for the vectors of ids: it would touch all of them at every step.
+    Weight decay is not applied to embeddings of ids: it would update all of them in every step.
     """
 
     def __init__(self, model: nn.Module, lr: float, weight_decay: float, *, sparse: bool = True) -> None:
-        """Take the parameters of a model; `sparse=False` where gradients of several processes cannot be sparse."""
+        """Use the parameters of a model; `sparse=False` where the backend cannot reduce sparse gradients."""
         encoders = getattr(model, "input_encoders", None)
         tables = encoders.sparse_parameters() if isinstance(encoders, InputEncoders) else []
         for module in encoders.modules() if isinstance(encoders, InputEncoders) else ():
@@ -34,12 +34,12 @@ class Optimizers:
             self._parts.append(kind(tables, lr=lr))
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for part in self._parts:
             part.zero_grad(set_to_none=True)
 
     def step(self) -> None:
-        """Change the weights."""
+        """Update the weights."""
         for part in self._parts:
             part.step()
 
@@ -51,7 +51,7 @@ class Optimizers:
         return found
 
     def load_state(self, state: dict[int, dict[str, Any]]) -> None:
-        """Take over what `state` returned."""
+        """Restore what `state` returned."""
         for part, first in self._numbered():
             count = sum(len(group["params"]) for group in part.param_groups)
             own = {index - first: values for index, values in state.items() if first <= index < first + count}

@@ -1,4 +1,4 @@
-"""From a saved run to predictions: rows for all nodes, rows of a task table, or the best links, as a table or a .gd."""
+"""Predictions of a saved run: for all nodes, for a task table, or the best links, as a table or a .gd file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ROWS = 1 << 14  # written together
 
 @dataclass(frozen=True)
 class PredictionReport:
-    """What was written, and what it took."""
+    """What was written, and how long it took."""
 
     path: str
     rows: int
@@ -69,15 +69,15 @@ def predict(
     num_threads: int | None = None,
     device: Any = None,
 ) -> PredictionReport:
-    """Predict with the model of a saved run, and write what the ending of `out` says: `.csv`, `.parquet` or `.gd`.
+    """Predict with the model of a saved run and write `out`, whose suffix selects the format: .csv, .parquet or .gd.
 
-    Tables have a row for each node: `id`, what the source called it; `prediction`, the name of the class or the number;
-    and a probability for each class or label. A `.gd` has the outputs of the model by node, before softmax. A run that
-    went by times, or by a task table, has a row for each seed, with its time; `split` chooses some.
+    Tables have one row per node: `id`, the id in the source; `prediction`, the name of the class or the number;
+    and a probability per class or label. A `.gd` has the outputs of the model by node, before softmax. Runs by time
+    and runs on a task table have one row per seed, with its time; `split` selects the seeds of one split.
 
-    For links, tables have for each source the `top` (10) targets that score highest, exactly; `exclude` leaves out the
-    edges that were trained on ("train"), all edges of the graph ("all"), or none ("none"). A `.gd` has embeddings, of
-    which `node_type` says whose.
+    For links, tables have the `top` (10) targets with the highest scores per source, exactly; `exclude` removes the
+    edges that were trained on ("train"), all edges of the graph ("all"), or none ("none"). A `.gd` has the embeddings
+    of the nodes of `node_type`.
 
     >>> predict(gz.Dataset("papers"), "run.npz", "predictions.csv").rows  # doctest: +SKIP
     1110600
@@ -86,7 +86,7 @@ def predict(
     if not path.endswith((".gd", ".csv", ".parquet")):
         raise ValueError(f"out is {os.fspath(out)!r}, expected a name that ends in .csv, .parquet or .gd")
     if is_table(path):
-        as_table_target(path)  # now: the work may take hours
+        as_table_target(path)  # before work that may take hours
     saved = load_checkpoint(checkpoint)
     known = {field.name for field in dataclasses.fields(TrainOptions)}
     named = {key: value for key, value in saved.note.get("options", {}).items() if key in known}
@@ -97,11 +97,11 @@ def predict(
     if options.task == "links" and (is_table(path) or top is not None):
         rows, columns = job.links(path, 10 if top is None else top, exclude)
     elif top is not None:
-        raise ValueError("top is for runs with task='links': there are no links here")
+        raise ValueError("top is only for runs with task='links'")
     elif options.task != "links" and (options.task != "nodes" or options.time is not None):
         rows, columns = job.seeds(path, split)
     elif split is not None:
-        raise ValueError("split is for runs by time and for task tables; here every node has a row")
+        raise ValueError("split is only for runs by time and for task tables; this run has one row per node")
     else:
         rows, columns = job.nodes(path, node_type, num_layers)
     return PredictionReport(os.fspath(out), rows, columns, time.perf_counter() - begin, os.path.getsize(path))
@@ -129,12 +129,12 @@ class _Job:
                 return write_table(path, blocks), 1 + store.feature_dim
 
     def outputs(self, out: Path, folder: str, node_type: str | None, num_layers: int | None) -> str:
-        """Write a row for each node to a `.gd`, layer by layer; return the node type."""
+        """Write one row per node to a `.gd`, layer by layer; return the node type."""
         options = self.options
         running: dict[str, Any] = {"memory": options.memory, "num_threads": options.num_threads, "device": self.device}
         if self.data.is_typed:
             if num_layers is not None:
-                raise ValueError("num_layers: a dataset of several types is predicted with all layers")
+                raise ValueError("num_layers is not supported for typed datasets, which are predicted with all layers")
             whose = self.whose(node_type)
             typed_inference(
                 self.model, self.data, out, node_type=whose, feature=options.feature,
@@ -146,9 +146,9 @@ class _Job:
         rows = rows or inputs.stores[plain_type].get("x")
         width = getattr(self.model, "dims", [None])[0]
         if rows is None or width not in (None, rows.feature_dim):
-            found = "none" if rows is None else f"rows of {rows.feature_dim}"
-            what = f"{options.feature!r} of {self.data.path} has {found}"
-            raise ValueError(f"{self.checkpoint}: trained on rows of {width} numbers, {what}")
+            found = "is missing" if rows is None else f"has {rows.feature_dim} columns"
+            what = f"{options.feature!r} of {self.data.path} {found}"
+            raise ValueError(f"{self.checkpoint}: trained on features with {width} columns, but {what}")
         layers = num_layers or (None if hasattr(self.model, "num_layers") else options.layers)
         inference(
             self.model, self.data.graph, rows, out, num_layers=layers, direction=options.direction, **running
@@ -156,26 +156,26 @@ class _Job:
         return next(iter(self.data.nodes))
 
     def whose(self, node_type: str | None) -> str:
-        """Return the node type that outputs are wanted of."""
+        """Return the node type to predict."""
         able = [node_type or self.options.node_type or next(iter(self.data.nodes))]
         if isinstance(self.model, HeteroSAGE):
             if (self.model.node_types, self.model.edge_types) != self.data.metadata():
                 found = f"{self.data.path} has: {self.data.metadata()}"
-                raise ValueError(f"{self.checkpoint}: trained on other node and edge types than {found}")
+                raise ValueError(f"{self.checkpoint}: the model was trained on other node and edge types; {found}")
             able = self.model.targets
         if node_type is not None and node_type not in able:
             raise ValueError(f"node_type is {node_type!r}, the model has outputs for {', '.join(able)}")
         return node_type or able[0]
 
     def target(self, outputs: int) -> Target | None:
-        """Return what was learned; None for embeddings."""
+        """Return the target of the run; None for embeddings."""
         if self.options.task == "links":
             return None
         note = self.about.get("target", {"kind": "classification", "outputs": outputs})
         try:
             return target_from(note, dataclasses.replace(self.options, metric=None, class_weights=None))
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{self.checkpoint}: about.target does not say what was learned: {error}") from error
+            raise FormatError(f"{self.checkpoint}: invalid about.target: {error}") from error
 
     def _blocks(self, store: FeatureStore, whose: str, target: Target | None) -> Iterator[dict[str, Any]]:
         ids, names = self.data.nodes[whose].ids, self.names(whose)
@@ -192,7 +192,7 @@ class _Job:
         return [str(name) for name in found] if isinstance(found, list) else []
 
     def seeds(self, path: str, split: str | None) -> tuple[int, int]:
-        """Write a row for each seed of a run by time or of a task table, from what was there at its time."""
+        """Write one row per seed of a run by time or of a task table, using only what existed at its time."""
         from .trainer import make_task
 
         task: Any = make_task(self.data, self.options, self.device)
@@ -244,7 +244,7 @@ class _Job:
         return made
 
     def links(self, path: str, top: int, exclude: str) -> tuple[int, int]:
-        """Write the targets that score highest for each source."""
+        """Write the targets with the highest scores per source."""
         task = LinkTask(self.data, self.options, self.device)
         ends = (None, None) if task.edge_type is None else (task.edge_type[0], task.edge_type[2])
         with tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)) as folder:
@@ -276,7 +276,7 @@ class _Job:
 
 
 def said(rows: Any, target: Target | None, names: list[str]) -> dict[str, Any]:
-    """Return columns of a table for outputs of a model: what is predicted, and probabilities."""
+    """Return table columns for outputs of a model: predictions and probabilities."""
     if target is None:
         return {f"x{column}": rows[:, column] for column in range(rows.shape[1])}
     answers = target.answers(torch.from_numpy(np.array(rows))).numpy()

@@ -1,4 +1,4 @@
-"""The processes that train one model together: sums over all of them, and gradients as one process would have them."""
+"""The processes that train one model together: sums over all ranks, and the gradients of one process."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Round(NamedTuple):
 
 
 class Ranks:
-    """The ranks of a run, as torch.distributed has them. A process without a process group is rank 0 of 1.
+    """The ranks of a run, from torch.distributed. A process without a process group is rank 0 of 1.
 
-    Of the batches of an epoch, rank r takes r, r + size, and so on. A step goes over one batch of each rank, and its
-    gradients are those of the mean over all their seeds, however many each rank has. Where the last round has fewer
-    batches than ranks, the others take a batch from the start of the epoch, which counts nothing.
+    Rank r trains on batches r, r + size, and so on of an epoch. A step covers one batch per rank, and its gradients are
+    those of the mean over all seeds of the step, however many each rank has. Where the last step has fewer batches
+    than ranks, the other ranks repeat a batch from the start of the epoch with weight zero.
     """
 
     def __init__(self) -> None:
-        """Look at the process group."""
+        """Read the process group."""
         self.rank, self.size = current_rank(None)
 
     @property
@@ -50,7 +50,7 @@ class Ranks:
         return self.rank == 0
 
     def device(self, name: str | None) -> torch.device:
-        """Return the device by name, a GPU of its own for each rank of a host; None is the GPU where there is one."""
+        """Return the device by name, with one GPU per rank of a host; None is the GPU if available."""
         device = as_device(name if name is not None else "cuda" if torch.cuda.is_available() else "cpu")
         if self.size == 1 or device.type != "cuda":
             return device
@@ -59,15 +59,15 @@ class Ranks:
             if local >= gpus:
                 ranks = current_local_rank(None, (0, 1)).world_size
                 raise ValueError(
-                    f"{ranks} ranks on a host with {gpus} GPUs: start at most {gpus} (nproc={gpus}), or train on the "
+                    f"{ranks} ranks on a host with {gpus} GPUs; start at most {gpus} (nproc={gpus}), or train on the "
                     f"CPU (device='cpu')"
                 )
             device = torch.device("cuda", local)
-        torch.cuda.set_device(device)  # where NCCL puts what is gathered
+        torch.cuda.set_device(device)  # NCCL gathers on this device
         return device
 
     def gather(self, value: T) -> list[T]:
-        """Return what each rank has, on all ranks."""
+        """Gather a value from all ranks, on all ranks."""
         if self.size == 1:
             return [value]
         found: list[Any] = [None] * self.size
@@ -75,7 +75,7 @@ class Ranks:
         return found
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """Return on all ranks what the first one makes; files need to be there only."""
+        """Return the result of the first rank on all ranks; only the first one needs the files."""
         if self.size == 1:
             return make()
         box: list[Any] = [make() if self.first else None]
@@ -84,17 +84,17 @@ class Ranks:
         return made
 
     def seed_others(self, *key: int) -> None:
-        """Start the random numbers of all ranks but the first, so that no two drop the same values."""
+        """Seed the ranks other than the first, so that dropout differs between ranks."""
         if not self.first:
             words = np.random.SeedSequence([value % 2**64 for value in (*key, self.rank)]).generate_state(1, np.uint64)
             torch.manual_seed(int(words[0]))
 
     def stepping(self, model: nn.Module, task: Task) -> nn.Module:
-        """Return a module that makes a `Step` of a batch; gradients of the model are then averaged over the ranks."""
+        """Return a module that computes a `Step` from a batch and averages gradients over the ranks."""
         step = _Stepping(model, task)
         if self.size == 1 or not any(p.requires_grad for p in model.parameters()):
             return step
-        # Batches of several types need not use every parameter, nor do models of the user's own.
+        # Batches of several types, and models of the user, need not use every parameter.
         all_used = isinstance(model, SampledModel) and not hasattr(model, "input_encoders")
         return nn.parallel.DistributedDataParallel(step, find_unused_parameters=not all_used)
 
@@ -115,7 +115,7 @@ class Ranks:
 
 
 class _Stepping(nn.Module):
-    """A model and its task as one module, so that what wraps it sees each forward pass."""
+    """A model and its task as one module, so that DistributedDataParallel sees each forward pass."""
 
     def __init__(self, model: nn.Module, task: Task) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class _Stepping(nn.Module):
 
 
 def combine(records: Sequence[EpochRecord]) -> EpochRecord:
-    """Return one record of an epoch for all ranks: bytes are added up, the seconds of stages averaged."""
+    """Return one record of an epoch for all ranks: bytes are summed, the seconds of stages averaged."""
     first, count = records[0], len(records)
     if count == 1:
         return first

@@ -1,4 +1,4 @@
-"""What a training run is asked for, and what it leaves behind."""
+"""The options and the results of a training run."""
 
 from __future__ import annotations
 
@@ -37,39 +37,37 @@ class TrainingData(Protocol):
 
     @property
     def labels(self) -> Any:
-        """A class for each node, negative where unknown; or numbers, or a row of labels for each node."""
+        """One class per node, negative where unknown; or one number or one row of labels per node."""
 
     @property
     def splits(self) -> Mapping[str, Any]:
-        """Node ids under "train", "valid" and, if there is one, "test"; names such as "val" and "testing" will do."""
+        """Node ids under "train", "valid" and, optionally, "test"; names such as "val" and "testing" are accepted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """The run in full: two runs with equal options and equal data give equal results.
+    """All options of a run: two runs with equal options and equal data give equal results.
 
-    `fanouts` has a number for each layer, nearest hop first; `eval_fanouts` the same for validation and test (the same
-    as `fanouts` when None, -1 for all neighbours). `memory` bounds what the loaders hold: one is at work at a time, and
-    may use all of it; "auto" takes what the machine and the container leave, less some for the model. `patience` stops
-    the run when the validation accuracy has not risen for so many epochs. `device` None is the GPU where there is one.
-    `direction` is "in" to follow edges that point to a node, "out" those that start at it; None is "in" where the file
-    has those.
+    `fanouts` has one number per layer, nearest hop first; `eval_fanouts` the same for validation and test (None: the
+    same as `fanouts`; -1: all neighbours). `memory` is the budget of the loaders, which take turns, so that each may
+    use all of it; "auto" uses the available memory, less a reserve for the model. `patience` stops the run after this
+    many epochs without improvement. `device` None is the GPU if available. `direction` is "in" to sample along edges
+    that end at a node, "out" along edges that start at it; None is "in" if the file has that direction.
 
-    `task` is "nodes" to learn labels of nodes, "links" to learn which edges there are, or a task of the dataset.
-    `node_type` is the type whose classes are learned, where a dataset has several types with labels; `edge_type`
-    (source, relation, target) the type whose edges are. Each edge of an evaluation is ranked among `eval_negatives`
-    others.
+    `task` is "nodes" for node labels, "links" for link prediction, or the name of a task of the dataset. `node_type`
+    is the type whose labels are learned, where a dataset has several types with labels; `edge_type` (source, relation,
+    target) the type whose edges are learned. In evaluation, each edge is ranked among `eval_negatives` others.
 
     `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
-    and columns get a learned vector for each node as long as these take at most `id_embedding_memory`, else degrees.
+    and columns get a learned embedding per node as long as these take at most `id_embedding_memory`, else degrees.
 
-    `target` is "classification", "regression" or "multilabel", by the labels unless given. `loss` of a regression is
-    "mse" or "mae". `class_weights` is "balanced", or a number for each class. `metric` says which score chooses the
+    `target` is "classification", "regression" or "multilabel"; None infers it from the labels. `loss` of a regression
+    is "mse" or "mae". `class_weights` is "balanced", or one number per class. `metric` is the score that selects the
     best epoch.
 
-    `time` names a column or feature with the time of each node ("edges", for links: the times of edges): a seed then
-    sees no edge and no node that is newer. `split_by_time` replaces the splits: "70/15/15", the oldest first, or the
-    dates at which validation and test begin, "2023-01-01/2023-07-01".
+    `time` names a column or feature with the time of each node ("edges" for links: the times of edges); edges and
+    nodes newer than a seed are then not sampled for it. `split_by_time` replaces the splits: "70/15/15", oldest first,
+    or the dates at which validation and test begin, "2023-01-01/2023-07-01".
 
     >>> TrainOptions(fanouts=[15, 10, 5]).layers
     3
@@ -106,17 +104,18 @@ class TrainOptions:
     split_by_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be trained, before anything is opened."""
+        """Check the options, before anything is opened."""
         for name, least in (("hidden", 1), ("batch_size", 1), ("epochs", 1), ("prefetch", 1), ("eval_negatives", 1)):
             if getattr(self, name) is not None and getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least {least}")
         if not self.fanouts:
-            raise ValueError("fanouts is empty, expected a number for each layer, such as [15, 10]")
+            raise ValueError("fanouts is empty, expected one number per layer, such as [15, 10]")
         if self.eval_fanouts is not None and len(self.eval_fanouts) != len(self.fanouts):
-            raise ValueError(f"eval_fanouts has {len(self.eval_fanouts)} numbers, fanouts {len(self.fanouts)}")
+            found = f"{len(self.eval_fanouts)} numbers, fanouts has {len(self.fanouts)}"
+            raise ValueError(f"eval_fanouts has {found}; lengths must match")
         for fanout in [*self.fanouts, *(self.eval_fanouts or ())]:
             if fanout == 0 or fanout < -1:
-                raise ValueError(f"fanouts hold {fanout}, expected a positive number or -1 for all neighbours")
+                raise ValueError(f"fanouts has the entry {fanout}, expected a positive number or -1 for all neighbours")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}, expected 0 <= dropout < 1")
         if not self.lr > 0:
@@ -139,11 +138,11 @@ class TrainOptions:
         if self.loss not in ("mse", "mae"):
             raise ValueError(f"loss is {self.loss!r}, expected 'mse' or 'mae'")
         if isinstance(self.class_weights, str) and self.class_weights != "balanced":
-            raise ValueError(f"class_weights is {self.class_weights!r}, expected 'balanced' or a number for each class")
+            raise ValueError(f"class_weights is {self.class_weights!r}, expected 'balanced' or one number per class")
 
     @property
     def layers(self) -> int:
-        """How many layers the model has: one a hop."""
+        """The number of layers of the model, one per hop."""
         return len(self.fanouts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,14 +151,14 @@ class TrainOptions:
         return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
 
     def defining(self) -> dict[str, Any]:
-        """The options that a resumed run must share with the first; the others may change between the two."""
+        """The options that must be the same in a resumed run; the others may change."""
         free = {"epochs", "patience", "memory", "prefetch", "num_threads", "device"}
         return {k: v for k, v in self.to_dict().items() if k not in free}
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochRecord:
-    """One epoch: how well, how fast, and where the time went."""
+    """The scores, the speed and the time per stage of one epoch."""
 
     epoch: int
     loss: float
@@ -174,23 +173,23 @@ class EpochRecord:
     bytes_useful: int
     hit_rate: float
     bottleneck: str
-    metrics: dict[str, float] = field(default_factory=dict)  # scores beside the accuracy, of the validation split
+    metrics: dict[str, float] = field(default_factory=dict)  # other scores of the validation split
     topology_bytes_read: int = 0
-    metric: str = "accuracy"  # which score chooses the best epoch
+    metric: str = "accuracy"  # the score that selects the best epoch
 
     def score(self, metric: str | None = None) -> float:
-        """A score of the validation split by name; the one that chooses the best epoch unless named."""
+        """A score of the validation split by name; by default the one that selects the best epoch."""
         return self.metrics.get(metric or self.metric, self.val_accuracy or 0.0)
 
     @property
     def seeds_per_second(self) -> float:
-        """Training nodes a second, evaluation not counted."""
+        """Training nodes per second, without evaluation."""
         return self.seeds / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(kw_only=True)
 class TrainResult:
-    """What came of a run. `model` has the weights of the best epoch."""
+    """The result of a run. `model` has the weights of the best epoch."""
 
     model: torch.nn.Module = field(repr=False)
     options: TrainOptions
@@ -205,7 +204,7 @@ class TrainResult:
     checkpoint: str | None = None
     memory: list[MemorySample] = field(default_factory=list, repr=False)
     progress: list[tuple[float, int]] = field(default_factory=list, repr=False)
-    metric: str = "accuracy"  # which score chose the best epoch
+    metric: str = "accuracy"  # the score that selected the best epoch
     val_metrics: dict[str, float] = field(default_factory=dict)
     test_metrics: dict[str, float] = field(default_factory=dict)
 
@@ -221,7 +220,7 @@ class TrainResult:
 
     @property
     def seeds_per_second(self) -> float:
-        """Training nodes a second over the whole run, evaluation not counted."""
+        """Training nodes per second over the whole run, without evaluation."""
         seconds = sum(e.seconds for e in self.epochs)
         return sum(e.seeds for e in self.epochs) / seconds if seconds > 0 else 0.0
 
@@ -252,13 +251,13 @@ class TrainResult:
 
 
 class Observer:
-    """Told what happens, as it happens: subclass it to show progress or to log."""
+    """Receives the events of a run; subclass it to show progress or to log."""
 
     def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
         """Called when a training batch is done."""
 
     def note(self, text: str) -> None:
-        """Called with what should be known before the run begins; a warning unless overridden."""
+        """Called with notes before the run begins; issues a warning unless overridden."""
         warnings.warn(text, stacklevel=3)
 
     def evaluating(self, split: str, done: int, total: int) -> None:

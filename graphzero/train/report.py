@@ -1,4 +1,4 @@
-"""A training run as one HTML page: figures first, then plots, readable in light and dark, no request to anywhere."""
+"""A training run as one self-contained HTML page: figures first, then plots, for light and dark themes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["require_plots", "write_report"]
 
-# Plots are drawn in these stand-in colours, which become CSS variables in the page: one SVG serves light and dark.
+# Plots use these placeholder colours, which become CSS variables in the page: one SVG serves light and dark.
 _INK, _GRID = "#010203", "#040506"
 _SERIES = ["#a10001", "#a10002", "#a10003", "#a10004", "#a10005"]
 _STAGES = ["sample", "read", "copy", "compute", "wait"]
@@ -37,14 +37,14 @@ def require_plots() -> None:
 
 
 def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
-    """Write `result` to `path`, whole or not at all."""
+    """Write `result` to `path` atomically."""
     check_extension(os.fspath(path), "report")
     require_plots()
     plots = [
         _figure(
             "Accuracy and loss", "By epoch; the marked epoch gave the weights that were kept.", _draw_learning, result
         ),
-        _figure("Throughput", "Training seeds a second; gaps are evaluation.", _draw_throughput, result),
+        _figure("Throughput", "Training seeds per second; gaps are evaluation.", _draw_throughput, result),
         _figure(
             "Memory",
             "What the kernel counted for this process; a control group counts its page cache too.",
@@ -53,8 +53,8 @@ def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
         ),
         _figure(
             "Where the time went",
-            "Seconds of each epoch. Sample, read and copy run on the loader's threads beside compute; "
-            "wait is what training lost to them.",
+            "Seconds per epoch. Sample, read and copy run on the loader's threads during compute; "
+            "wait is the time that training waited for them.",
             _draw_stages,
             result,
         ),
@@ -84,8 +84,12 @@ def _tiles(result: TrainResult) -> list[tuple[str, str, str]]:
     figure = f"{score:.1%}" if result.metric == "accuracy" else shown(result.metric, score)
     return [
         (figure, f"{which} {_metric(result)}", f"best epoch {result.best_epoch + 1} of {len(result.epochs)}"),
-        (f"{result.seeds_per_second:,.0f}", "seeds a second", f"{len(result.epochs)} epochs in {result.seconds:.0f} s"),
-        (format_size(result.peak_anonymous), "peak memory", f"anonymous, all of the process; budget {data['budget']}"),
+        (
+            f"{result.seeds_per_second:,.0f}",
+            "seeds per second",
+            f"{len(result.epochs)} epochs in {result.seconds:.0f} s",
+        ),
+        (format_size(result.peak_anonymous), "peak memory", f"anonymous, whole process; budget {data['budget']}"),
         (format_size(total), "on disk", f"{data['nodes']:,} nodes, {data['edges']:,} edges"),
     ]
 
@@ -269,7 +273,7 @@ def _draw_throughput(axes: Any, result: TrainResult) -> None:
     _legend_above(axes, 2)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds")
-    axes.set_ylabel("seeds a second")
+    axes.set_ylabel("seeds per second")
 
 
 def _draw_memory(axes: Any, result: TrainResult) -> None:

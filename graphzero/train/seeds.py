@@ -1,4 +1,4 @@
-"""The seeds of a run: nodes of splits, of splits by time, or rows of a task table; with times where there are some."""
+"""The seeds of a run: nodes of splits, of splits by time, or rows of a task table, with optional times."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["Seeds", "YOfRows", "edge_splits_by_time", "node_times", "seeds_of_no
 
 @dataclass(frozen=True)
 class Seeds:
-    """Nodes, the time of each where sampling goes by time, and labels by row where these are not of the nodes."""
+    """Nodes, with their times if sampling is by time, and with labels by row for task tables."""
 
     ids: Any
     times: IdArray | None = None
     labels: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of seeds."""
         return len(self.ids)
 
 
 class YOfRows:
-    """Puts the labels of rows into a batch, as a loader's `transform`: a node may be in several rows."""
+    """Adds the labels of rows to a batch, as a loader's `transform`: a node may be in several rows."""
 
     def __init__(self, labels: npt.NDArray[Any], node_type: str | None) -> None:
-        """Take a label for each row."""
+        """Use one label per row."""
         self._labels, self._type = torch.from_numpy(np.ascontiguousarray(labels)), node_type
 
     def __call__(self, batch: Any) -> Any:
@@ -65,7 +65,7 @@ def seeds_of_table(table: Any, options: TrainOptions, unit: str) -> dict[str, Se
     if options.split_by_time is None:
         return found
     if any(seeds.times is None for seeds in found.values()):
-        raise ValueError(f"split_by_time needs times, task {table.name!r} has none")
+        raise ValueError(f"split_by_time needs times, but task {table.name!r} has none")
     ids, labels = (np.concatenate([getattr(s, what) for s in found.values()]) for what in ("ids", "labels"))
     times = np.concatenate([seeds.times for seeds in found.values() if seeds.times is not None])
     parts = split_by_time(times, options.split_by_time, unit)
@@ -78,7 +78,7 @@ def seeds_of_nodes(
     """Return the nodes of each split, by time where the options say so; `labels()` reads those of all nodes."""
     if options.split_by_time is not None:
         if times is None:
-            raise ValueError("split_by_time needs time= (--time): a column or feature with the times of nodes")
+            raise ValueError("split_by_time also needs time=, a column or feature with the times of nodes")
         splits = split_by_time(times, options.split_by_time, unit, _known(labels()) & (times != MISSING_TIME))
     return {name: Seeds(ids, None if times is None else _of_seeds(times, ids, name)) for name, ids in splits.items()}
 
@@ -109,7 +109,7 @@ def node_times(features: Mapping[str, Any], columns: Mapping[str, Any], name: st
         store = features[name]
         if len(store.shape) != 1 or store.dtype.kind not in "iu":
             found = f"{store.dtype_name} of shape {store.shape}"
-            raise ValueError(f"time is {name!r}: found {found}, expected a vector of integers")
+            raise ValueError(f"time is {name!r}, which is {found}, expected a vector of integers")
         return as_ids(read_whole(store), name)
     return None
 
@@ -117,7 +117,7 @@ def node_times(features: Mapping[str, Any], columns: Mapping[str, Any], name: st
 def edge_splits_by_time(graph: Any, spec: str, unit: str) -> dict[str, Any]:
     """Return edge ids by split, by the times of the edges."""
     if not graph.has_times:
-        raise ValueError(f"{graph.path}: edges have no times: compile the graph with times to split by them")
+        raise ValueError(f"{graph.path}: edges have no times; compile the graph with times to split by them")
     side = "in" if graph.direction in ("in", "both") else "out"
     topology = graph._open()
     times = np.array(topology.array(f"{side}.times"))

@@ -1,4 +1,4 @@
-"""A run in the middle: weights, optimiser, random numbers, counters; to a checkpoint, back, and to its model."""
+"""The state of a run (weights, optimiser, random numbers, counters), saved to and restored from a checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["EpochSums", "RunState", "load_model", "pack", "restore"]
 
 @dataclasses.dataclass
 class EpochSums:
-    """Sums over the epoch in hand."""
+    """Sums over the current epoch."""
 
     loss: float = 0.0
     correct: int = 0
@@ -50,14 +50,14 @@ class EpochSums:
 
     @property
     def seeds_per_second(self) -> float:
-        """Seeds trained a second so far this epoch."""
+        """Training seeds per second in this epoch so far."""
         seconds = self.wait_seconds + self.compute_seconds
         return self.seeds / seconds if seconds > 0 else 0.0
 
     def record(
         self, epoch: int, scores: dict[str, float], eval_seconds: float, stats: LoaderStats, metric: str
     ) -> EpochRecord:
-        """Close the epoch: the sums, and what the loader says of its stages."""
+        """End the epoch: return the sums and the loader's statistics."""
         return EpochRecord(
             epoch=epoch,
             loss=self.loss / max(self.seeds, 1),
@@ -85,12 +85,12 @@ class EpochSums:
 
 
 class RunState:
-    """All that changes while a run goes on."""
+    """Everything that changes during a run."""
 
     def __init__(self, model: torch.nn.Module, optimizer: Optimizers) -> None:
         """Begin at the first batch of the first epoch."""
         self.model = model
-        self.step = model  # what makes a `Step` of a batch, with the model inside
+        self.step = model  # computes a `Step` from a batch; wraps the model
         self.optimizer = optimizer
         self.epoch = 0
         self.tally = EpochSums()
@@ -105,18 +105,18 @@ class RunState:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken, with the parts before it was resumed."""
+        """The seconds that the run has taken, including the time before it was resumed."""
         return self._before + time.perf_counter() - self._begin
 
     def mark(self, seeds: int) -> None:
-        """Note the progress, at most four times a second."""
+        """Record the progress, at most four times per second."""
         self._seeds += seeds
         now = time.perf_counter() - self._begin
         if now - self.progress[-1][0] >= 0.25:
             self.progress.append((now, self._seeds))
 
     def close_epoch(self, record: EpochRecord) -> None:
-        """Take in a finished epoch; keep its weights when it is the best so far."""
+        """Add a finished epoch; keep its weights if it is the best so far."""
         self.records.append(record)
         score = record.score()
         if self.best_weights is None or better(record.metric, score, self.best_score):
@@ -129,7 +129,7 @@ class RunState:
 def pack(
     run: RunState, options: TrainOptions, random: Sequence[Mapping[str, Tensor]], about: Mapping[str, Any]
 ) -> Checkpoint:
-    """The run as named arrays and JSON. `random` has the random numbers of each rank, `about` what is learned."""
+    """The run as named arrays and JSON. `random` has the random states of the ranks, `about` describes the task."""
     arrays = {f"model.{k}": _array(v) for k, v in run.model.state_dict().items()}
     arrays |= {f"best.{k}": _array(v) for k, v in (run.best_weights or {}).items()}
     for index, values in run.optimizer.state().items():
@@ -154,9 +154,9 @@ def pack(
 
 
 def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
-    """Put the run where `saved` was; FormatError when the checkpoint does not fit the model.
+    """Restore the run from `saved`; FormatError if the checkpoint does not fit the model.
 
-    A rank of which the checkpoint knows nothing, because fewer ran then, keeps its random numbers.
+    A rank without a saved state, because fewer ranks ran before, keeps its random state.
     """
     device = next(run.model.parameters()).device
     try:
@@ -185,8 +185,8 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
 def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = None) -> torch.nn.Module:
     """Return the model of a saved run with the weights of its best epoch, ready to predict.
 
-    The models of `graphzero.train` are made from what the checkpoint says. For another one pass `model`, made as it was
-    for training: a checkpoint holds weights, never code. Its weights are replaced.
+    Models of `graphzero.train` are recreated from the checkpoint. For another model pass `model`, constructed as for
+    training; a checkpoint holds weights, never code. Its weights are replaced.
 
     >>> model = load_model("run.npz")  # doctest: +SKIP
     >>> gz.inference(model, ds.graph, ds.features["x"], "out.gd")  # doctest: +SKIP
@@ -207,7 +207,7 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
 
 
 def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.nn.Module:
-    """Make one of our own models, of the shape that its weights have."""
+    """Create a model of `graphzero.train` in the shape of the saved weights."""
     if saved.note.get("model_arguments") is not None:
         return HeteroSAGE(**saved.note["model_arguments"])
     ours = {f"{kind.__module__}.{kind.__qualname__}": name for name, kind in MODELS.items()}
@@ -217,8 +217,8 @@ def _made_like(saved: Checkpoint, weights: dict[str, Any], path: str) -> torch.n
     stack = {"sage": "neighbours", "gcn": "linear"}.get(str(name))
     shapes = [weights[f"{stack}.{i}.weight"].shape for i in range(len(weights)) if f"{stack}.{i}.weight" in weights]
     if not shapes:
-        of = of or "a model that is none of graphzero.train's"
-        raise FormatError(f"{path}: holds the weights of {of}; make one and pass it: load_model(path, model)")
+        of = of or "a model that is not from graphzero.train"
+        raise FormatError(f"{path}: holds the weights of {of}; create the model and pass it: load_model(path, model)")
     dropout = float(options.get("dropout", 0.5))
     return make_model(str(name), shapes[0][1], shapes[0][0], shapes[-1][0], len(shapes), dropout)
 

@@ -1,4 +1,4 @@
-"""What a model is to say of a node: one of several classes, any of several labels, or a number."""
+"""Prediction targets of nodes: one of several classes, any of several labels, or a number."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Target", "kind_of_labels", "make_target"]
 
 
 class Target:
-    """How outputs are compared with labels. `scores()` makes what counts over an evaluation."""
+    """How outputs are compared with labels. `scores()` creates the metrics of an evaluation."""
 
     kind = ""
-    metrics: tuple[str, ...] = ()  # the first one says which epoch is the best, unless the options do
+    metrics: tuple[str, ...] = ()  # the first one selects the best epoch by default
 
     def __init__(self, outputs: int, options: TrainOptions, metric: str | None = None) -> None:
-        """Take the number of outputs; ValueError for a metric that there is not. `metric`: unless the options say."""
+        """Set the number of outputs; ValueError for an unknown metric. `metric` is the default of the options."""
         self.outputs = outputs
         self.metric = options.metric or metric or self.metrics[0]
         if self.metric not in self.metrics:
@@ -36,7 +36,7 @@ class Target:
         raise NotImplementedError
 
     def right(self, out: Tensor, y: Tensor) -> Tensor:
-        """How many answers are right, where that means something."""
+        """The number of correct answers, where that is defined."""
         return torch.zeros((), dtype=torch.int64, device=out.device)
 
     def labels(self, y: Tensor) -> Tensor:
@@ -48,11 +48,11 @@ class Target:
         return out
 
     def scores(self) -> Any:
-        """Return what adds up the scores of an evaluation."""
+        """Return the metrics of an evaluation."""
         raise NotImplementedError
 
     def answers(self, out: Tensor) -> Tensor:
-        """Return what is to be said of outputs: probabilities, or numbers in their own units."""
+        """Convert outputs to probabilities, or to numbers in their original units."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,10 +66,10 @@ class ClassTarget(Target):
     kind, metrics = "classification", ("accuracy", "f1_macro", "f1_micro", "auc")
 
     def __init__(self, classes: int, options: TrainOptions, labels: Any = None) -> None:
-        """Count the classes of training where weights are to be balanced."""
+        """Count the classes of the training split if weights are balanced."""
         super().__init__(classes, options)
         if self.metric == "auc" and classes != 2:
-            raise ValueError(f"metric is 'auc', expected 2 classes, found {classes}")
+            raise ValueError(f"metric is 'auc', which needs 2 classes, found {classes}")
         self._weights = _class_weights(options.class_weights, classes, labels)
 
     def labels(self, y: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class ClassTarget(Target):
         return functional.cross_entropy(out, y, weight=weights)
 
     def right(self, out: Tensor, y: Tensor) -> Tensor:
-        """How often the largest output is that of the class."""
+        """The number of seeds whose largest output is that of their class."""
         return (out.detach().argmax(1) == y).sum()
 
     def scores(self) -> ClassScores:
@@ -113,22 +113,22 @@ class LabelTarget(Target):
         return LabelScores(self.outputs)
 
     def answers(self, out: Tensor) -> Tensor:
-        """Return a probability for each label."""
+        """Return one probability per label."""
         return torch.sigmoid(out.float())
 
 
 class NumberTarget(Target):
-    """A number. The model learns it less the mean of training, in units of its deviation."""
+    """A number, normalised by the mean and deviation of the training split."""
 
     kind, metrics = "regression", ("rmse", "mae", "r2")
 
     def __init__(self, options: TrainOptions, mean: float = 0.0, std: float = 1.0) -> None:
-        """Take the mean and the deviation over the training seeds."""
+        """Compute the mean and the deviation over the training seeds."""
         super().__init__(1, options, "mae" if options.loss == "mae" else None)
         self.mean, self.std, self._absolute = mean, std, options.loss == "mae"
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
-        """Mean squared or absolute error, of what is normalised."""
+        """Mean squared or absolute error of the normalised values."""
         known = torch.isfinite(y)
         wanted = ((torch.where(known, y, self.mean) - self.mean) / self.std).to(out.dtype)
         error = (out.reshape(-1) - wanted) * known
@@ -136,7 +136,7 @@ class NumberTarget(Target):
         return total / known.sum().clamp(min=1)
 
     def labels(self, y: Tensor) -> Tensor:
-        """Return numbers, one a seed."""
+        """Return one number per seed."""
         return super().labels(y).reshape(-1)
 
     def scored(self, out: Tensor) -> Tensor:
@@ -157,32 +157,32 @@ class NumberTarget(Target):
 
 
 def make_target(options: TrainOptions, kind: str, train: Any, others: Sequence[Any], at_least: int) -> Target:
-    """Make what `kind` names, once every label that training and evaluation will meet has been looked at.
+    """Create the target named by `kind`, after checking every label of training and evaluation.
 
     `train` and `others` are labels of the splits; `at_least` is the number of classes that the dataset names.
     """
     train = np.asarray(train)
     if options.class_weights is not None and kind != "classification":
-        raise ValueError(f"class_weights is for classification, the target is {kind}")
+        raise ValueError(f"class_weights is for classification, but the target is {kind}")
     if kind == "regression":
         values = np.asarray(train, np.float64).reshape(-1)
         if train.dtype.kind in "iu":
-            values = np.where(values < 0, np.nan, values)  # integers have -1 for none
+            values = np.where(values < 0, np.nan, values)  # -1 is missing in integer labels
         known = values[np.isfinite(values)]
         if len(known) == 0:
-            raise ValueError("no node of the training split has a label that is a number")
+            raise ValueError("no node of the training split has a finite label")
         return NumberTarget(options, float(known.mean()), float(known.std()) or 1.0)
     if kind == "multilabel":
         if train.ndim != 2:
             raise ValueError(f"target is 'multilabel', expected a row of labels per node, found shape {train.shape}")
         return LabelTarget(train.shape[1], options)
     if train.ndim == 2 and train.shape[1] > 1:
-        raise ValueError(f"target is 'classification', but the labels have {train.shape[1]} columns: 'multilabel'")
+        raise ValueError(f"target is 'classification', but the labels have {train.shape[1]} columns; use 'multilabel'")
     return ClassTarget(count_classes([train, *others], at_least), options, train)
 
 
 def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
-    """Make a target again from what a checkpoint says of it."""
+    """Recreate a target from a checkpoint."""
     if note["kind"] == "regression":
         return NumberTarget(options, float(note["mean"]), float(note["std"]))
     if note["kind"] == "multilabel":
@@ -191,7 +191,7 @@ def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
 
 
 def count_classes(splits: Sequence[Any], at_least: int) -> int:
-    """Return the number of classes; ValueError for a label that is none."""
+    """Return the number of classes; ValueError for an invalid label."""
     least, most = 0, -1
     for labels in splits:
         if len(labels):
@@ -200,7 +200,7 @@ def count_classes(splits: Sequence[Any], at_least: int) -> int:
         raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
     classes = max(at_least, most + 1)
     if classes < 2:
-        raise ValueError(f"found {classes} class, need at least 2")
+        raise ValueError(f"found {classes} class; need at least 2")
     return classes
 
 
@@ -213,5 +213,5 @@ def _class_weights(asked: Any, classes: int, labels: Any) -> Tensor | None:
         counts = np.bincount(np.asarray(labels, np.int64).reshape(-1), minlength=classes)[:classes]
         return torch.from_numpy(counts.sum() / (classes * np.maximum(counts, 1)))
     if len(asked) != classes:
-        raise ValueError(f"class_weights has {len(asked)} numbers, expected one for each of {classes} classes")
+        raise ValueError(f"class_weights has {len(asked)} numbers, expected {classes}, one per class")
     return torch.tensor([float(weight) for weight in asked], dtype=torch.float64)

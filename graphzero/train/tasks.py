@@ -1,4 +1,4 @@
-"""What a run learns: labels of nodes of one type; which batches, which model, which loss and which scores."""
+"""The tasks of a run: batches, model, loss and metrics, for labels of nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
 
 
 class Step(NamedTuple):
-    """What a model made of a training batch: the loss, how many answers are right, and of how many."""
+    """The result of a training batch: the loss, the number of correct answers, and the number of answers."""
 
     loss: Tensor
     right: Tensor
@@ -34,22 +34,22 @@ class Step(NamedTuple):
 
 
 class Meter:
-    """Adds up scores over the batches of an evaluation: `task.scores()` makes what counts, `task.measure` feeds it."""
+    """Accumulates metrics over the batches of an evaluation: `task.scores()` creates them, `task.measure` adds."""
 
     def __init__(self, task: Task) -> None:
         """Begin with nothing seen."""
         self._task, self._scores = task, task.scores()
 
     def add(self, model: torch.nn.Module, batch: Any) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         self._scores.add(*(_as_array(part) for part in self._task.measure(model, batch)))
 
     def state(self) -> Any:
-        """Return what was counted, for the other ranks."""
+        """Return the counts, for the other ranks."""
         return self._scores
 
     def merge(self, states: Sequence[Any]) -> None:
-        """Take over what all ranks have counted."""
+        """Combine the counts of all ranks."""
         self._scores = type(self._scores).merged(states)
 
     def scores(self) -> dict[str, float]:
@@ -59,10 +59,10 @@ class Meter:
 
 
 class Task:
-    """What the trainer asks of a kind of learning."""
+    """The interface of a task to the trainer."""
 
     inputs: Inputs
-    metric = "accuracy"  # which score says what the best epoch is
+    metric = "accuracy"  # the score that selects the best epoch
     rank, world_size = 0, 1  # of the processes that train together
 
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
@@ -76,11 +76,11 @@ class Task:
         return found
 
     def size(self, split: str) -> int:
-        """How many seeds a split has; 0 where there is no such split."""
+        """The number of seeds of a split; 0 if there is no such split."""
         return len(self.splits[split]) if split in self.splits else 0
 
     def batches(self) -> int:
-        """How many batches an epoch of training has, over all ranks."""
+        """The number of batches of a training epoch, over all ranks."""
         return -(-self.size("train") // self.options.batch_size)
 
     def make_model(self) -> torch.nn.Module:
@@ -96,19 +96,19 @@ class Task:
         raise NotImplementedError
 
     def scores(self) -> Any:
-        """Return what adds up the scores of an evaluation."""
+        """Return the accumulator of an evaluation."""
         raise NotImplementedError
 
     def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        """Return what the scores of a batch are computed of."""
+        """Return the values that the metrics of a batch are computed from."""
         raise NotImplementedError
 
     def meter(self) -> Meter:
-        """Return what counts over an evaluation."""
+        """Return the metrics of an evaluation."""
         return Meter(self)
 
     def explain_loss(self, batch: Any) -> str:
-        """Say why the loss of a batch is not finite: rows that are not, or else a run that diverged."""
+        """Explain why the loss of a batch is not finite: features that are not finite, or a run that diverged."""
         for name, ids, rows in self.inputs.features_of(batch):
             bad = ids[~torch.isfinite(rows.reshape(len(ids), -1)).all(1)] if len(ids) else ids
             if len(bad):
@@ -121,7 +121,7 @@ class Task:
         raise NotImplementedError
 
     def about(self) -> dict[str, Any]:
-        """Return what is learned, as JSON values for the checkpoint: what predictions need to know."""
+        """Describe the task as JSON values for the checkpoint, as predictions need it."""
         return {}
 
     def loading(self, split: str, num_threads: int, memory: int) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class LabelTask(Task):
 
     target: Target
     splits: dict[str, Seeds]
-    table: Any = None  # the task of the dataset that is learned, where it is one
+    table: Any = None  # the task table of the dataset, if the task is one
     labels: Any = None  # of all nodes
 
     def labels_of_rows(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class LabelTask(Task):
         return {name: self.splits[name].labels for name in names if self.size(name)}
 
     def seeding(self, split: str, labels: Any, node_type: str | None = None) -> dict[str, Any]:
-        """Return the arguments of a loader that say what its seeds are."""
+        """Return the arguments of a loader that select its seeds."""
         seeds = self.splits[split]
         given = {"seeds": seeds.ids if node_type is None else (node_type, seeds.ids), "time": seeds.times}
         if seeds.labels is None:
@@ -177,7 +177,7 @@ class LabelTask(Task):
         return self.scores_of_seeds(model, batch), self.target.labels(self.labels_of_seeds(batch))
 
     def set_target(self, asked: str | None, known: Mapping[str, Any], classes: int, kind: str | None = None) -> None:
-        """Find out what is to be learned, from the labels of each split."""
+        """Create the target from the labels of each split."""
         kind = asked or kind or kind_of_labels(known["train"])
         others = [labels for split, labels in known.items() if split != "train"]
         self.target = make_target(self.options, kind, known["train"], others, classes)
@@ -189,7 +189,7 @@ class LabelTask(Task):
         return Step(self.target.loss(out, y), self.target.right(out, y), len(out))
 
     def scores(self) -> Any:
-        """Return what adds up the scores of the target."""
+        """Return the metrics of the target."""
         return self.target.scores()
 
     def measure(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
@@ -198,11 +198,11 @@ class LabelTask(Task):
         return self.target.scored(out), y
 
     def about(self) -> dict[str, Any]:
-        """Return what is learned."""
+        """Describe the target."""
         return {"target": self.target.to_dict()}
 
     def describe_target(self) -> dict[str, Any]:
-        """Return what is learned, for the report."""
+        """Describe the target, for the report."""
         found = {"target": self.target.kind, "train_seeds": self.size("train")}
         return found if self.target.kind == "regression" else {**found, "classes": self.target.outputs}
 
@@ -241,7 +241,9 @@ class NodeTask(LabelTask):
             nodes = next(iter(getattr(data, "nodes", {}).values()), None)
             times = node_times(data.features, {} if nodes is None else nodes.columns, name, unit)
             if times is None:
-                raise ValueError(f"time is {name!r}, expected a column of times or a feature: {list(data.features)}")
+                raise ValueError(
+                    f"time is {name!r}, expected a column of times or one of the features {list(data.features)}"
+                )
             self.times = times
         return seeds_of_nodes(data.splits, lambda: data.labels, times, self.options, unit)
 
@@ -284,7 +286,7 @@ def _as_array(tensor: Tensor) -> npt.NDArray[Any]:
 
 
 def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
-    """Return the size of a graph of one type and of what is read for its nodes."""
+    """Return the size of a graph of one type and of the arrays of its nodes."""
     stores = list(inputs.stores[plain_type].values())
     found = {
         "nodes": graph.num_nodes,
@@ -298,7 +300,7 @@ def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
 
 
 def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
-    """Return what a model makes of a batch of one type: rows of the seeds, for other models of all nodes."""
+    """Run a model on a batch of one type: returns rows of the seeds, or of all nodes for other models."""
     if not isinstance(model, SampledModel):
         other: Tensor = model(x if x.is_floating_point() else x.float(), batch.edge_index)
         return other
@@ -311,7 +313,7 @@ def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, o
 
 
 def check_outputs(out: Tensor, rows: int, classes: int) -> None:
-    """Raise ValueError when a model of the user's own does not return a row a seed and a column a class."""
+    """Raise ValueError if a model of the user does not return one row per seed and one column per class."""
     if out.dim() != 2 or len(out) != rows or out.shape[1] < classes:
-        expected = f"a row for each node with at least {classes} columns"
+        expected = f"one row per node with at least {classes} columns"
         raise ValueError(f"the model returned shape {tuple(out.shape)} for {rows} nodes, expected {expected}")

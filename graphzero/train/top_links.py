@@ -1,4 +1,4 @@
-"""The targets that score highest for each source, exactly, by products of blocks of embeddings."""
+"""The targets with the highest scores per source, exactly, by products of blocks of embeddings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Block = tuple[IdArray, IdArray, npt.NDArray[np.float32]]
 def top_links(
     task: Any, left: FeatureStore, right: FeatureStore, top: int, exclude: str, device: torch.device
 ) -> Iterator[Block]:
-    """Go over sources: (ids, their targets, the best first, scores), -1 where there are fewer targets than `top`.
+    """Yield (source ids, their targets, best first, scores), -1 where there are fewer targets than `top`.
 
-    `exclude` is "train" to leave out edges of the graph that were not held out, "all" for all edges, or "none". Of
-    nodes of one type, a node is never its own target. Edges to be left out take 8 bytes each.
+    `exclude` is "train" to exclude edges of the graph that were not held out, "all" for all edges, or "none". Among
+    nodes of one type, a node is never its own target. Excluded edges take 8 bytes each.
     """
     if top < 1:
         raise ValueError(f"top is {top}, expected at least 1")
@@ -71,7 +71,7 @@ def _merged(best: tuple[Tensor, Tensor] | None, scores: Tensor, at: int, top: in
 
 
 def _known(task: Any, exclude: str) -> IdArray:
-    """Return the pairs to be left out, ascending, as source * targets + target."""
+    """Return the excluded pairs, ascending, as source * targets + target."""
     if exclude == "none":
         return np.empty(0, np.int64)
     graph = task.graph

@@ -1,4 +1,4 @@
-"""The training loop: batches from the loader, a model, and a run that can be stopped and taken up again exactly."""
+"""The training loop: batches from the loader, a model, and a run that can be stopped and resumed exactly."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ __all__ = ["Trainer"]
 class Trainer:
     """Trains a model on a dataset within a memory budget.
 
-    Stopping with Ctrl-C ends after the batch in hand; with `checkpoint` given, the run is saved after every epoch and
-    then too, and `fit(resume=True)` goes on as if nothing had happened: same batches, same weights.
+    Ctrl-C stops after the current batch. With `checkpoint`, the run is saved then and after every epoch, and
+    `fit(resume=True)` continues it exactly: same batches, same weights.
 
     >>> from graphzero.train import Trainer, TrainOptions
     >>> run = Trainer(gz.Dataset("data"), TrainOptions(fanouts=[15, 10], memory="2GB"))  # doctest: +SKIP
@@ -59,9 +59,9 @@ class Trainer:
     ) -> None:
         """Check that the data can be trained on. `model` overrides `options.model`.
 
-        Any module with `forward(x, edge_index)` will do, such as those of PyG: it gets a sampled batch, and the rows of
-        the seeds are taken from what it returns. For a dataset of several types it gets `x_dict` and `edge_index_dict`,
-        and returns a dict by node type. For links, what it returns are embeddings.
+        Any module with `forward(x, edge_index)` can be used, such as those of PyG: it gets a sampled batch, and the
+        rows of the seeds are taken from its output. For a dataset of several types it gets `x_dict` and
+        `edge_index_dict`, and returns a dict by node type. For links, it returns embeddings.
         """
         self.data = data
         self.options = options if options is not None else TrainOptions()
@@ -81,10 +81,10 @@ class Trainer:
     # -- the run ------------------------------------------------------------------------------------------------------
 
     def fit(self, *, resume: bool = False, overwrite: bool = False) -> TrainResult:
-        """Train until the epochs are done, the validation accuracy stops rising, or Ctrl-C.
+        """Train until all epochs are done, the validation score stops improving, or Ctrl-C.
 
-        `resume` takes up the checkpoint where there is one, and starts afresh where there is none. Without it a run
-        that was saved there before is an error, unless `overwrite` says that it may be lost.
+        `resume` continues from the checkpoint if it exists, and starts a new run otherwise. Without it, an existing
+        checkpoint is an error unless `overwrite` is true.
         """
         if self.ranks.first:
             self.check_start(resume=resume, overwrite=overwrite)
@@ -120,11 +120,11 @@ class Trainer:
         )
 
     def check_start(self, *, resume: bool = False, overwrite: bool = False) -> None:
-        """Raise what `fit` would raise before anything is read: a run that would be lost, a model that there is not."""
+        """Raise what `fit` would raise before anything is read: an existing checkpoint, an unknown model."""
         if self.checkpoint is not None and not resume and not overwrite and has_checkpoint(self.checkpoint):
             raise FileExistsError(
-                f"{self.checkpoint}: a run is saved here already: go on with resume=True, give another path, or "
-                f"replace it with overwrite=True"
+                f"{self.checkpoint}: a run is already saved here; continue it with resume=True, replace it with "
+                f"overwrite=True, or choose another path"
             )
         if self._given_model is None:
             with torch.random.fork_rng(devices=[]):
@@ -151,7 +151,7 @@ class Trainer:
         return "finished"
 
     def _train_epoch(self, run: RunState, loaders: Loaders, stop: threading.Event) -> bool:
-        """Train over one epoch, or what is left of it; False when asked to stop before its end."""
+        """Train one epoch, or the rest of it; False if stopped before its end."""
         tally, ranks, total = run.tally, self.ranks, self.task.batches()
         if tally.batches == total:  # stopped in the evaluation that followed
             return True
@@ -190,7 +190,7 @@ class Trainer:
         stop: threading.Event,
         then: Sequence[tuple[str, int]] = (),
     ) -> dict[str, float] | None:
-        """Scores by name; None when asked to stop before they are known."""
+        """Scores by name; None if stopped before they are known."""
         model.eval()
         meter = self.task.meter()
         total = loaders.count(split)
@@ -207,7 +207,7 @@ class Trainer:
         meter.merge([state for state, _ in found])
         return meter.scores()
 
-    # -- its beginning and its end ------------------------------------------------------------------------------------
+    # -- start and end of a run ---------------------------------------------------------------------------------------
 
     def _start(self, resume: bool) -> RunState:
         options = self.options
@@ -215,9 +215,9 @@ class Trainer:
         if model is None:
             model = self.task.make_model()
         if isinstance(model, (SampledModel, HeteroSAGE)) and model.num_layers != options.layers:
-            raise ValueError(f"the model has {model.num_layers} layers, fanouts name {options.layers} hops")
+            raise ValueError(f"the model has {model.num_layers} layers, but fanouts has {options.layers} hops")
         model = self.task.inputs.attach(model, given=self._given_model is not None).to(self.device)
-        sparse = self.ranks.size == 1 or self.device.type == "cpu"  # NCCL does not add up sparse gradients
+        sparse = self.ranks.size == 1 or self.device.type == "cpu"  # NCCL does not reduce sparse gradients
         run = RunState(model, Optimizers(model, options.lr, options.weight_decay, sparse=sparse))
         saved = self.ranks.from_first(self._saved) if resume else None
         if saved is not None:
@@ -240,8 +240,8 @@ class Trainer:
         for name, value in now.items():
             if then.get(name) != value:
                 raise ValueError(
-                    f"{self.checkpoint}: the checkpoint has {name}={then.get(name)!r}, this run {value!r}: "
-                    f"give the same options to resume, or another checkpoint path to start afresh"
+                    f"{self.checkpoint}: the checkpoint has {name}={then.get(name)!r}, this run has {value!r}; "
+                    f"use the same options to resume, or another checkpoint path to start a new run"
                 )
 
     def _save(self, run: RunState) -> None:
@@ -276,10 +276,10 @@ class Trainer:
 
 
 def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -> Task:
-    """What the options ask for, of data of one type or of several."""
+    """The task that the options select, for data of one type or of several."""
     if options.task == "links":
         return LinkTask(data, options, device)
-    table_of(data, options)  # an error for a task that there is not
+    table_of(data, options)  # raises for an unknown task
     if isinstance(data, Dataset) and data.is_typed:
         return TypedNodeTask(data, options, device)
     return NodeTask(data, options, device)
@@ -287,7 +287,7 @@ def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -
 
 @contextmanager
 def _stop_flag() -> Iterator[threading.Event]:
-    """A flag that the first Ctrl-C sets, so that a batch is never cut in two; the second one interrupts at once."""
+    """A flag set by the first Ctrl-C, so that the current batch is completed; the second one interrupts at once."""
     flag = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield flag

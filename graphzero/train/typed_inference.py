@@ -48,11 +48,11 @@ def typed_inference(
     num_threads: int | None = None,
     seed: int = 0,
 ) -> InferenceReport:
-    """Run `model` over all nodes of `node_type` and write a row for each to the `.gd` file `out`.
+    """Run `model` over all nodes of `node_type` and write one row per node to the `.gd` file `out`.
 
-    A `HeteroSAGE` is run layer by layer over all neighbours: each layer streams the rows of the one before it from
-    temporary files beside `out`, a file for each node type. With `fanouts`, and for other models, which need them, it
-    goes batch by batch over sampled neighbourhoods, as in the evaluation of a run.
+    A `HeteroSAGE` is run layer by layer over all neighbours: each layer streams the output of the previous one from
+    temporary files next to `out`, one per node type. With `fanouts`, which other models require, it runs batch by
+    batch over sampled neighbourhoods, as in the evaluation of a run.
 
     >>> report = typed_inference(load_model("run.npz"), ds, "out.gd", node_type="paper")  # doctest: +SKIP
     """
@@ -60,7 +60,7 @@ def typed_inference(
     if node_type not in data.nodes:
         raise ValueError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, data.nodes))}")
     if data.nodes[node_type].num_nodes == 0:
-        raise ValueError(f"{data.path}: there are no nodes of type {node_type!r}")
+        raise ValueError(f"{data.path} has no nodes of type {node_type!r}")
     target = as_target(out, "features", data.files)
     where = as_device("cpu" if device is None else device)
     job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed)
@@ -73,7 +73,7 @@ def typed_inference(
         elif isinstance(model, HeteroSAGE):
             rows_read, layers = job.layer_by_layer(model, inputs, feature, node_type, Path(target)), model.num_layers
         else:
-            raise ValueError(f"{type(model).__name__} does not offer its layers: give fanouts=, a number for each hop")
+            raise ValueError(f"{type(model).__name__} cannot run layer by layer; pass fanouts=, one number per hop")
     finally:
         model.train(was_training)
     return InferenceReport(
@@ -96,7 +96,7 @@ class _Job:
     seed: int
 
     def sampled(self, inputs: Inputs, node_type: str, fanouts: Sequence[int], out: Path) -> int:
-        """Write the outputs batch by batch; return how many rows were read."""
+        """Write the outputs batch by batch; return the number of rows read."""
 
         def outputs(batch: Any) -> Tensor:
             return typed_outputs(self.model, inputs.rows(self.model, batch), batch)[node_type]
@@ -104,7 +104,7 @@ class _Job:
         return self._write(self._loader(inputs.stores, node_type, fanouts), node_type, outputs, out)
 
     def layer_by_layer(self, model: HeteroSAGE, inputs: Inputs, feature: str, node_type: str, out: Path) -> int:
-        """Write the rows after each layer of all types that the next one needs; return how many rows were read."""
+        """Write the output of each layer for all types that the next one needs; return the number of rows read."""
         rows_read = 0
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
             encoded = encoded_stores(inputs, model, folder, self.device, feature)

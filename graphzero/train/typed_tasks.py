@@ -55,7 +55,8 @@ class TypedNodeTask(LabelTask):
         node = data.nodes[self.node_type]
         times = self.node_times.get(self.node_type)
         if name is not None and times is None:
-            raise ValueError(f"time is {name!r}, which node type {self.node_type!r} has not: {list(node.columns)}")
+            found = f"node type {self.node_type!r} does not have; its columns are {list(node.columns)}"
+            raise ValueError(f"time is {name!r}, which {found}")
         return seeds_of_nodes(node.splits, lambda: node.labels, times, self.options, unit)
 
     def make_model(self) -> torch.nn.Module:
@@ -94,7 +95,7 @@ class TypedNodeTask(LabelTask):
 def make_hetero(data: Dataset, inputs: Inputs, options: TrainOptions, out_dim: int, targets: list[str]) -> HeteroSAGE:
     """Make the model for graphs of several types."""
     if options.model != "sage":
-        raise ValueError(f"model is {options.model!r}, expected 'sage': {data.path} has several types")
+        raise ValueError(f"model is {options.model!r}, expected 'sage' because {data.path} has several types")
     return HeteroSAGE(
         inputs.widths(),
         data.metadata(),
@@ -107,7 +108,7 @@ def make_hetero(data: Dataset, inputs: Inputs, options: TrainOptions, out_dim: i
 
 
 def typed_outputs(model: torch.nn.Module, x: Mapping[str, Tensor], batch: Any) -> Mapping[str, Tensor]:
-    """Return what a model makes of a batch, by node type: rows of the seeds, for other models of all nodes."""
+    """Run a model on a batch, by node type: returns rows of the seeds, or of all nodes for other models."""
     edges = batch.collect("edge_index")
     if not isinstance(model, HeteroSAGE):
         other: Mapping[str, Tensor] = model(x, edges)

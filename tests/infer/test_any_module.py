@@ -127,7 +127,7 @@ def test_it_trains_and_resumes(data: gz.Dataset, tmp_path: Path, name: str) -> N
     again = load_model(path, MODELS[name]())
     for key, value in resumed.model.state_dict().items():
         assert torch.equal(again.state_dict()[key], value)
-    with pytest.raises(ValueError, match=r"holds the weights of .*; make one and pass it"):
+    with pytest.raises(ValueError, match=r"holds the weights of .*; create the model and pass it"):
         load_model(path)
     with pytest.raises(gz.FormatError, match="does not fit this model"):
         load_model(path, torch.nn.Linear(2, 2))
@@ -135,7 +135,7 @@ def test_it_trains_and_resumes(data: gz.Dataset, tmp_path: Path, name: str) -> N
 
 def test_a_model_with_too_few_outputs_is_told(data: gz.Dataset) -> None:
     model = pytest.importorskip("torch_geometric.nn.models").GAT(DIM, 16, num_layers=2, out_channels=2)
-    with pytest.raises(ValueError, match="expected a row for each node with at least 3 columns"):
+    with pytest.raises(ValueError, match="expected one row per node with at least 3 columns"):
         Trainer(data, OPTIONS, model=model).fit()
 
 
@@ -173,4 +173,4 @@ def test_predict_refuses_a_dataset_that_does_not_fit(tmp_path: Path) -> None:
     asked = ["predict", narrow.path, "--checkpoint", tmp_path / "run.npz", "--out", tmp_path / "out.gd"]
     done = CliRunner().invoke(app, list(map(str, asked)))
     assert done.exit_code != 0
-    assert "trained on rows of 4 numbers" in " ".join(done.output.split())
+    assert "trained on features with 4 columns" in " ".join(done.output.split())

@@ -229,7 +229,7 @@ def test_a_type_with_columns_is_trained_on_them(shop: gz.Dataset, tmp_path: Path
     assert result.test_accuracy is not None
     assert result.test_accuracy > 0.95
     assert isinstance(result.model, HeteroSAGE)
-    assert result.data["inputs"] == {"item": "learned vectors of 40 ids", "user": "2 columns"}
+    assert result.data["inputs"] == {"item": "embeddings of 40 ids", "user": "2 columns"}
     model = load_model(tmp_path / "run.npz")
     typed_inference(model, shop, tmp_path / "all.gd", node_type="user", memory="64MB")
     typed_inference(model, shop, tmp_path / "some.gd", node_type="user", fanouts=[-1], memory="64MB")

@@ -232,9 +232,9 @@ def test_the_best_links_are_exact(
 
 def test_what_does_not_go_together_is_refused(named: gz.Dataset, tmp_path: Path) -> None:
     Trainer(named, OPTIONS, checkpoint=tmp_path / "run.npz").fit()
-    with pytest.raises(ValueError, match="top is for runs with task='links'"):
+    with pytest.raises(ValueError, match="top is only for runs with task='links'"):
         predict(named, tmp_path / "run.npz", tmp_path / "p.csv", top=3, **RUNNING)
-    with pytest.raises(ValueError, match="split is for runs by time and for task tables"):
+    with pytest.raises(ValueError, match="split is only for runs by time and for task tables"):
         predict(named, tmp_path / "run.npz", tmp_path / "p.csv", split="test", **RUNNING)
     assert not (tmp_path / "p.csv").exists()
     (tmp_path / "edges.csv").write_text("id,age\nn0,41\n")

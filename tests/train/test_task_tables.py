@@ -149,7 +149,7 @@ def test_unknown_tasks_and_times_are_named(leaky: gz.Dataset) -> None:
         Trainer(leaky, dataclasses.replace(OPTIONS, task="x"))
     with pytest.raises(ValueError, match="time is 'nothing', but no node type has a column of times or a feature"):
         Trainer(leaky, dataclasses.replace(OPTIONS, time="nothing"))
-    with pytest.raises(ValueError, match="split_by_time needs time="):
+    with pytest.raises(ValueError, match="split_by_time also needs time="):
         Trainer(leaky, dataclasses.replace(OPTIONS, split_by_time="70/15/15"))
 
 

@@ -102,7 +102,7 @@ def test_without_resume_a_saved_run_is_kept(data: gz.Dataset, reference: TrainRe
     path = tmp_path / "run.npz"
     Trainer(data, dataclasses.replace(OPTIONS, epochs=2, seed=9), checkpoint=path).fit()
     before = path.read_bytes()
-    with pytest.raises(FileExistsError, match=r"a run is saved here already: go on with resume=True"):
+    with pytest.raises(FileExistsError, match=r"a run is already saved here; continue it with resume=True"):
         Trainer(data, OPTIONS, checkpoint=path).fit()
     assert path.read_bytes() == before
     assert_same(Trainer(data, OPTIONS, checkpoint=path).fit(overwrite=True), reference)
@@ -111,7 +111,7 @@ def test_without_resume_a_saved_run_is_kept(data: gz.Dataset, reference: TrainRe
 def test_resume_with_other_options_is_refused(data: gz.Dataset, tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     Trainer(data, dataclasses.replace(OPTIONS, epochs=1), checkpoint=path).fit()
-    with pytest.raises(ValueError, match=r"checkpoint has lr=0\.01, this run 0.5"):
+    with pytest.raises(ValueError, match=r"checkpoint has lr=0\.01, this run has 0.5"):
         Trainer(data, dataclasses.replace(OPTIONS, lr=0.5), checkpoint=path).fit(resume=True)
 
 
@@ -159,7 +159,7 @@ def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
 
 
 def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
-    with pytest.raises(gz.BudgetError, match=r"memory is 50 KB, (train|valid) batches need .* to \d+MB") as told:
+    with pytest.raises(gz.BudgetError, match=r"memory is 50 KB, but (train|valid) batches need .* to \d+MB") as told:
         Trainer(data, dataclasses.replace(OPTIONS, memory="50KB")).fit()
     enough = dataclasses.replace(OPTIONS, memory=told.value.needed_bytes, epochs=1)
     assert Trainer(data, enough).fit().epochs  # what it asks for does
@@ -169,7 +169,7 @@ def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> No
     ("change", "message"),
     [
         ({"fanouts": []}, "fanouts is empty"),
-        ({"fanouts": [3, 0]}, "fanouts hold 0"),
+        ({"fanouts": [3, 0]}, "fanouts has the entry 0"),
         ({"eval_fanouts": [3]}, "eval_fanouts has 1 numbers"),
         ({"dropout": 1.0}, "dropout is 1.0"),
         ({"epochs": 0}, "epochs is 0"),

@@ -119,7 +119,7 @@ def test_pickles_are_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.M
 
 def test_other_archives_and_versions_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", a=np.arange(3))
-    with pytest.raises(gz.FormatError, match=r"no graphzero\.json inside"):
+    with pytest.raises(gz.FormatError, match=r"graphzero\.json is missing"):
         load_checkpoint(tmp_path / "other.npz")
     save_checkpoint(tmp_path / "new.npz", Checkpoint({}, {"version": 99}))
     with pytest.raises(gz.FormatError, match="version 99, expected 1"):
@@ -147,10 +147,10 @@ def test_a_file_that_is_no_checkpoint_is_never_replaced(tmp_path: Path, kind: st
     else:
         path.write_text("mine")
     before = path.read_bytes()
-    with pytest.raises(FileExistsError, match="is no checkpoint and would be overwritten"):
+    with pytest.raises(FileExistsError, match="exists and is not a checkpoint"):
         save_checkpoint(path, sample())
     ds = gz.synthesize(tmp_path / "ds", nodes=50, edges=100, dim=2, classes=2)
-    with pytest.raises(FileExistsError, match="is no checkpoint and would be overwritten"):
+    with pytest.raises(FileExistsError, match="exists and is not a checkpoint"):
         Trainer(ds, TrainOptions(device="cpu"), checkpoint=path)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["ds", "model.pt"]

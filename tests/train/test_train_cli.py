@@ -116,34 +116,34 @@ def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--resume"], "needs --checkpoint"),
-        (["--checkpoint", "c.npz", "--resume", "--overwrite"], "--resume goes on"),
+        (["--checkpoint", "c.npz", "--resume", "--overwrite"], "cannot be combined with --resume"),
         (["--direction", "both"], "expected in or out"),
         (["--direction", "out"], "direction 'out' is not in the file"),
         (["--fanouts", "3;2"], "such as 15,10"),
-        (["--layers", "3"], "names 2 hops"),
+        (["--layers", "3"], "--fanouts has 2 numbers"),
         (["--model", "gat"], "expected one of 'sage', 'gcn'"),
         (["--memory", "50KB"], "raise --memory"),
         (["--device", "gpu"], "device is 'gpu', expected one such as 'cpu' or 'cuda'"),
-        (["--checkpoint", str(ROOT / "README.md")], "README.md: is no checkpoint and would be overwritten"),
-        (["--checkpoint", str(ROOT / "docs")], "docs: is a folder"),
+        (["--checkpoint", str(ROOT / "README.md")], "README.md exists and is not a checkpoint"),
+        (["--checkpoint", str(ROOT / "docs")], "docs is a folder, expected a file name for the checkpoint"),
         (["--report", str(ROOT / "docs")], "docs is a folder"),
     ],
 )
-def test_mistakes_are_told_in_a_line(folder: Path, arguments: list[str], message: str) -> None:
+def test_mistakes_take_one_line(folder: Path, arguments: list[str], message: str) -> None:
     done = run("train", folder, *SMALL, *arguments)
     assert done.exit_code in (1, 2)
     assert message in " ".join(done.output.replace("│", " ").split())
     assert "Traceback" not in done.output
 
 
-def test_what_nobody_foresaw_is_told_in_a_line_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_errors_take_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("out of\nluck")
 
     monkeypatch.setattr("graphzero.cli.info.is_dataset", fail)
     done = run("info", folder)
     assert done.exit_code == 1
-    assert done.stderr.startswith("graphzero: error: out of luck (RuntimeError; graphzero --debug shows where")
+    assert done.stderr.startswith("graphzero: error: out of luck (RuntimeError; graphzero --debug shows the traceback")
 
 
 def test_the_demo_runs_small_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +170,9 @@ def test_a_demo_that_cleans_up_takes_only_its_own(tmp_path: Path, monkeypatch: p
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_demo_leaves_a_dataset_of_somebody_else_alone(tmp_path: Path) -> None:
+def test_a_demo_leaves_other_datasets_alone(tmp_path: Path) -> None:
     gz.Dataset.create(tmp_path / "data", [(0, 1), (1, 0)])
     done = run("demo", tmp_path, "--nodes", 5_000)
     assert done.exit_code == 1
-    assert "a dataset that the demo did not make: give another folder" in done.stderr
+    assert "this dataset was not made by the demo; choose another folder" in done.stderr
     assert gz.Dataset(tmp_path / "data").num_nodes == 2

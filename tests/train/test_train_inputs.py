@@ -1,4 +1,4 @@
-"""Training where nodes have no features: learned vectors of ids within a limit, degrees beyond it."""
+"""Training where nodes have no features: embeddings of ids within a limit, degrees beyond it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
 def test_links_between_users_and_items_are_learned_from_ids(shop: gz.Dataset, tmp_path: Path) -> None:
     result = Trainer(shop, LINKS, checkpoint=tmp_path / "run.npz").fit()
     assert result.test_metrics["auc"] > 0.7  # half of the pairs are within a half
-    assert result.data["inputs"] == {"user": "learned vectors of 60 ids", "item": "learned vectors of 40 ids"}
+    assert result.data["inputs"] == {"user": "embeddings of 60 ids", "item": "embeddings of 40 ids"}
     typed_inference(load_model(tmp_path / "run.npz"), shop, tmp_path / "out.gd", node_type="item", memory="64MB")
     assert gz.FeatureStore(tmp_path / "out.gd").shape == (40, 16)
 
@@ -65,7 +65,7 @@ def test_a_graph_of_one_type_without_features_trains(halves: gz.Dataset) -> None
 
 def test_degrees_take_the_place_of_vectors_that_are_too_large(halves: gz.Dataset, tmp_path: Path) -> None:
     limited = dataclasses.replace(OPTIONS, id_embedding_memory="10KB", epochs=1)
-    with pytest.warns(UserWarning, match=r"the graph has no features; learned vectors of 200 ids would take 64.* KB"):
+    with pytest.warns(UserWarning, match=r"the graph has no features; embeddings of 200 ids would take 64.* KB"):
         run = Trainer(halves, limited)
     assert run.fit().data["inputs"] == {"node": "degrees"}
 
@@ -112,6 +112,6 @@ def test_vectors_of_ids_are_refused_for_other_nodes(halves: gz.Dataset, tmp_path
 
     Trainer(halves, dataclasses.replace(OPTIONS, epochs=1), checkpoint=tmp_path / "run.npz").fit()
     other = gz.Dataset.create(tmp_path / "d", np.array([[0, 1], [1, 0]]))
-    with pytest.raises(ValueError, match="trained on vectors of 200 ids of the nodes, the dataset has 2"):
+    with pytest.raises(ValueError, match="the model has embeddings of 200 ids of the nodes, but the dataset has 2"):
         predict(other, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu")
     assert predict(halves, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu").rows == 200

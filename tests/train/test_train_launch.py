@@ -68,7 +68,7 @@ def test_ctrl_c_saves_once_and_another_number_of_processes_goes_on(start: Start,
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
-    assert errors.count("To go on:") == 1
+    assert errors.count("To continue:") == 1
     assert "--nproc 2 --epochs 1000000 --resume" in errors
     assert out.count("Training stopped: interrupted") == 1
     epochs = len(load_checkpoint(saved).note["records"])
@@ -90,7 +90,7 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 1
     assert errors.strip() == (
-        "graphzero: error: rank 1 of 2: killed by SIGKILL: out of memory? Lower --memory or --nproc"
+        "graphzero: error: rank 1 of 2: killed by SIGKILL, possibly out of memory; try a lower --memory or --nproc"
     )
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks)
 
@@ -110,7 +110,7 @@ def test_an_error_of_the_ranks_is_told_once(start: Start) -> None:
     [
         (["--nproc", "0"], "greater than or equal to 1"),
         (["--nproc", "2", "--model", "gat"], "expected one of 'sage', 'gcn'"),
-        (["--nproc", "2", "--checkpoint", str(ROOT / "docs")], "docs: is a folder"),
+        (["--nproc", "2", "--checkpoint", str(ROOT / "docs")], "docs is a folder"),
     ],
 )
 def test_mistakes_are_found_before_processes_are_started(

@@ -125,7 +125,7 @@ def test_gcn_with_degrees_estimates_the_full_neighbourhood_without_bias() -> Non
 
 def test_a_batch_of_other_depth_is_refused() -> None:
     edge_index, nodes, edges = sampled_batch(0, hops=2)
-    with pytest.raises(ValueError, match="2 hops, the model 3 layers"):
+    with pytest.raises(ValueError, match="2 hops, but the model has 3 layers"):
         GraphSAGE(6, 8, 4, num_layers=3)(torch.randn(sum(nodes), 6), edge_index, nodes, edges)
 
 

@@ -81,7 +81,7 @@ def test_balanced_weights_make_rare_classes_count_as_much(tmp_path: Path) -> Non
     result = run.fit()
     assert result.val_score == max(e.metrics["f1_macro"] for e in result.epochs)
     assert 0.8 < result.test_metrics["auc"] <= 1.0
-    with pytest.raises(ValueError, match="class_weights has 3 numbers, expected one for each of 2 classes"):
+    with pytest.raises(ValueError, match="class_weights has 3 numbers, expected 2, one per class"):
         Trainer(ds, dataclasses.replace(OPTIONS, class_weights=[1, 2, 3]))
     with pytest.raises(ValueError, match="metric is 'rmse', expected one of 'accuracy', 'f1_macro'"):
         Trainer(ds, dataclasses.replace(OPTIONS, metric="rmse"))
