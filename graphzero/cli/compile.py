@@ -58,7 +58,7 @@ def command(
     ] = None,
     spill_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder for temporary files (default: beside the output).", rich_help_panel=_EDGES),
+        typer.Option(help="Folder for temporary files (default: next to the output).", rich_help_panel=_EDGES),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the array (default: x).", rich_help_panel=_ROWS)] = None,
     dtype: Annotated[
@@ -130,7 +130,7 @@ def command(
 
 
 def _only_for(out: Path, edges: dict[str, Any], rows: dict[str, Any]) -> dict[str, Any]:
-    """Return the options given for the kind of file that `out` is; options of the other kind are refused."""
+    """Return the options that apply to the kind of file `out` is; raise for options of the other kind."""
     if out.suffix not in (".gl", ".gd"):
         raise typer.BadParameter(f"{out} ends in neither .gl (edges) nor .gd (rows)", param_hint="OUT")
     wanted, other, what = (edges, rows, "rows (.gd)") if out.suffix == ".gl" else (rows, edges, "edges (.gl)")

@@ -1,4 +1,4 @@
-"""`graphzero demo`: the whole job in a few minutes: make a graph, train on it with too little memory, compare."""
+"""`graphzero demo`: make a graph, train on it with too little memory for it, and compare, in a few minutes."""
 
 from __future__ import annotations
 
@@ -93,16 +93,16 @@ def _dataset(folder: Path, nodes: int) -> tuple[Dataset, float]:
     if (folder / "data" / MANIFEST).exists():
         dataset = Dataset(folder / "data")
         if dataset.info["about"].get("made_by") != "graphzero synth":
-            raise GraphZeroError(f"{folder / 'data'}: a dataset that the demo did not make: give another folder")
+            raise GraphZeroError(f"{folder / 'data'}: this dataset was not made by the demo; choose another folder")
         if dataset.num_nodes == nodes:
             return dataset, 0.0
-    need = int(nodes * (_DIM * 4 + 10 * 4 + 8) * 2.2)  # the files, and room to sort the edges
+    need = int(nodes * (_DIM * 4 + 10 * 4 + 8) * 2.2)  # the files, and space to sort the edges
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < need:
         raise GraphZeroError(
-            f"{folder}: {terminal.size(free)} free, the demo needs {terminal.size(need)}: "
-            f"give another folder or fewer --nodes"
+            f"{folder}: {terminal.size(free)} free, the demo needs {terminal.size(need)}; "
+            f"choose another folder or fewer --nodes"
         )
     begin = time.perf_counter()
     with terminal.progress_bars() as progress:
@@ -121,7 +121,7 @@ def _dataset(folder: Path, nodes: int) -> tuple[Dataset, float]:
 
 
 def _remove(folder: Path, report: Path | None) -> None:
-    """Take away what the demo made, and the folder if nothing else is in it: it may be one that people work in."""
+    """Remove what the demo made, and the folder if it is then empty."""
     shutil.rmtree(folder / "data")
     if report is not None:
         report.unlink(missing_ok=True)
@@ -154,7 +154,7 @@ def _run(
                 say.print(f"    {line.rstrip()}", soft_wrap=True, markup=False)
         if not result.exists():
             killed = group is not None and group.kills > 0
-            why = "the kernel killed it: it passed the limit" if killed else "see its message above"
+            why = "killed by the kernel for exceeding the limit" if killed else "see its message above"
             raise GraphZeroError(f"the {kind} run failed ({why})")
         figures: dict[str, Any] = json_module.loads(result.read_text())
         return figures
@@ -162,7 +162,7 @@ def _run(
 
 @contextlib.contextmanager
 def _lines(command: list[str]) -> Iterator[Iterator[str]]:
-    """Run a command and yield its output lines as they come; an error or Ctrl-C here ends it too."""
+    """Run a command and yield its output lines; an error or Ctrl-C here also ends it."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -181,7 +181,7 @@ def _compare(ours: dict[str, Any], ram: dict[str, Any], limit: str | None) -> No
 
     rows = [
         ("test accuracy", *both("test_accuracy", lambda v: f"{v:.1%}")),
-        ("training seeds a second", *both("seeds_per_second", lambda v: f"{v:,.0f}")),
+        ("training seeds per second", *both("seeds_per_second", lambda v: f"{v:,.0f}")),
         ("ready to train after", *both("ready_seconds", terminal.duration)),
         ("peak memory, anonymous", *both("peak_anonymous", terminal.size)),
         ("peak memory, with mapped files", *both("peak_resident", terminal.size)),
@@ -191,15 +191,15 @@ def _compare(ours: dict[str, Any], ram: dict[str, Any], limit: str | None) -> No
     share = ours["peak_anonymous"] / ram["peak_anonymous"]
     speed = ours["seeds_per_second"] / ram["seeds_per_second"]
     terminal.console.print(
-        f"Out of core took {share:.0%} of the memory at {speed:.0%} of the speed. The budget sets its memory; "
-        f"without one, the size of the graph does.\n",
+        f"Out of core used {share:.0%} of the memory at {speed:.0%} of the speed. Its memory depends on the budget, "
+        f"not on the size of the graph.\n",
         soft_wrap=True,
     )
 
 
 def _next_steps(folder: Path, report: Path | None, clean: bool) -> None:
     lines = ["[bold]What next[/]"]
-    if shutil.which("graphzero") is None:  # `make demo` runs it from an environment that the shell does not know
+    if shutil.which("graphzero") is None:  # `make demo` runs it from an environment that is not active in the shell
         lines.append(f"  . {Path(sys.executable).parent / 'activate'}  first, so that the shell finds graphzero")
     if report is not None and not clean:
         lines.append(f"  open {report}  plots of throughput, memory and where the time went")
@@ -211,6 +211,6 @@ def _next_steps(folder: Path, report: Path | None, clean: bool) -> None:
         "  graphzero doctor                          what this machine's disk and memory allow",
     ]
     if not clean:
-        lines.append(f"The data is in {folder} and can go any time: rm -r {folder}")
+        lines.append(f"The data is in {folder}; to delete it: rm -r {folder}")
     for line in lines:
         terminal.console.print(line, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The two runs that `graphzero demo` compares, each in a process of its own so that its memory can be told apart.
+"""The two runs that `graphzero demo` compares, each in its own process so that its memory can be measured.
 
 python -m graphzero.cli.demo_runs out-of-core|in-ram DATASET RESULT.json OPTIONS.json [REPORT.html]
 """
@@ -25,7 +25,7 @@ from .train import progress
 
 
 class InRam(Trainer):
-    """What one would do with memory to spare: load all rows, sample a batch, index, train, one after the other."""
+    """The baseline with enough memory: load all rows; then sample, index and train, one batch after the other."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Load everything."""
@@ -37,7 +37,7 @@ class InRam(Trainer):
             int(array.sum())  # read the topology too, so that sampling finds it in memory
 
     def loader(self, split: str, num_threads: int, memory: int) -> Any:
-        """The same batches, made in the training thread from tensors in RAM; there is no budget to divide."""
+        """The same batches, built in the training thread from tensors in RAM, without a budget."""
         return RamLoader(self, split)
 
 
@@ -45,7 +45,7 @@ class RamLoader:
     """Batches from tensors in RAM."""
 
     def __init__(self, run: InRam, split: str) -> None:
-        """Stand for one split of the run's data."""
+        """Represent one split of the run's data."""
         self.run = run
         self.seeds = np.asarray(run.data.splits[split])
         self.shuffle = split == "train"
@@ -57,7 +57,7 @@ class RamLoader:
         return -(-len(self.seeds) // self.run.options.batch_size)
 
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
-        """Make `epoch` the next one, from one of its batches on."""
+        """Set the next epoch and its first batch."""
         self.epoch, self.first_batch = epoch, first_batch
 
     def __iter__(self) -> Iterator[Batch]:
@@ -83,15 +83,15 @@ class RamLoader:
             )
 
     def close(self) -> None:
-        """Hold nothing: the tensors are the run's."""
+        """Do nothing: the tensors belong to the run."""
 
     def stats(self) -> LoaderStats:
-        """Nothing runs beside the training step here, so there is nothing to tell."""
+        """Return empty statistics: nothing runs in parallel with the training step."""
         return LoaderStats()
 
 
 def main() -> None:
-    """Run one of the two and write what came of it."""
+    """Run one of the two and write its result."""
     kind, folder, out, options, *report = sys.argv[1:]
     begin = time.perf_counter()
     trainer = {"out-of-core": Trainer, "in-ram": InRam}[kind]

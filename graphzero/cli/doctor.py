@@ -1,4 +1,4 @@
-"""`graphzero doctor`: measure the disk and the machine, and say in plain words what to expect and to change."""
+"""`graphzero doctor`: measure the disk and the machine, and report what to expect and what to change."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def command(
     ] = False,
     json: terminal.Json = False,
 ) -> None:
-    """Measure the disk and the machine; say what to expect and what to change. Takes a few seconds.
+    """Measure the disk and the machine; report what to expect and what to change. Takes a few seconds.
 
-    For a dataset with a training split: what an epoch takes in disk, RAM and seconds, from a cold start and with
-    everything in RAM. Time of the model itself is not in it.
+    For a dataset with a training split, also estimate the disk, RAM and time that an epoch needs, from a cold start
+    and with everything in RAM. The time of the model itself is not included.
     """
     with contextlib.nullcontext() if json else terminal.errors.status("measuring " + escape(str(folder))):
         report = examine(
@@ -103,7 +103,7 @@ def _print_estimate(expected: dict[str, Any]) -> None:
         ),
         ("on disk", terminal.size(expected["bytes"])),
         ("in RAM", f"{terminal.size(expected['ram_bytes'])}: {expected['why']}"),
-        ("a batch", f"{processor}; disk {_ms(parts['disk'])}"),
+        ("per batch", f"{processor}; disk {_ms(parts['disk'])}"),
         ("first epoch", f"{terminal.duration(expected['epoch_seconds_cold'])}, with nothing in RAM before"),
         ("later epochs", terminal.duration(expected["epoch_seconds_later"])),
         ("all in RAM", terminal.duration(expected["epoch_seconds_in_ram"])),

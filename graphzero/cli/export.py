@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Write a dataset as Parquet or .npy files: edges, features, labels and splits.
 
-    --rows PREDICTIONS.gd writes what `graphzero predict` or inference made as one table, a row for each node under its
-    original id.
+    --rows PREDICTIONS.gd writes the output of `graphzero predict` or of inference as one table, one row per node with
+    its original id.
     """
     if rows is not None:
         if not is_table(out):

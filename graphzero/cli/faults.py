@@ -8,26 +8,26 @@ from graphzero.errors import GraphZeroError
 
 from .keywords import as_options
 
-EXIT_FAULT = 1  # something was found wrong, or failed
-EXIT_USAGE = 2  # the command was not understood
+EXIT_FAULT = 1  # a check or an operation failed
+EXIT_USAGE = 2  # invalid usage
 EXIT_INTERRUPTED = 130
 
 debug: ContextVar[bool] = ContextVar("debug", default=False)
 
-# A plain ValueError and its like are the library refusing an argument; its own errors are about files and data.
+# The library raises plain ValueError and the like for invalid arguments; its own errors are about files and data.
 FAULTS = (GraphZeroError, OSError, IndexError, MemoryError, ImportError)
 REFUSALS = (ValueError, TypeError, KeyError)
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the code that tells a refused argument from a failure."""
+    """Return the exit code: invalid usage or failure."""
     if isinstance(error, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     return EXIT_USAGE if isinstance(error, REFUSALS) and not isinstance(error, FAULTS) else EXIT_FAULT
 
 
 def line(error: BaseException) -> str:
-    """Return what is printed after the program's name."""
+    """Return the line to print after the program's name."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     return f"error: {message(error)}"
@@ -42,5 +42,5 @@ def message(error: BaseException) -> str:
     text = " ".join(text.split()) or type(error).__name__
     if isinstance(error, (*FAULTS, *REFUSALS)):
         return as_options(text)
-    # nobody foresaw it: torch without memory, or a fault of ours
-    return f"{text} ({type(error).__name__}; graphzero --debug shows where, and is worth a report)"
+    # unexpected: torch out of memory, or a bug
+    return f"{text} ({type(error).__name__}; graphzero --debug shows the traceback; please report it)"

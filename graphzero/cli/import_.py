@@ -1,4 +1,4 @@
-"""`graphzero import`: a file or a folder into a dataset that `graphzero train` takes."""
+"""`graphzero import`: convert a file or a folder into a dataset for `graphzero train`."""
 
 from __future__ import annotations
 
@@ -199,6 +199,6 @@ def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | No
         name, equals, path = word.partition("=")
         key, value = (name, path) if equals and name.isidentifier() else (single, word)
         if key in named:
-            raise typer.BadParameter(f"features {key!r} are given twice; name them, as in --features emb=FILE")
+            raise typer.BadParameter(f"duplicate features {key!r}; name them, as in --features emb=FILE")
         named[key] = value
     return named

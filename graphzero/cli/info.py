@@ -1,4 +1,4 @@
-"""`graphzero info`: what a file or a dataset is, from its header alone."""
+"""`graphzero info`: describe a file or a dataset from its header."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
 
 def _labels(data: NodeData) -> str:
     said = {"classification": "classes", "multilabel": "labels"}.get(data.label_kind or "")
-    return f", {data.num_classes} {said}" if said else ", numbers to learn" if data.label_kind else ""
+    return f", {data.num_classes} {said}" if said else ", numeric labels" if data.label_kind else ""
 
 
 def _names(column: Column) -> str:
@@ -102,7 +102,7 @@ def _nodes(about: dict[str, Any]) -> str:
 def _edges(about: dict[str, Any]) -> str:
     rows = about["num_targets" if about["direction"] == "in" else "num_sources"]
     mean = about["num_edges"] / rows if rows else 0
-    return f"{about['num_edges']:,} ({about['direction']}, {mean:.1f} a node)"
+    return f"{about['num_edges']:,} ({about['direction']}, {mean:.1f} per node)"
 
 
 def _row_properties(about: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""One command in several processes: started through torchrun, ended together, with one error for all of them."""
+"""Run a command in several processes with torchrun: they end together, and one error is printed for all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphzero.machine.ranks import local_threads
 from . import faults
 
 _MARK = "GRAPHZERO_LAUNCHED"  # set for ranks that `launch` starts: it prints their errors
-_PATIENCE = "300"  # seconds that ranks have to save after Ctrl-C
+_PATIENCE = "300"  # seconds for ranks to save after Ctrl-C
 _PR_SET_PDEATHSIG = 1
 
 
@@ -34,9 +34,9 @@ def is_rank() -> bool:
 
 
 def launch(nproc: int) -> None:
-    """Run this command again, in `nproc` ranks on this host; typer.Exit with their code when one of them fails.
+    """Run this command again in `nproc` ranks on this host; raise typer.Exit with the code of a rank that fails.
 
-    Ctrl-C is passed on to all ranks, once. When a rank fails, the others are ended, and its error is printed.
+    Ctrl-C is forwarded to all ranks, once. When a rank fails, the others are terminated, and its error is printed.
     """
     from graphzero import _core
 
@@ -55,7 +55,7 @@ def _run_agent(nproc: int, logs: str) -> int:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     for name in list(logging.root.manager.loggerDict):
-        if name.startswith("torch.distributed."):  # what the agent logs is told below, in a line
+        if name.startswith("torch.distributed."):  # the agent's log is summarised in one line below
             logging.getLogger(name).setLevel(logging.CRITICAL)
     config = LaunchConfig(
         min_nodes=1,
@@ -81,7 +81,7 @@ def _run_agent(nproc: int, logs: str) -> int:
 
 
 class Cause(NamedTuple):
-    """Why a run ended: which rank, in which words, with which exit code."""
+    """Why a run ended: the rank, its message and its exit code."""
 
     rank: int
     text: str
@@ -89,31 +89,31 @@ class Cause(NamedTuple):
 
 
 def first_cause(failures: Mapping[int, Any]) -> Cause:
-    """Return what went wrong first: an error of a rank's own, else its death, else what others noticed of it."""
-    told = []
+    """Return the first cause: a rank's own error, else its death, else the errors that these caused in other ranks."""
+    causes = []
     for rank, failure in failures.items():
         note = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
         if isinstance(note, dict) and "time" in note.get("extraInfo", {}):
             about = note["extraInfo"]
-            told.append((2 if about["follows"] else 0, about["time"], Cause(rank, note["message"], failure.exitcode)))
+            causes.append((2 if about["follows"] else 0, about["time"], Cause(rank, note["message"], failure.exitcode)))
         elif failure.exitcode < 0:
-            ended = failure.exitcode == -signal.SIGTERM  # by the agent, once another one had failed
-            told.append((3 if ended else 1, 0, Cause(rank, _death(-failure.exitcode), faults.EXIT_FAULT)))
+            ended = failure.exitcode == -signal.SIGTERM  # by the agent, after another rank had failed
+            causes.append((3 if ended else 1, 0, Cause(rank, _death(-failure.exitcode), faults.EXIT_FAULT)))
         else:
-            told.append((1, 0, Cause(rank, f"ended with exit code {failure.exitcode}", failure.exitcode)))
-    return min(told)[2]
+            causes.append((1, 0, Cause(rank, f"ended with exit code {failure.exitcode}", failure.exitcode)))
+    return min(causes)[2]
 
 
 def _death(number: int) -> str:
-    hint = ": out of memory? Lower --memory or --nproc" if number == signal.SIGKILL else ""
+    hint = ", possibly out of memory; try a lower --memory or --nproc" if number == signal.SIGKILL else ""
     return f"killed by {signal.Signals(number).name}{hint}"
 
 
 @contextlib.contextmanager
 def joined(device: str | None) -> Iterator[bool]:
-    """Join the process group where this process is a rank; yield whether it is the one that reports.
+    """Join the process group if this process is a rank; yield whether it is the rank that reports.
 
-    A rank that fails leaves its error to the launcher and ends at once, so that the others do not wait for it.
+    A rank that fails leaves its error to the launcher and exits at once, so that the others do not wait for it.
     """
     if not is_rank():
         yield True
@@ -132,7 +132,7 @@ def joined(device: str | None) -> Iterator[bool]:
             yield distributed.get_rank() == 0
         except typer.Exit as asked:
             leaving = asked
-        distributed.barrier()  # nobody leaves before all is written
+        distributed.barrier()  # no rank exits before everything is written
         distributed.destroy_process_group()
     except BaseException as error:
         _fail(error)
@@ -141,7 +141,7 @@ def joined(device: str | None) -> Iterator[bool]:
 
 
 def _fail(error: BaseException) -> None:
-    """Write the error where the launcher looks for it, and end this process."""
+    """Write the error to the launcher's error file, and exit."""
     if faults.debug.get():
         traceback.print_exc()
     text = faults.message(error) if not isinstance(error, KeyboardInterrupt) else "interrupted"
@@ -158,7 +158,7 @@ def _fail(error: BaseException) -> None:
 
 
 def follows(error: BaseException) -> bool:
-    """Whether an error only says that another rank is gone."""
+    """Whether an error is a consequence of another rank's exit."""
     from torch import distributed
 
     text = str(error)
@@ -168,7 +168,7 @@ def follows(error: BaseException) -> bool:
 
 
 def _die_with_launcher() -> None:
-    """Have Linux end this rank when the launcher is killed: it runs in a session of its own."""
+    """Make Linux end this rank when the launcher is killed: it runs in its own session."""
     if _MARK in os.environ and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 

@@ -13,8 +13,10 @@ from .train import require_torch
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
-    checkpoint: Annotated[Path, typer.Option(metavar="PATH", help="Checkpoint saved by `graphzero train`.")],
     out: Annotated[Path, typer.Option(metavar="PATH", help="Output file: .csv, .parquet or .gd.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Checkpoint (default: the newest run in DATASET/runs).")
+    ] = None,
     layers: Annotated[
         int | None, typer.Option(min=1, help="Number of layers to compute (default: all).", show_default=False)
     ] = None,
@@ -23,17 +25,17 @@ def command(
         str | None, typer.Option(help="Predict only the seeds of this split (runs by time and task tables).")
     ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="Links: targets per source (10 in tables).")] = None,
-    exclude: Annotated[str, typer.Option(metavar="train|all|none", help="Links: known edges to leave out.")] = "train",
+    exclude: Annotated[str, typer.Option(metavar="train|all|none", help="Links: known edges to exclude.")] = "train",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.")] = "2GB",
     threads: Annotated[int | None, typer.Option(min=1, help="Number of reading threads.")] = None,
     device: Annotated[str | None, typer.Option(help="Device: cpu, cuda, ... (default: a GPU if available).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Write predictions of a trained model for all nodes, over all neighbours: what the ending of --out says.
+    """Predict all nodes with a trained model, over all neighbours. The suffix of --out selects the format.
 
-    A .csv or .parquet has a row for each node: its original id, the predicted class or number, and a probability for
-    each class. A .gd has the outputs of the model, before softmax. The features and the direction of edges are those of
-    the run. Of a run by time and of a task table there is a row for each seed, with its time.
+    A .csv or .parquet has one row per node: its original id, the predicted class or number, and a probability per
+    class. A .gd has the outputs of the model, before softmax. The features and the direction of edges are those of
+    the run. For runs by time and task tables there is one row per seed, with its time.
 
     For a run with --task links, tables have the best targets of each source, and a .gd without --top has embeddings.
     """
@@ -45,7 +47,9 @@ def command(
 
     ds = gz.Dataset(dataset)
     if layers is not None and ds.is_typed:
-        raise typer.BadParameter("a dataset of several types is predicted with all layers", param_hint="--layers")
+        raise typer.BadParameter(
+            "not supported for typed datasets, which are predicted with all layers", param_hint="--layers"
+        )
     if exclude not in ("train", "all", "none"):
         raise typer.BadParameter(f"{exclude!r}, expected train, all or none", param_hint="--exclude")
     if out.suffix not in (".csv", ".parquet", ".gd"):
@@ -78,8 +82,10 @@ def command(
 
 
 def _newest(dataset: str) -> Path:
-    """Return the run that was saved last in the dataset's folder."""
+    """Return the run saved last in the dataset's folder."""
     saved = sorted(Path(dataset, "runs").glob("*.npz"), key=lambda path: path.stat().st_mtime_ns)
     if not saved:
-        raise typer.BadParameter(f"no run is saved in {Path(dataset, 'runs')}: give PATH", param_hint="--checkpoint")
+        raise typer.BadParameter(
+            f"no run is saved in {Path(dataset, 'runs')}; pass a checkpoint file", param_hint="--checkpoint"
+        )
     return saved[-1]

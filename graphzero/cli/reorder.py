@@ -1,4 +1,4 @@
-"""`graphzero reorder`: the same dataset with its nodes in an order that reads fewer pages."""
+"""`graphzero reorder`: copy a dataset with its nodes in an order that reads fewer pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphzero.compile.reorder import ORDERS, reorder
 from . import terminal
 from .train import numbers
 
-_BATCHES, _FILES = "Batches that presample draws", "Files"
+_BATCHES, _FILES = "Batches sampled by presample", "Files"
 
 
 def command(

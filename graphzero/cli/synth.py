@@ -1,4 +1,4 @@
-"""`graphzero synth`: a dataset to try things on, of any size."""
+"""`graphzero synth`: generate a dataset of any size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphzero.dataset.dataset import Dataset
 
 from . import terminal
 
-_SHAPE, _LEARNING, _FILES = "Shape", "What can be learned", "Files"
+_SHAPE, _LEARNING, _FILES = "Shape", "Labels and features", "Files"
 _NAMES = ", ".join([*PRESETS, *TYPED_PRESETS])
 
 
@@ -80,7 +80,7 @@ def command(
     if preset not in TYPED_PRESETS:
         options |= {"communities": communities, "weights": weights}
     elif communities is not None or weights:
-        raise typer.BadParameter(f"--communities and --weights are not for the preset {preset}")
+        raise typer.BadParameter(f"--communities and --weights cannot be used with the preset {preset}")
     if feature_types is not None or times:
         options |= {"feature_types": feature_types and feature_types.split(","), "times": times}
     begin = time.perf_counter()
@@ -113,7 +113,7 @@ def command(
         f"{dataset.name} in {dataset.path}",
         [
             ("nodes", f"{graph.num_nodes:,}, {dataset.num_classes} classes"),
-            ("edges", f"{graph.num_edges:,} stored, {graph.num_edges / graph.num_nodes:.1f} a node"),
+            ("edges", f"{graph.num_edges:,} stored, {graph.num_edges / graph.num_nodes:.1f} per node"),
             ("features", f"{x.feature_dim} x {x.dtype_name}"),
             ("splits", ", ".join(f"{name} {len(ids):,}" for name, ids in dataset.splits.items())),
             ("on disk", terminal.size(dataset.nbytes)),

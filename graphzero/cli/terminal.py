@@ -1,4 +1,4 @@
-"""What commands print with: tables for people, JSON for programs, progress on a terminal and nowhere else."""
+"""Output of commands: tables, JSON, and progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ errors = Console(stderr=True, highlight=False)
 
 
 def print_json(report: Any) -> None:
-    """Print one JSON document, plain: no colours, no wrapping."""
+    """Print one JSON document, without colours or wrapping."""
     typer.echo(json.dumps(report, indent=2, default=_plain))
 
 
@@ -51,16 +51,16 @@ def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
 
 
 def print_note(mark: str, style: str, text: str) -> None:
-    """Print a short mark and a text that wraps beside it."""
-    room = max(console.width - 4, 20)
-    first, *rest = Text(text).wrap(console, room) or [Text()]
+    """Print a short mark and a wrapped, indented text."""
+    width = max(console.width - 4, 20)
+    first, *rest = Text(text).wrap(console, width) or [Text()]
     console.print(Text.assemble((mark.ljust(4), style), first.plain.rstrip()), soft_wrap=True)
     for line in rest:
         console.print(Text("    " + line.plain.rstrip()), soft_wrap=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; columns whose name starts with '>' are numbers, set to the right."""
+    """Print a table; columns whose name starts with '>' are right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="cyan")
     for column in columns:
         table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
@@ -71,17 +71,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def size(count: int | float) -> str:
-    """Return bytes as people read them."""
+    """Format a number of bytes."""
     return format_size(count)
 
 
 def rate(count: float, seconds: float, unit: str) -> str:
-    """Return how many a second: `rate(30e6, 2, "edges")` is '15 M edges/s'."""
+    """Format a rate per second: `rate(30e6, 2, "edges")` is '15 M edges/s'."""
     return f"{short(count / seconds)} {unit}/s" if seconds > 0 else f"many {unit}/s"
 
 
 def short(count: float) -> str:
-    """Return a count in a few digits: 1_234_567 is '1.23 M'."""
+    """Format a count in a few digits: 1_234_567 is '1.23 M'."""
     return amount(count, "")
 
 

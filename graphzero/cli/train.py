@@ -1,4 +1,4 @@
-"""`graphzero train`: learn classes of nodes or edges of a dataset, out of core, with checkpoints and a report."""
+"""`graphzero train`: learn labels of nodes, or links, of a dataset out of core, with checkpoints and a report."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """Return the numbers of `text`, which are separated by commas."""
+    """Return the comma-separated numbers of `text`."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{text!r}, expected numbers with commas, such as 15,10", param_hint=option) from None
+        raise typer.BadParameter(
+            f"{text!r}, expected numbers separated by commas, such as 15,10", param_hint=option
+        ) from None
 
 
 def _weights(text: str | None) -> str | list[float] | None:
-    """Return weights of classes, a word or numbers with commas."""
+    """Return class weights: "balanced", or comma-separated numbers."""
     if text is None or text == "balanced":
         return text
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        wanted = "balanced, or a number for each class, such as 1,2.5"
+        wanted = "balanced, or one number per class, such as 1,2.5"
         raise typer.BadParameter(f"{text!r}, expected {wanted}", param_hint="--class-weights") from None
 
 
@@ -79,28 +81,30 @@ def command(
         str | None,
         typer.Option(
             metavar="classification|regression|multilabel",
-            help="What labels of nodes are. Without it: what their values say.",
+            help="Kind of node labels (default: detected from their values).",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
-    loss: Annotated[str, typer.Option(metavar="mse|mae", help="Of a regression.", rich_help_panel=_TRAINING)] = "mse",
+    loss: Annotated[
+        str, typer.Option(metavar="mse|mae", help="Loss of a regression.", rich_help_panel=_TRAINING)
+    ] = "mse",
     class_weights: Annotated[
         str | None,
         typer.Option(
             metavar="balanced|N,N",
-            help="Weights of classes in the loss; balanced: all count alike.",
+            help="Class weights in the loss; balanced gives all classes equal weight.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="The score that chooses the best epoch, such as auc or f1_macro.", rich_help_panel=_TRAINING),
+        typer.Option(help="Metric that selects the best epoch, such as auc or f1_macro.", rich_help_panel=_TRAINING),
     ] = None,
     time: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN|edges",
-            help="Times of nodes, or of edges for links: a seed sees nothing that is newer.",
+            help="Column of node times, or edges for links; newer nodes and edges are not sampled.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
@@ -108,19 +112,19 @@ def command(
         str | None,
         typer.Option(
             metavar="70/15/15|DATE/DATE",
-            help="Split by time, the oldest first: shares, or where validation and test begin.",
+            help="Split by time, oldest first: fractions, or start dates of validation and test.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     table_encoder: Annotated[
         str,
-        typer.Option(metavar="sum|attention", help="How columns of tables become a vector.", rich_help_panel=_MODEL),
+        typer.Option(metavar="sum|attention", help="How table columns are combined.", rich_help_panel=_MODEL),
     ] = "sum",
     id_embedding_memory: Annotated[
         str,
         typer.Option(
             metavar="SIZE",
-            help="RAM for learned vectors of a type without features; beyond it, degrees are used.",
+            help="Maximum size of learned embeddings for nodes without features; beyond it, degrees are used.",
             rich_help_panel=_MODEL,
         ),
     ] = "256MB",
@@ -138,8 +142,8 @@ def command(
         str | None,
         typer.Option(
             metavar="in|out",
-            help="Edges that carry messages: in, those that end at a node; out, those that start at it (default: in "
-            "where the file has them).",
+            help="Edges that carry messages: in, those that end at a node; out, those that start at it (default: in, "
+            "if the file has it).",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
@@ -209,14 +213,18 @@ def command(
             raise typer.BadParameter(f"{report} is a folder, expected the name of a file", param_hint="--report")
         check_extension(str(report), "report")
     if resume and checkpoint is None:
-        raise typer.BadParameter("needs --checkpoint PATH to go on from", param_hint="--resume")
+        raise typer.BadParameter("needs --checkpoint PATH to resume from", param_hint="--resume")
     if resume and overwrite:
-        raise typer.BadParameter("--resume goes on with the run that it would replace", param_hint="--overwrite")
+        raise typer.BadParameter(
+            "cannot be combined with --resume, which continues the saved run", param_hint="--overwrite"
+        )
     if direction not in (None, "in", "out"):
         raise typer.BadParameter(f"{direction!r}, expected in or out", param_hint="--direction")
     hops = numbers(fanouts, "--fanouts")
     if layers is not None and layers != len(hops):
-        raise typer.BadParameter(f"{layers}, but --fanouts names {len(hops)} hops: one a layer", param_hint="--layers")
+        raise typer.BadParameter(
+            f"{layers}, but --fanouts has {len(hops)} numbers; need one per layer", param_hint="--layers"
+        )
     options = TrainOptions(
         model=model,
         hidden=hidden,
@@ -250,7 +258,7 @@ def command(
     if checkpoint is None and save:
         checkpoint = free_checkpoint(Dataset(dataset).path)
     if nproc > 1 and not launch.is_rank():
-        # Mistakes are found here, before there are several processes to make them.
+        # Check the arguments before several processes are started.
         Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_start(resume=resume, overwrite=overwrite)
         launch.launch(nproc)
         return
@@ -269,9 +277,11 @@ def command(
 
 
 def free_checkpoint(dataset: str) -> Path | None:
-    """Return where the next run on a dataset is saved: `DATASET/runs/1.npz`, 2, ...; None where nothing can be."""
+    """Return the path of the next run of a dataset, `DATASET/runs/1.npz`, 2, ...; None if it is read-only."""
     if not os.access(dataset, os.W_OK):
-        terminal.errors.print(f"{dataset} is read-only: nothing is saved; --checkpoint PATH saves the run elsewhere")
+        terminal.errors.print(
+            f"{dataset} is read-only, so the run is not saved; use --checkpoint PATH to save it elsewhere"
+        )
         return None
     folder = Path(os.path.relpath(dataset) if not os.path.relpath(dataset).startswith("..") else dataset, "runs")
     taken = {path.stem for path in folder.glob("*.npz")}
@@ -285,11 +295,11 @@ def say_next(dataset: Path, checkpoint: Path) -> None:
 
 
 def require_torch() -> None:
-    """Import torch; ImportError, with the command that helps, when it is missing; BudgetError when there is no room.
+    """Import torch; raise ImportError with the install command if it is missing, BudgetError if memory is too low.
 
-    torch's OpenMP threads spin while they wait for one another, on cores that the loader could use: asked to sleep
-    instead, a training step beside a loader on two cores took half the processor time. It must be asked before torch
-    is loaded.
+    torch's OpenMP threads spin while they wait for one another, on cores that the loader could use. With a passive
+    wait policy, a training step next to a loader on two cores took half the processor time. The policy must be set
+    before torch is imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     check_room_for_torch()
@@ -311,9 +321,13 @@ def _report(result: TrainResult, report: Path | None, json: bool) -> None:
 def _print_result(result: TrainResult, report: Path | None) -> None:
     from graphzero.train.metrics import shown
 
-    how = {"finished": "all epochs done", "patience": "no better epoch for a while", "interrupted": "interrupted"}
+    how = {
+        "finished": "all epochs done",
+        "patience": "no improvement within the patience",
+        "interrupted": "interrupted",
+    }
     ranks = result.data["ranks"]
-    whose = "all of the process" if ranks == 1 else f"of {ranks} processes together"
+    whose = "whole process" if ranks == 1 else f"of {ranks} processes together"
     facts: list[tuple[str, object]] = []
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
@@ -327,7 +341,7 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
         ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
         ("took", terminal.duration(result.seconds)),
     ]
-    facts.append(("checkpoint", result.checkpoint or "none: the model was not saved; --checkpoint PATH saves it"))
+    facts.append(("checkpoint", result.checkpoint or "none; the model was not saved (use --checkpoint PATH)"))
     if report is not None and result.epochs:
         facts.append(("report", report))
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
@@ -335,12 +349,12 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
 
 def _say_how_to_resume(checkpoint: Path | None) -> None:
     if checkpoint is None:
-        terminal.errors.print("Nothing was saved: give --checkpoint PATH next time, and --resume goes on from there.")
+        terminal.errors.print("Nothing was saved. With --checkpoint PATH, a run can be continued by --resume.")
         return
     given = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
     where = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
     again = shlex.join(["graphzero", *given, *where, "--resume"])
-    terminal.errors.print(f"Saved to {checkpoint}. To go on:\n  {again}", soft_wrap=True)
+    terminal.errors.print(f"Saved to {checkpoint}. To continue:\n  {again}", soft_wrap=True)
 
 
 def _trained(record: EpochRecord) -> str:
@@ -356,7 +370,7 @@ def _validated(record: EpochRecord) -> str:
 
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[Observer]:
-    """Yield an observer that prints a line an epoch and, on a terminal, shows a bar for the batches."""
+    """Yield an observer that prints one line per epoch and, on a terminal, shows a bar for the batches."""
     from graphzero.train import Observer
 
     if quiet:

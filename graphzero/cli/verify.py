@@ -1,4 +1,4 @@
-"""`graphzero verify`: read every byte of a file or a dataset and tell the first fault."""
+"""`graphzero verify`: read every byte of a file or a dataset and report the first fault."""
 
 from __future__ import annotations
 

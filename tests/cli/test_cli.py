@@ -191,7 +191,13 @@ def test_a_source_that_is_not_there(tmp_path: Path) -> None:
 def test_info_of_a_dataset(toy: Path) -> None:
     result = run("info", toy)
     assert result.exit_code == 0
-    for words in ("500, 4 classes", "500 x 8 float32", "4,000 (in, 8.0 a node)", "splits/train.gd", "graphzero synth"):
+    for words in (
+        "500, 4 classes",
+        "500 x 8 float32",
+        "4,000 (in, 8.0 per node)",
+        "splits/train.gd",
+        "graphzero synth",
+    ):
         assert words in result.output
     report = json.loads(run("info", toy, "--json").stdout)
     assert report["nodes"]["node"]["count"] == 500
@@ -199,7 +205,7 @@ def test_info_of_a_dataset(toy: Path) -> None:
 
 
 def test_info_of_files(toy: Path) -> None:
-    assert "4,000 (in, 8.0 a node)" in run("info", toy / "graph.gl").output
+    assert "4,000 (in, 8.0 per node)" in run("info", toy / "graph.gl").output
     assert "float32" in run("info", toy / "features" / "x.gd").output
     report = json.loads(run("info", toy / "graph.gl", "--json").stdout)
     assert report["num_edges"] == 4000
