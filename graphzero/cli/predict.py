@@ -13,8 +13,10 @@ from .train import require_torch
 
 def command(
     dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
-    checkpoint: Annotated[Path, typer.Option(metavar="PATH", help="Checkpoint saved by `graphzero train`.")],
     out: Annotated[Path, typer.Option(metavar="PATH", help="Output file: .csv, .parquet or .gd.")],
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Checkpoint to use (default: the newest in DATASET/runs).")
+    ] = None,
     layers: Annotated[
         int | None, typer.Option(min=1, help="Number of layers to compute (default: all).", show_default=False)
     ] = None,
