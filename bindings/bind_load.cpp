@@ -338,7 +338,6 @@ void bind_epoch(nb::module_& m) {
           nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
       .def_prop_ro("looks_ahead", [](const Epoch& self) { return self.pipeline().looks_ahead(); })
       .def_prop_ro("info", [](const Epoch& self) { return to_python(self.pipeline().plan()); })
-      .def_prop_ro("num_batches", [](const Epoch& self) { return self.pipeline().num_batches(); })
       .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
 }
 

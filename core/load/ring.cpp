@@ -50,7 +50,9 @@ void BatchRing::end_sampling(const std::vector<Batch*>& batches, bool sampled) {
     const auto is_there = [](const auto& request) { return request != nullptr; };
     batch->taken_bytes = (batch->packed ? 0 : subgraph_bytes(batch->graph)) + array_bytes(batch->arrays);
     batch->missing = static_cast<uint32_t>(std::ranges::count_if(batch->requests, is_there));
-    batch->state = batch->missing > 0 ? BatchState::kSampled : BatchState::kRequested;
+    batch->state = batch->error         ? BatchState::kFailed
+                   : batch->missing > 0 ? BatchState::kSampled
+                                        : BatchState::kRequested;
   }
 }
 
@@ -78,6 +80,8 @@ void BatchRing::end_finishing(Batch& batch, std::optional<LoadedBatch> loaded) {
     go_back(batch);
   } else if (loaded) {
     set_ready(batch, std::move(*loaded));
+  } else if (batch.error) {
+    batch.state = BatchState::kFailed;
   }
 }
 

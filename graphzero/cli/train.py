@@ -341,7 +341,7 @@ def _print_result(result: TrainResult, report: Path | None) -> None:
         ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
         ("took", terminal.duration(result.seconds)),
     ]
-    facts.append(("checkpoint", result.checkpoint or "none; the model was not saved (use --checkpoint PATH)"))
+    facts.append(("checkpoint", result.checkpoint or "none; the model was not saved (--no-save)"))
     if report is not None and result.epochs:
         facts.append(("report", report))
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)

@@ -159,9 +159,13 @@ class EpochLoader:
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
         self._leave_parent()
-        number, share = self._epoch, self._share()
-        self._first_batch = 0
-        run = self._handoff.begin(self, number, share)
+        number, share, first_batch = self._epoch, self._share(), self._first_batch
+        self._first_batch = 0  # of the epochs after this one
+        try:
+            run = self._handoff.begin(self, number, share)
+        except BaseException:
+            self._first_batch = first_batch
+            raise
         self._epoch = number if self._handoff.repeats(self) else number + 1
         self._last, self._final = run, None
         batches = self._deliver(run.epoch)

@@ -47,13 +47,15 @@ class Inputs:
             known[name] = [key for key in features if key not in {column.array for column in columns}]
             called = "x" if name == plain_type else options.feature
             self.stores[name] = {called: features[options.feature]} if has else {}
+            if has:
+                _refuse_codes(data, options.feature, name)
             if columns:
                 self._add_table(name, features, columns, options)
             elif not has:
                 self._add_ids(name, count, limit)
         found = any(options.feature in of for of in known.values())
         if not found and (options.feature != "x" or any(known.values())):
-            raise KeyError(f"no feature {options.feature!r} in the dataset, {_listed(known)}")
+            raise KeyError(f"no feature {options.feature!r} in the dataset: {_listed(known)}; choose one with feature=")
 
     def _types(self) -> list[tuple[str, Mapping[str, FeatureStore], list[Column], int]]:
         if self._typed:
@@ -228,6 +230,16 @@ class InputEncoders(nn.Module):
         else:
             out = module(degrees)
         return out
+
+
+def _refuse_codes(data: Any, feature: str, node_type: str) -> None:
+    """Refuse a feature of category codes: as numbers they mean nothing, and -1 means missing."""
+    codes = getattr(data, "info", {}).get("about", {}).get("categories", {})
+    if feature in (codes.get(node_type, {}) if node_type else codes):
+        raise ValueError(
+            f"feature {feature!r} holds category codes (-1 for missing), which are not numbers to compute with; import "
+            "the table with its columns as inputs, or train on another feature"
+        )
 
 
 def _meaning(spec: Mapping[str, Any]) -> list[Any]:

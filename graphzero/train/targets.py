@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -156,29 +156,29 @@ class NumberTarget(Target):
         return {**super().to_dict(), "mean": self.mean, "std": self.std}
 
 
-def make_target(options: TrainOptions, kind: str, train: Any, others: Sequence[Any], at_least: int) -> Target:
+def make_target(options: TrainOptions, kind: str, known: Mapping[str, Any], at_least: int) -> Target:
     """Create the target named by `kind`, after checking every label of training and evaluation.
 
-    `train` and `others` are labels of the splits; `at_least` is the number of classes that the dataset names.
+    `known` has the labels of each split; `at_least` is the number of classes that the dataset names.
     """
-    train = np.asarray(train)
+    train = np.asarray(known["train"])
     if options.class_weights is not None and kind != "classification":
         raise ValueError(f"class_weights is for classification, but the target is {kind}")
     if kind == "regression":
         values = np.asarray(train, np.float64).reshape(-1)
         if train.dtype.kind in "iu":
             values = np.where(values < 0, np.nan, values)  # -1 is missing in integer labels
-        known = values[np.isfinite(values)]
-        if len(known) == 0:
+        finite = values[np.isfinite(values)]
+        if len(finite) == 0:
             raise ValueError("no node of the training split has a finite label")
-        return NumberTarget(options, float(known.mean()), float(known.std()) or 1.0)
+        return NumberTarget(options, float(finite.mean()), float(finite.std()) or 1.0)
     if kind == "multilabel":
         if train.ndim != 2:
             raise ValueError(f"target is 'multilabel', expected a row of labels per node, found shape {train.shape}")
         return LabelTarget(train.shape[1], options)
     if train.ndim == 2 and train.shape[1] > 1:
         raise ValueError(f"target is 'classification', but the labels have {train.shape[1]} columns; use 'multilabel'")
-    return ClassTarget(count_classes([train, *others], at_least), options, train)
+    return ClassTarget(count_classes(known, at_least), options, train)
 
 
 def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
@@ -190,17 +190,19 @@ def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
     return ClassTarget(int(note["outputs"]), options)
 
 
-def count_classes(splits: Sequence[Any], at_least: int) -> int:
-    """Return the number of classes; ValueError for an invalid label."""
-    least, most = 0, -1
-    for labels in splits:
-        if len(labels):
-            least, most = min(least, int(np.min(labels))), max(most, int(np.max(labels)))
-    if least < 0:
-        raise ValueError(f"a node of the splits has the label {least}, expected classes from 0 up")
+def count_classes(known: Mapping[str, Any], at_least: int) -> int:
+    """Return the number of classes; ValueError if a seed of a split has no label."""
+    most = -1
+    for split, labels in known.items():
+        if len(labels) and int(np.min(labels)) < 0:
+            raise ValueError(
+                f"split {split!r} has {int(np.sum(labels < 0))} nodes without a label (label {int(np.min(labels))}, "
+                "which means missing); remove them from the split"
+            )
+        most = max(most, int(np.max(labels, initial=-1)))
     classes = max(at_least, most + 1)
     if classes < 2:
-        raise ValueError(f"found {classes} class; need at least 2")
+        raise ValueError(f"found {classes} class{'es' * (classes != 1)}; need at least 2")
     return classes
 
 

@@ -179,8 +179,7 @@ class LabelTask(Task):
     def set_target(self, asked: str | None, known: Mapping[str, Any], classes: int, kind: str | None = None) -> None:
         """Create the target from the labels of each split."""
         kind = asked or kind or kind_of_labels(known["train"])
-        others = [labels for split, labels in known.items() if split != "train"]
-        self.target = make_target(self.options, kind, known["train"], others, classes)
+        self.target = make_target(self.options, kind, known, classes)
         self.metric = self.target.metric
 
     def step(self, model: torch.nn.Module, batch: Any) -> Step:

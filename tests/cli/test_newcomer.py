@@ -56,7 +56,9 @@ def test_what_import_says_to_do_next_works(shop: Path) -> None:
     assert made.exit_code == 0, made.output
     done = run_next(made.output)
     assert done.exit_code == 0, done.output
-    assert "the model was not saved; --checkpoint PATH saves it" in done.output
+    predicted = run_next(done.output)
+    assert predicted.exit_code == 0, predicted.output
+    assert Path("predictions.csv").read_text().startswith("id,")
 
 
 def test_an_import_that_cannot_be_trained_says_why_and_so_does_train(shop: Path) -> None:
@@ -98,10 +100,18 @@ def test_names_of_splits_are_matched_or_listed(tmp_path: Path) -> None:
         Trainer(data, SMALL)
 
 
-def test_a_dataset_without_features_says_what_to_add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_not_saved_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain(tmp_path / "data")
+    assert "the model was not saved (--no-save)" in run("graphzero train data --epochs 1 --no-save").output
+
+
+def test_a_dataset_without_features_trains_and_another_name_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     plain(tmp_path / "data", features={})
-    assert "it has no node features; import with --features" in run("graphzero train data").output
+    assert run("graphzero train data --epochs 1").exit_code == 0
     plain(tmp_path / "other", features={"emb": np.ones((60, 4), np.float32)})
     assert "it has 'emb'; choose one with --feature" in run("graphzero train other").output
 
@@ -129,7 +139,7 @@ def test_the_report_says_out_of_core_only_where_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("predict data --checkpoint run.npz --out pred.csv", "pred.csv: the output is a .gd file; name it pred.gd"),
+        ("predict data --checkpoint run.npz --out pred.txt", "expected a name that ends in .csv, .parquet or .gd"),
         ("train data --checkpoint run.pt", "run.pt: the output is a .npz file; name it run.npz"),
         ("train data --report run.pdf", "run.pdf: the output is a .html file; name it run.html"),
         ("export data out.parquet", "out.parquet: the output is a folder, this is the name of a .parquet file"),

@@ -239,12 +239,14 @@ def test_work_that_needs_the_memory_gets_it(stores, tmp_path, monkeypatch):
             assert contents(loader) == expected(stores, 1)
 
 
-def test_a_budget_that_does_not_fit_is_tried_again_without_what_is_held(stores, monkeypatch):
+def test_a_budget_that_does_not_fit_is_tried_again_without_what_is_held(stores):
     with make(stores) as other, make(stores, memory="1MB", shuffle=False) as small:
         contents(other)
+        small.set_epoch(3, first_batch=5)
         with pytest.raises(gz.BudgetError):
             iter(small)
         assert other.stats().next_epoch is None
+        assert (small.epoch, len(small)) == (3, BATCHES - 5)  # as if it had not been tried
 
 
 def test_a_loader_without_a_window_holds_no_threads(stores):

@@ -179,7 +179,6 @@ def test_stores_have_rows_of_several_dimensions(tmp_path, typed):
     assert np.array_equal(rows.get_tensor(), x)
     assert np.array_equal(rows.get_data(5), x[5])
     assert torch.equal(rows.gather(torch.tensor([7, 1])), x[[7, 1]])
-    assert np.array_equal(rows.cached("1MB").gather([7, 1]), x[[7, 1]])
     assert torch.equal(rows.gather([3], out=torch.empty(1, 3, 4)), x[3:4])
     store = FeatureStore(ds)
     assert torch.equal(store["paper" if typed else "node", "x", torch.tensor([3, 1])], x[[3, 1]])

@@ -84,7 +84,7 @@ def test_a_stopped_run_with_vectors_of_ids_resumes_exactly(halves: gz.Dataset, t
 def test_features_of_another_name_are_not_passed_over(tmp_path: Path) -> None:
     given: dict[str, Any] = {"labels": [0, 1], "splits": {"train": [0], "valid": [1]}}
     ds = gz.Dataset.create(tmp_path / "d", np.array([[0], [1]]), features={"feat": np.eye(2)}, **given)
-    with pytest.raises(KeyError, match="no feature 'x' in the dataset, it has 'feat'"):
+    with pytest.raises(KeyError, match="no feature 'x' in the dataset: it has 'feat'"):
         Trainer(ds, OPTIONS)
 
 
