@@ -110,13 +110,23 @@ def test_every_statistic_is_explained(tmp_path):
     assert {*stats, *stats["plan"], *stats["plan"]["disk"], *window} - {"plan"} <= listed
 
 
-def test_every_command_is_in_the_command_page():
+def test_every_command_and_option_is_in_the_command_page():
     typer = pytest.importorskip("typer")
     from graphzero.cli.app import app
 
-    commands = set(typer.main.get_command(app).commands)
-    listed = set(re.findall(r"^\| `(\w+)", (ROOT / "docs" / "cli.md").read_text(), flags=re.M))
-    assert commands == listed
+    commands = typer.main.get_command(app).commands
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert set(commands) == set(re.findall(r"^\| `(\w+)", page, flags=re.M))
+    for name, section in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S):
+        options = {option for one in commands[name].params for option in (*one.opts, *one.secondary_opts)}
+        expected = {option for option in options if option.startswith("--")} - {"--json"}
+        assert set(re.findall(r"`(--[a-z-]+)", section)) == expected, name
+
+
+def test_paths_in_pages_for_contributors_exist():
+    for page in ("CONTRIBUTING.md", "docs/architecture.md"):
+        for path in re.findall(r"\b(?:core|graphzero|tests|docs)/[\w./-]*\w", (ROOT / page).read_text()):
+            assert (ROOT / path).exists(), f"{page}: {path}"
 
 
 def test_every_public_name_has_a_docstring():
