@@ -1,4 +1,4 @@
-"""Draw the picture of architecture.md: writes load.svg beside this file."""
+"""Draw the picture of architecture.md: writes load.svg next to this file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def load() -> None:
     p.box(430, 44, 390, 296, "none", HELD)
 
     box(20, 60, 140, 70, "graph.gl", "topology", FILE)
-    box(20, 220, 140, 70, "features.gd", "one for each part", FILE)
-    box(210, 60, 160, 70, "makers", "sample, finish", THREAD)
-    box(210, 220, 160, 70, "sweep", "one for each part", THREAD)
+    box(20, 220, 140, 70, "features.gd", "one per array", FILE)
+    box(210, 60, 160, 70, "workers", "sample, finish", THREAD)
+    box(210, 220, 160, 70, "sweep", "one per array", THREAD)
 
     box(450, 60, 160, 70, "sampled batches", "packed subgraphs")
     box(640, 60, 160, 70, "ready batches", "subgraph and rows")
@@ -54,9 +54,9 @@ def load() -> None:
         p.text(x + 53, 417, f"batch {i + 7}", 12, "#ffffff" if state == "kReady" else INK, "middle", bold=True)
         p.text(x + 53, 435, state, 12, "#ffffff" if state == "kReady" else INK, "middle")
     p.text(20, 468, "delivered in order", 12, DIM)
-    p.text(248, 468, "rows are being read, or are there", 12, DIM)
+    p.text(248, 468, "rows are being read, or have arrived", 12, DIM)
     p.text(590, 468, "requests go in order", 12, DIM)
-    p.text(20, 502, "When memory is short, batches go back to kPlanned and are made again: the same, bit for bit.", 13)
+    p.text(20, 502, "When memory is short, batches go back to kPlanned and are built again, identical bit for bit.", 13)
     p.write("load.svg")
 
 

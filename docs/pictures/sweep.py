@@ -1,4 +1,4 @@
-"""Draw the pictures of how-reads-work.md: writes circle.svg and row.svg beside this file."""
+"""Draw the pictures of how-reads-work.md: writes circle.svg and row.svg next to this file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Picture:
             self._shapes.append(f'<polygon points="{drawn}" fill="{stroke}"/>')
 
     def write(self, name: str) -> None:
-        """Write the file beside this script."""
+        """Write the file next to this script."""
         font = 'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif"'
         shapes = "\n  ".join(self._shapes)
         text = f'<svg xmlns="http://www.w3.org/2000/svg" {self._size} {font} role="img">\n  {shapes}\n</svg>\n'
@@ -106,9 +106,9 @@ def circle() -> None:
         p.box(left + 20 * (i % 14), 192 + 20 * (i // 14), 16, 16, fill, LINE, 3)
     for k, (fill, note) in enumerate(
         [
-            (HELD, "held: at least one claim wants the row"),
-            (KEPT, "free, but its row is still there for a later claim"),
-            (EMPTY, "never used so far"),
+            (HELD, "held: at least one claim needs the row"),
+            (KEPT, "free, but its row can be shared by a later claim"),
+            (EMPTY, "not used yet"),
         ]
     ):
         p.box(left, 292 + 24 * k, 14, 14, fill, LINE, 3)
@@ -121,7 +121,7 @@ def row() -> None:
     p = Picture(760, 270, "The life of a row: on disk, loading, held, free, and on disk again")
     boxes = [
         (20, "on disk", "no slot"),
-        (210, "loading", "has a slot,\nbytes on their way"),
+        (210, "loading", "has a slot,\nread in flight"),
         (400, "held", "by one claim\nor several"),
         (590, "free", "no claim; the\nrow is still there"),
     ]
@@ -134,7 +134,7 @@ def row() -> None:
         lines = words.count("\n") + 1
         p.text(x + 20, 96 - 16 * (lines - 1), words, 12, INK, "middle")
     p.line([(665, 178), (665, 206), (475, 206), (475, 180)], CLAIMS[0], arrow=True)
-    p.text(570, 224, "another claim wants it: shared, no read", 12, CLAIMS[0], "middle")
+    p.text(570, 224, "another claim needs it: shared, no read", 12, CLAIMS[0], "middle")
     p.line([(715, 178), (715, 246), (95, 246), (95, 180)], CLAIMS[3], arrow=True)
     p.text(300, 240, "another row takes its slot (eviction)", 12, CLAIMS[3], "middle")
     p.line([(285, 178), (285, 206), (120, 206), (120, 180)], DIM, arrow=True, dashed=True)
