@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py [FOLDER] [--seeds 5] [--peer PYTHON] [--json PATH]
 
 PyG's own GraphSAGE is trained by `--peer` (an interpreter with torch-geometric; this one by default) from tensors in
-RAM. Its NeighborLoader is used where that interpreter has pyg-lib or torch-sparse; otherwise a few lines of
-NumPy stand in, and the output says so. The two samples of test accuracies are compared by Welch's t-test.
+RAM. Its NeighborLoader is used if that interpreter has pyg-lib or torch-sparse; otherwise a few lines of
+NumPy replace it, and the output shows this. The two samples of test accuracies are compared by Welch's t-test.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ print(json.dumps({"accuracies": results, "sampler": "PyG NeighborLoader" if nati
 
 
 def export(ds: gz.Dataset, folder: Path) -> None:
-    """Write the dataset as PyG users have it: edge_index from sender to receiver, and dense tensors."""
+    """Write the dataset in PyG's form: edge_index from source to target, and dense tensors."""
     indptr, indices = ds.graph.csr()
     receivers = np.repeat(np.arange(ds.num_nodes), np.diff(indptr.astype(np.int64)))
     np.save(folder / "edge_index.npy", np.stack([indices.astype(np.int64), receivers]))
@@ -108,7 +108,7 @@ def export(ds: gz.Dataset, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, help="a dataset; one is made where there is none")
+    parser.add_argument("folder", nargs="?", type=Path, help="a dataset; created if it does not exist")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=5)

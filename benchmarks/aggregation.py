@@ -1,4 +1,4 @@
-"""Summing over sampled neighbours: our grouped sum against index_add_, sparse CSR and PyG, forward and backward.
+"""Summing over sampled neighbours: the grouped sum against index_add_, sparse CSR and PyG, forward and backward.
 
 python benchmarks/aggregation.py [--threads 2] [--json PATH]
 """

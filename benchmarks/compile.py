@@ -1,9 +1,9 @@
-"""Compiling: edges/s and bytes against GraphZero 0.2, `cp`, and ourselves with all the memory we want.
+"""Compiling: edges/s and bytes against GraphZero 0.2, `cp`, and the same compile without a memory limit.
 
     python benchmarks/compile.py FOLDER [--gz02-python PATH] [--budget] [--ids] [--repeat N] [--json PATH]
 
 FOLDER is made by benchmarks/graph.py (30 M edges as CSV, 2 M rows of 128 float32) and is written to. Every comparison
-is made in one run, ours and the other in turn, best of `--repeat`; ratios are what counts. `--budget` writes a
+is made in one run, alternating, best of `--repeat`; only ratios are meaningful. `--budget` writes a
 300 M-edge array and compiles it with memory="1GB" in a cgroup of 1.3 GB (root, cgroup v1 or v2), then with
 memory="16GB" outside. `--ids` alone reads CSV of ids with 7 and with 9 digits, in turn: MB/s of parsing should hardly
 depend on the digits (bar: 0.8). Times include the sync and rename.
@@ -48,7 +48,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def run(command: list[str], inside: MemoryLimit | None = None) -> str:
-    """Run a command, within a memory limit if one is given; return what it printed."""
+    """Run a command, within a memory limit if one is given; return its output."""
     done = subprocess.run(inside.wrap(command) if inside else command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{command[:3]} ended with {done.returncode}: {done.stderr[-2000:]}")
@@ -160,10 +160,10 @@ def bench_ids(scratch: Path, edges: int, repeat: int) -> tuple[list[Row], dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--gz02-python", help="the interpreter of a venv with graphzero==0.2.0")
+    parser.add_argument("--gz02-python", help="interpreter of a venv with graphzero==0.2.0")
     parser.add_argument("--budget", action="store_true")
     parser.add_argument("--budget-edges", type=int, default=300_000_000)
-    parser.add_argument("--ids", action="store_true", help="parsing of ids with 7 and 9 digits alone")
+    parser.add_argument("--ids", action="store_true", help="measure only the parsing of ids with 7 and 9 digits")
     parser.add_argument("--ids-edges", type=int, default=4_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json")

@@ -1,7 +1,7 @@
-"""What the disk and plain mappings give, to compare cold reads with: fio (or our own measure), mmap, MADV_RANDOM.
+"""Baselines for cold reads: the disk by fio (or `graphzero doctor`), mmap, and mmap with MADV_RANDOM.
 
 A mapping with the default advice reads `read_ahead_kb` for each fault, which may be 8 MB for a row of 512 bytes. With
-MADV_RANDOM it reads a page: the strongest thing to be had from a mapping, and what our figures are compared with.
+MADV_RANDOM it reads one page: the strongest baseline of a mapping, and the one that figures are compared with.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def fio(path: Path, **options: object) -> dict[str, Any]:
 
 
 def speed(path: Path) -> dict[str, Any]:
-    """Random reads of 4 KiB a second and sequential bytes a second, both direct and deep; "by" says who measured.
+    """Random 4 KiB reads and sequential bytes per second, direct, with many in flight; "by" names the tool.
 
-    fio where it is installed: 2 jobs of depth 256, and 2 MiB at depth 16. Else what `graphzero doctor` measures.
+    fio if installed: 2 jobs of depth 256, and 2 MiB at depth 16. Otherwise `graphzero doctor`.
     """
     if shutil.which("fio") is None:
         found = _disk.measure(str(path), gz._core.uring_refusal() is None, 2.0)
@@ -59,7 +59,7 @@ def speed(path: Path) -> dict[str, Any]:
 
 
 def rows_of(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The two rows of a table that say what speed() found."""
+    """The two table rows with the figures of speed()."""
     return [
         (f"{found['by']}, random 4 KiB", f"{found['random'] / 1e3:.0f} K/s", "2 jobs of depth 256, direct"),
         (f"{found['by']}, sequential 2 MiB", f"{found['sequential'] / 1e9:.2f} GB/s", "direct"),
@@ -67,7 +67,7 @@ def rows_of(found: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def mapped(store: gz.FeatureStore, random: bool) -> np.memmap[Any, Any]:
-    """The rows of a store as a mapping of their own, with MADV_RANDOM on all of it or the default advice."""
+    """The rows of a store as a separate mapping, with MADV_RANDOM or the default advice."""
     offset = next(a["offset"] for a in store.info["arrays"] if a["name"] == store.name)
     rows = np.memmap(store.path, dtype=store.dtype, mode="r", offset=offset, shape=store.shape)
     if random:

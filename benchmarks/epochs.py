@@ -15,13 +15,13 @@ from graphzero.train import GraphSAGE
 
 
 class Step:
-    """One training step, as every run takes it."""
+    """The training step of every run."""
 
     def __init__(self, ds: gz.Dataset, hidden: int, layers: int) -> None:
         torch.manual_seed(0)
         self.model = GraphSAGE(ds.features["x"].feature_dim, hidden, ds.num_classes, layers)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.003)
-        self(_small(ds, layers))  # torch's own code is read from a cold disk too, which is nobody's loader's fault
+        self(_small(ds, layers))  # torch's code is read from the cold disk too; do not attribute that to the loader
 
     def __call__(self, batch: Any) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -31,7 +31,7 @@ class Step:
 
 
 def _small(ds: gz.Dataset, layers: int) -> gz.Batch:
-    """A batch of noise, eight nodes and eight edges a hop."""
+    """A batch of noise, with eight nodes and eight edges per hop."""
     hops = torch.arange(8 * layers)
     return gz.Batch(
         x=torch.randn(8 * layers + 8, ds.features["x"].feature_dim),
@@ -89,7 +89,7 @@ def over(loader: gz.NeighborLoader, use: Callable[[Any], None]) -> dict[str, Any
 
 
 def over_epochs(loader: gz.NeighborLoader, use: Callable[[Any], None], epochs: int) -> dict[str, Any]:
-    """Time epochs that follow each other, as `over` does the first; "epochs" has the seconds a batch of each."""
+    """Time epochs that follow each other, as `over` does the first; "epochs" has the seconds per batch of each."""
     done = [over(loader, use) for _ in range(epochs)]
     return done[-1] | {
         "seconds": sum(d["seconds"] for d in done),
@@ -102,4 +102,4 @@ def over_epochs(loader: gz.NeighborLoader, use: Callable[[Any], None], epochs: i
 
 
 def thrown_away(batch: Any) -> None:
-    """Use a batch for nothing."""
+    """Discard a batch."""

@@ -2,8 +2,8 @@
 
     python benchmarks/gather.py FOLDER [--warm] [--places] [--cold] [--gigabytes 8] [--repeat 15] [--json OUT]
 
-FOLDER gets a feature file of that size (made once). Cold figures need root, to empty the page cache. They stand beside
-page faults of a mapping, with MADV_RANDOM and without, and what fio gives (benchmarks/disk.py).
+FOLDER gets a feature file of that size (made once). Cold figures need root, to empty the page cache. They are compared
+with page faults of a mapping, with MADV_RANDOM and without, and with fio (benchmarks/disk.py).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 
 import graphzero as gz
 
-DIM = 128  # float32: 512 bytes a row
+DIM = 128  # float32: 512 bytes per row
 WARM_ROWS, WARM_BATCH = 2_000_000, 400_000
-COLD_BATCH, FAULTED = 200_000, 2_000  # page faults are so slow that a few rows tell their rate
+COLD_BATCH, FAULTED = 200_000, 2_000  # page faults are so slow that a few rows are enough
 DENSE_ROWS = 2_097_152  # 1 GiB of rows, all of them, in random order
 
 
 def make(path: Path, rows: int) -> Path:
-    """A feature file full of noise; fio and disks that compress are not to be fooled by zeros."""
+    """A feature file of noise: zeros would distort the figures of disks that compress."""
 
     def blocks() -> Iterator[np.ndarray]:
         random = np.random.default_rng(0)
@@ -60,7 +60,7 @@ def warm(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[st
         "gather, 1 thread": lambda: fs.gather(ids, num_threads=1),
     }
     best = {name: float("inf") for name in work}
-    for _ in range(repeat):  # in turns, so that a busy moment of the machine hits all
+    for _ in range(repeat):  # in turns, so that other load affects all alike
         for name, call in work.items():
             best[name] = min(best[name], measure.best_of(1, call))
     rate = {name: WARM_BATCH / seconds for name, seconds in best.items()}
@@ -80,7 +80,7 @@ def places(folder: Path, repeat: int) -> tuple[list[tuple[str, str, str]], dict[
     seconds: dict[str, float] = {}
     for _ in range(repeat):
         for io in ("auto", "mmap"):
-            fs = gz.FeatureStore(path)  # its pages are in RAM, and none of them is in this mapping yet
+            fs = gz.FeatureStore(path)  # its pages are in RAM, but not mapped yet
             for name, out in (("untouched", None), ("new array", None), ("out=", shifted)):
                 start = time.perf_counter()
                 fs.gather(ids, out=out, io=io)
@@ -100,7 +100,7 @@ def timed_cold(work: Callable[[], Any]) -> float:
 
 
 def cold(folder: Path, gigabytes: float, repeat: int) -> tuple[list[tuple[str, str, str]], dict[str, float]]:
-    """Rows on disk: a sparse batch, a dense one, the same rows by page faults, and the disk by itself."""
+    """Rows on disk: a sparse batch, a dense one, the same rows by page faults, and the disk alone."""
     total = int(gigabytes * 2**30) // (4 * DIM)
     path = make(folder / "cold.gd", total)
     fs = gz.FeatureStore(path)
@@ -112,7 +112,7 @@ def cold(folder: Path, gigabytes: float, repeat: int) -> tuple[list[tuple[str, s
     def keep_best(name: str, value: float) -> None:
         rate[name] = max(rate.get(name, 0.0), value)
 
-    for _ in range(repeat):  # in turns: disks have moods
+    for _ in range(repeat):  # in turns: the speed of disks varies
         measure.drop_caches()
         found = disk.speed(path)
         keep_best("random", found["random"])
@@ -142,7 +142,7 @@ def cold(folder: Path, gigabytes: float, repeat: int) -> tuple[list[tuple[str, s
 
 
 def main() -> None:
-    """Run what was asked for, or both."""
+    """Run the selected parts, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--warm", action="store_true")

@@ -3,7 +3,7 @@
     python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--json OUT]
 
 Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE of three layers of 256, trimmed to the
-hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches a second for: the model alone (a few
+hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches per second for: the model alone (a few
 batches that stay on the GPU), the loader on the CPU, the link (copies from page-locked memory), the loader with
 device="cuda", training with it, and training with the plain copy that users would write. Checks first that batches on
 the GPU equal those on the CPU. The first epoch of a loader warms it up; of the three after it, the fastest counts.
@@ -32,7 +32,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 def rate(batches: Iterable[Any], step: Callable[[Any], None]) -> float:
-    """Batches a second after the first ones."""
+    """Batches per second after the first ones."""
     count, start = 0, 0.0
     for batch in batches:
         if count == SKIP:
@@ -45,7 +45,7 @@ def rate(batches: Iterable[Any], step: Callable[[Any], None]) -> float:
 
 
 def link_rate(count: int) -> float:
-    """Bytes a second from page-locked memory to the GPU."""
+    """Bytes per second from page-locked memory to the GPU."""
     host = torch.empty(count, dtype=torch.uint8).pin_memory()
     there = torch.empty(count, dtype=torch.uint8, device="cuda")
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -68,7 +68,7 @@ def check(here: Iterable[Any], there: Iterable[Any], count: int) -> None:
 
 
 class Training:
-    """A model of its own in one precision; called with a batch it takes a step."""
+    """A separate model in one precision; calling it with a batch runs a training step."""
 
     def __init__(self, dim: int, classes: int, precision: str) -> None:
         self.model = GraphSAGE(dim, 256, num_layers=3, out_channels=classes).cuda()
@@ -91,7 +91,7 @@ class Training:
 
 
 def batch_bytes(batch: Any) -> int:
-    """What moves over the link for one batch."""
+    """The bytes copied to the device per batch."""
     return sum(v.numel() * v.element_size() for _, v in batch if isinstance(v, torch.Tensor))
 
 
@@ -103,8 +103,8 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=200_000_000)
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--batches", type=int, default=300)
-    parser.add_argument("--threads", type=int, help="of the loader; all processors without it")
-    parser.add_argument("--prefetch", type=int, help="the loader's default without it")
+    parser.add_argument("--threads", type=int, help="loader threads (default: all processors)")
+    parser.add_argument("--prefetch", type=int, help="batches to prefetch (default: the loader's)")
     parser.add_argument("--memory", default="40GB")
     parser.add_argument("--json")
     options = parser.parse_args()

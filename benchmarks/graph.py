@@ -45,7 +45,7 @@ def write_raw(folder: Path) -> None:
 
 
 def compiled(folder: Path) -> tuple[Path, Path]:
-    """Make sure that everything is there; return the paths of graph.gl and x.gd."""
+    """Create the files that are missing; return the paths of graph.gl and x.gd."""
     raw(folder)
     graph, features = folder / "graph.gl", folder / "x.gd"
     if not graph.exists():
@@ -56,7 +56,7 @@ def compiled(folder: Path) -> tuple[Path, Path]:
 
 
 def csr_for_torch(folder: Path) -> None:
-    """Write the rows as int64 .npy files, which is what the peers' operators take."""
+    """Write the rows as int64 .npy files, as the peers' operators need them."""
     if not (folder / "indices.npy").exists():
         indptr, indices = gz.Graph(compiled(folder)[0]).csr()
         np.save(folder / "indptr.npy", indptr.astype(np.int64))

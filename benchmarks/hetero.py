@@ -4,8 +4,8 @@
 
 FOLDER gets a dataset of `gz.synthesize(preset="mag")`: at scale 1, 1.9 M nodes of 4 types, 21 M edges of 4 types and as
 many of their reverses, 128 x float32 features of papers. PYTHON is an interpreter with torch-geometric and torch-sparse
-(or pyg-lib): PyG alone cannot sample typed graphs. It has everything in RAM and two worker processes, GraphZero two
-threads: two cores each. `--plain` compares a homogeneous graph loaded as one and as a typed graph of one type.
+(or pyg-lib): PyG alone cannot sample typed graphs. It has everything in RAM and two worker processes; GraphZero has
+two threads: two cores each. `--plain` compares a homogeneous graph loaded as one and as a typed graph of one type.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ print(json.dumps({"rate": batches / (time.perf_counter() - start), "nodes": node
 
 
 def dataset(folder: Path, scale: float) -> gz.Dataset:
-    """Make the dataset, where it is not there yet."""
+    """Create the dataset if it does not exist."""
     path = folder / f"mag-{scale}"
     return gz.Dataset(path) if (path / "dataset.json").exists() else gz.synthesize(path, preset="mag", scale=scale)
 
@@ -72,7 +72,7 @@ def raw(ds: gz.Dataset, folder: Path, seeds: np.ndarray) -> Path:
 
 
 def epochs(loader: gz.NeighborLoader, repeat: int) -> dict[str, float]:
-    """Batches a second, best of `repeat` epochs; the first batch of each is not counted."""
+    """Batches per second, best of `repeat` epochs; the first batch of each is not counted."""
     best, nodes, edges = 0.0, 0, 0
     for _ in range(repeat):
         start = time.perf_counter()

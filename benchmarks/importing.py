@@ -126,7 +126,7 @@ def write_papers(folder: str, size: int) -> None:
 
 
 def strings(folder: str, memory: str, kind: str) -> dict[str, Any]:
-    """Compile string ids; what the report says."""
+    """Compile string ids; return figures of the report."""
     report = gz.compile_graph(path(folder, f"names.{kind}"), path(folder, "ours.gl"), ids="map", memory=memory)
     return {"nodes": report.nodes, "edges": report.edges, "buffers": report.peak_memory}
 
@@ -157,7 +157,7 @@ PARTS: dict[str, Callable[[str, str], dict[str, Any]]] = {
 
 
 def timed(part: str, folder: str, memory: str) -> dict[str, Any]:
-    """Return the figures of a part, with its seconds and those of the processor: cores may be shared with others."""
+    """Return the figures of a part, with wall-clock and processor seconds: the machine may be shared."""
     start, used = time.perf_counter(), os.times()
     figures = PARTS[part](folder, memory)
     now = os.times()
@@ -170,7 +170,7 @@ def path(folder: str, name: str) -> str:
     return os.path.join(folder, name)
 
 
-# -- here -------------------------------------------------------------------------------------------------------------
+# -- main -------------------------------------------------------------------------------------------------------------
 
 
 def parquet_ratio(folder: str, memory: str) -> dict[str, float]:
@@ -185,13 +185,13 @@ def parquet_ratio(folder: str, memory: str) -> dict[str, float]:
         return gz.compile_graph(path(folder, "edges.parquet"), path(folder, "p.gl"), memory=memory).seconds["reading"]
 
     alone = reading = float("inf")
-    for _ in range(_REPEAT):  # in turn: other work on the machine hits both alike
+    for _ in range(_REPEAT):  # in turn: other load affects both alike
         alone, reading = min(alone, measure.best_of(1, scan)), min(reading, read())
     return {"scan": alone, "reading": reading}
 
 
 def digit_speeds(folder: str, memory: str, edges: int) -> dict[int, float]:
-    """Return MB/s of reading text by the number of digits of its ids. Rounds alternate: other work hits all alike."""
+    """Return MB/s of reading text by the number of digits of its ids. Rounds alternate, so that load affects all."""
     files = {digits: path(folder, f"{digits}.csv") for digits in (7, 9, 19)}
     for digits, file in files.items():
         write_numbers(file, edges, digits)
@@ -283,8 +283,8 @@ def main() -> None:
     parser.add_argument("--npz", default="500MB", help="of the arrays, before compression")
     parser.add_argument("--memory", default="1GB", help="budget of each import")
     parser.add_argument("--limit", default="2GB", help="of the control group, as root")
-    parser.add_argument("--parts", nargs="+", choices=GROUPS, default=GROUPS, help="what to measure, all unless given")
-    parser.add_argument("--folder", help="where files go; a temporary folder unless given")
+    parser.add_argument("--parts", nargs="+", choices=GROUPS, default=GROUPS, help="what to measure (default: all)")
+    parser.add_argument("--folder", help="folder for files (default: a temporary folder)")
     parser.add_argument("--json")
     parser.add_argument("--run", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,11 +1,11 @@
-"""How the order of the nodes changes what batches read: pages of feature rows a batch and a window, and epoch time.
+"""How the order of the nodes changes what batches read: pages of feature rows per batch and per window, and epoch time.
 
     python benchmarks/layout.py FOLDER [--nodes 1000000] [--edges 12000000] [--json results/layout.json]
 
 A synthetic dataset (power-law degrees, communities, ids in random order) is written in every order that
-`graphzero reorder` knows. For each, the same training batches are drawn: a page is counted once for a batch, and once
-for a window of batches that are read together. The epoch is timed with a row cache of a tenth of the features, and
-every miss is read from disk past the page cache, so a warm machine does not hide the reads.
+`graphzero reorder` supports. For each, the same training batches are sampled: a page is counted once per batch, and
+once per window of batches that are read together. The epoch is timed with memory for a tenth of the features, and rows
+are read from disk with direct I/O, so a warm page cache does not hide the reads.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def parse() -> argparse.Namespace:
 
 
 def measured(ds: gz.Dataset, args: argparse.Namespace) -> dict[str, float]:
-    """Pages a batch for each window, rows a batch, and the seconds and bytes of an epoch that reads from disk."""
+    """Pages per batch for each window, rows per batch, and the seconds and bytes of an epoch that reads from disk."""
     x = ds.features["x"]
     row = x.feature_dim * x.dtype.itemsize
     batches = [rows_of(batch) for batch in loader_of(ds, args)]
@@ -71,7 +71,7 @@ def measured(ds: gz.Dataset, args: argparse.Namespace) -> dict[str, float]:
         figures[f"pages_{window}"] = float(np.mean(pages)) / window if pages else float("nan")
     budget = least_budget(ds, args) + x.info["file_bytes"] // 10
     loader = loader_of(ds, args, features=x, memory=budget, cache="on", io=args.io)
-    for _ in loader:  # the cache fills
+    for _ in loader:  # warm up
         pass
     start = time.perf_counter()
     for _ in loader:
@@ -94,7 +94,7 @@ def loader_of(ds: gz.Dataset, args: argparse.Namespace, **options: Any) -> gz.Ne
 
 
 def least_budget(ds: gz.Dataset, args: argparse.Namespace) -> int:
-    """What a loader needs beside its cache."""
+    """What a loader needs in addition to the rows that it holds."""
     try:
         next(iter(loader_of(ds, args, features=ds.features["x"], memory="1MB", cache="on", io=args.io)))
     except gz.BudgetError as e:

@@ -1,4 +1,4 @@
-"""Runs a benchmark's parts in processes of their own, inside a control group with a memory limit, with a cold cache.
+"""Runs the parts of a benchmark in separate processes, in a control group with a memory limit, with a cold cache.
 
 A program calls itself: main() calls run("part", ...) for each part, and the child, which has --run part, prints a dict
 as JSON on its last line. It needs root, for the control group and for emptying the page cache.
@@ -19,11 +19,11 @@ import measure
 from graphzero.machine.memory_limit import memory_limit
 from graphzero.machine.torch_room import check_room_for_torch
 
-check_room_for_torch()  # in a group that cannot even hold torch, a kill would say less
+check_room_for_torch()  # a BudgetError explains more than a kill
 
 from graphzero.train import MemoryMonitor  # noqa: E402 (torch is loaded here)
 
-ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}  # as `graphzero train` has it, for every run alike
+ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}  # as `graphzero train` sets it, for all runs
 
 
 def run(part: str, limit: int | None, *options: str, cold: bool = True) -> dict[str, Any]:
@@ -65,6 +65,6 @@ def child(work: Callable[[], dict[str, Any]]) -> None:
 
 
 def bytes_read() -> int:
-    """What this process has read from disks so far, page faults included."""
+    """The bytes that this process has read from disks so far, page faults included."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))

@@ -1,4 +1,4 @@
-"""Link loading, warm: 1,024 edges + 1,024 negatives a batch, [15, 10] with 128 x float32 features, against PyG's.
+"""Link loading, warm: 1,024 edges + 1,024 negatives per batch, [15, 10] with 128 x float32 features, against PyG's.
 
     python benchmarks/links.py FOLDER [--pyg-python PYTHON] [--batches 40] [--json OUT]
 
@@ -45,7 +45,7 @@ print(json.dumps({"rate": batches / (time.perf_counter() - start), "nodes": batc
 
 
 def rows_by_target(folder: Path) -> tuple[Path, Path]:
-    """Return the graph with rows by target, as loaders follow messages, and the features."""
+    """Return the graph, stored by target as loaders need it, and the features."""
     features = graph.compiled(folder)[1]
     path = folder / "graph_in.gl"
     if not path.exists():
@@ -54,7 +54,7 @@ def rows_by_target(folder: Path) -> tuple[Path, Path]:
 
 
 def ours(folder: Path, batches: int, repeat: int, exclude: str, edges: Any) -> dict[str, float]:
-    """Batches a second, best of `repeat` epochs, page cache warm."""
+    """Batches per second, best of `repeat` epochs, page cache warm."""
     graph_path, features_path = rows_by_target(folder)
     store = gz.FeatureStore(features_path)
     store.get_tensor().sum(dtype=np.float64)  # every page in RAM

@@ -42,7 +42,7 @@ print(json.dumps({"rate": batches / (time.perf_counter() - start), "nodes": node
 
 
 def ours(folder: Path, batches: int, memory: str, repeat: int) -> dict[str, float]:
-    """Batches a second, best of `repeat` epochs, page cache warm."""
+    """Batches per second, best of `repeat` epochs, page cache warm."""
     graph_path, features_path = graph.compiled(folder)
     store = gz.FeatureStore(features_path)
     store.get_tensor().sum(dtype=np.float64)  # every page in RAM

@@ -1,7 +1,7 @@
-"""What every benchmark shares: the machine in words, best-of timing, peers in their own interpreter, cold caches.
+"""Shared by all benchmarks: a description of the machine, best-of timing, peers in their own interpreter, cold caches.
 
 A speed here is a ratio to a peer or to a plain version in the same run, best of several: machines differ and are noisy,
-ratios less so. Each benchmark prints a table for people and, with --json PATH, the same figures for scripts.
+ratios less so. Each benchmark prints a table and, with --json PATH, writes the same figures for scripts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def machine(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
 
 
 def best_of(repeat: int, work: Callable[[], Any]) -> float:
-    """The least seconds of `repeat` runs."""
+    """The shortest time of `repeat` runs, in seconds."""
     best = float("inf")
     for _ in range(repeat):
         start = time.perf_counter()

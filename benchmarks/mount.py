@@ -3,8 +3,8 @@
     python benchmarks/mount.py FOLDER [--json PATH]
 
 FOLDER is made by benchmarks/graph.py. Mounting is timed from a fresh interpreter's first open (cold code, warm page
-cache) and as the best of many. `verify` runs on one thread, and is set against two plain ways to read the same bytes on
-one thread: zlib's CRC-32, which is what a simple checksum costs, and NumPy's maximum, which is what touching costs.
+cache) and as the best of many. `verify` runs on one thread, and is compared with two plain ways to read the same bytes
+on one thread: zlib's CRC-32, the cost of a simple checksum, and NumPy's maximum, the cost of reading each value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def mount(path: Path) -> dict[str, float]:
 
 
 def verify(path: Path) -> dict[str, float]:
-    """Gigabytes a second on one thread: verify, zlib's CRC, a plain look at every byte."""
+    """Gigabytes per second on one thread: verify, zlib's CRC, NumPy's maximum."""
     data = np.memmap(path, np.uint8, "r")
     size = data.nbytes / 1e9
     return {

@@ -1,20 +1,20 @@
-"""Training on a graph several times the memory there is, against RAM, against batch-by-batch reads, against mmap.
+"""Training on a graph several times larger than memory, against RAM, batch-by-batch reads and mmap.
 
     python benchmarks/outofcore.py FOLDER [--limit 3GB] [--memory auto] [--batches N] [--epochs 4] [--json PATH]
     python benchmarks/outofcore.py FOLDER --only training,reads
     python benchmarks/outofcore.py FOLDER --sweep [--limits 1GB,2GB,3GB,6GB,12GB] [--shares 0.2,0.35,0.5,0.65,0.8]
     python benchmarks/outofcore.py FOLDER --cold-start [--epochs 4]
 
-FOLDER is a dataset, made first where there is none: 24 M nodes of 128 float32 (12 GB) and 400 M edges (1.8 GB). Each
+FOLDER is a dataset, created if it does not exist: 24 M nodes of 128 float32 (12 GB) and 400 M edges (1.8 GB). Each
 run is a process of its own with a cold cache, inside a control group with the limit, over the train split:
 
-    before         the loader with cache="off": rows are read batch by batch; batches thrown away
-    reads          the loader, batches thrown away
+    before         the loader with cache="off": rows are read batch by batch; batches discarded
+    reads          the loader, batches discarded
     training       the loader, GraphSAGE training, --epochs of the split, shuffled
-    compute        the same training steps on batches that are in RAM already
+    compute        the same training steps on batches that are already in RAM
     in RAM         the same training without a limit: by the loader over warm files, and step by step from tensors
     MADV_RANDOM    np.memmap rows with that advice, the same sampler, the same model: one batch after the other
-    plain mmap     the same without it, with --default-advice: minutes a batch where the disk's readahead is large
+    plain mmap     the same without it, with --default-advice: minutes per batch if the disk's readahead is large
 
 --only makes some of these runs. --sweep trains an epoch with memory="auto" and with fixed shares of each limit.
 --cold-start takes the graph of benchmarks/graph.py in FOLDER: epochs from a cold file, from a warm one, and from a
@@ -95,7 +95,7 @@ def advised(ds: gz.Dataset, args: Options) -> dict[str, Any]:
 
 
 def one_after_another(ds: gz.Dataset, args: Options, x: Any, most_seconds: float = 1e9) -> dict[str, Any]:
-    """Sample, index, train: what one writes without a loader."""
+    """Sample, index, train: a loop without a loader."""
     size = args.batch_size
     seeds = seeds_of(ds, args.batches and args.batches * size)
     step = Step(ds, args.hidden, len(args.fanouts))
@@ -128,7 +128,7 @@ RUNS = {
     "plain": plain,
     "advised": advised,
 }
-UNLIMITED = ("compute", "ram", "tensors")  # what they measure is in RAM
+UNLIMITED = ("compute", "ram", "tensors")  # they measure data in RAM
 
 
 def run(name: str, args: Options, limit: str, *options: str) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def names_of_runs(text: str) -> list[str]:
 def sweep(args: Options, ds: gz.Dataset) -> None:
     """memory="auto" against fixed budgets, for each limit: the best of --repeat epochs of each, in turns.
 
-    They train: the largest budget that reads well is one that leaves nothing to the model, whose steps are then killed.
+    The runs train: without a model, the largest budget would win, although it leaves no memory for training steps.
     """
     rows, figures = [], {}
     for limit in args.limits.split(","):

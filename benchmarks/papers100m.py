@@ -4,17 +4,17 @@
                                     [--batches 200] [--before-batches 20] [--json PATH]
 
 FOLDER gets the preset with float16 rows (36.7 GB at scale 1) unless it holds a dataset. Each part then runs in a
-process of its own, in a control group with the limit and with a cold page cache:
+separate process, in a control group with the limit and with a cold page cache:
 
     mount   opening graph and features
     walks   uniform walks of 10 steps on the cold file, and after preload() (or, where the file does not fit, after a
             minute of walking)
-    load    the loader, batches thrown away: an epoch of [10, 5], --batches of [15, 10, 5]; also batch by batch
+    load    the loader, batches discarded: an epoch of [10, 5], --batches of [15, 10, 5]; also batch by batch
             (cache="off"), for --before-batches
     train   GraphSAGE of 256 columns over the same loaders
     epoch   `graphzero train`: an epoch of the train split, validation and test
 
-The claims of GraphZero 0.2's README stand beside the figures. It needs root, for the control group.
+The claims of GraphZero 0.2's README are printed next to the figures. It needs root, for the control group.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def walks(folder: Path) -> dict[str, Any]:
     try:
         g.preload()
         how = "preload()"
-    except gz.BudgetError:  # larger than the group: what a minute of walks brings in
+    except gz.BudgetError:  # larger than the group: the pages read by a minute of walks
         how = "a minute of walks"
         while time.perf_counter() - begin < 60:
             rate()
@@ -96,14 +96,14 @@ def epoch(folder: Path, limit: str) -> dict[str, Any]:
     return limited.execute([*command, "--memory", str(memory), "--json"], parse_size(limit))
 
 
-def rows_of_load(limit: str, what: str, figures: dict[str, Any], beside: str = "") -> Row:
+def rows_of_load(limit: str, what: str, figures: dict[str, Any], note: str = "") -> Row:
     name = f"{limit}: {what}"
     if "failed" in figures:
         return name, "failed", f"{figures['failed']}, kernel kills {figures.get('kills')}"
     stats, plan = figures["stats"], figures["stats"]["plan"]
     read = (stats["bytes_read"] + stats["topology_bytes_read"]) / figures["batches"] / 1e6
     against = (
-        f"{beside}{figures['batches']} batches, {read:,.0f} MB read a batch, window {plan['window']}, "
+        f"{note}{figures['batches']} batches, {read:,.0f} MB read a batch, window {plan['window']}, "
         f"topology by {plan['topology']}, {format_size(figures['peak_anonymous'])} anonymous"
     )
     return name, f"{1 / figures['a_batch']:.1f} batches/s", against
@@ -201,7 +201,7 @@ def main() -> None:
         rows += more
     shape = gz.Dataset(args.folder).features["x"].shape
     measure.show(
-        f"papers100M: {shape[0]:,} nodes, {shape[1]} x float16 (claims of GraphZero 0.2 beside)", rows, args.folder
+        f"papers100M: {shape[0]:,} nodes, {shape[1]} x float16 (with the claims of GraphZero 0.2)", rows, args.folder
     )
     measure.save(args.json, {"scale": args.scale, **figures}, args.folder)
 

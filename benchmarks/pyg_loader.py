@@ -4,7 +4,7 @@
 
 PYTHON is an interpreter with torch-geometric and torch-sparse or pyg-lib; PyG has two worker processes, GraphZero two
 threads. Over a `Data` in memory, edges and features are compiled into temporary files first; the table has the seconds.
-Epochs of the loaders that are compared alternate, and the best of each counts: load of the machine hits all of them.
+Epochs of the loaders alternate, and the best of each counts, so that other load affects all of them alike.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ print(json.dumps({"rate": batches / (time.perf_counter() - start), "nodes": batc
 
 
 def made(nodes: int) -> tuple[Data, torch.Tensor]:
-    """Return a graph with 15 edges a node, targets by a power law, and seeds."""
+    """Return a graph with 15 edges per node, targets by a power law, and seeds."""
     torch.manual_seed(0)
     target = (nodes * torch.rand(15 * nodes, dtype=torch.float64) ** 2).long()
     edge_index = torch.stack([torch.randint(0, nodes, (15 * nodes,)), target])
@@ -49,7 +49,7 @@ def made(nodes: int) -> tuple[Data, torch.Tensor]:
 
 
 def rate(loader: Any, batches: int) -> float:
-    """Return batches a second of one epoch, the first batches left out."""
+    """Return the batches per second of one epoch, without the first batches."""
     it, start = iter(loader), 0.0
     for number in range(batches + 3):
         if number == 3:

@@ -2,15 +2,15 @@
 
     python benchmarks/ranks.py FOLDER [--ranks 2] [--memory 600MB] [--batches 1000] [--repeat 2] [--json PATH]
 
-FOLDER is a dataset, made first where there is none: 4 M nodes of 128 float32 (2 GB) and 40 M edges. Each run goes over
-the same epoch with a cold cache and the same memory in all, in a control group whose limit leaves the file no room, and
-throws the batches away:
+FOLDER is a dataset, created if it does not exist: 4 M nodes of 128 float32 (2 GB) and 40 M edges. Each run loads the
+same epoch with a cold cache and the same total memory, in a control group whose limit is too small for the file, and
+discards the batches:
 
     one      a single process with as many threads as there are ranks
-    ranks    so many processes of one thread that share the memory and the reads (LOCAL_WORLD_SIZE, as torchrun sets it)
-    apart    the same, each with its part of the memory, that know nothing of each other
+    ranks    processes of one thread each that share the memory and the reads (LOCAL_WORLD_SIZE, as torchrun sets it)
+    apart    the same without sharing, each with its part of the memory
 
-Batches a second are those of all ranks, from the moment that all have made their plans. Bytes read are the kernel's
+Batches per second are those of all ranks, from the moment that all have made their plans. Bytes read are the kernel's
 count (/proc/PID/io), page faults included. It needs root, for the control group.
 """
 
@@ -36,7 +36,7 @@ RUNS = ("one", "ranks", "apart")
 
 
 def worker(args: argparse.Namespace) -> None:
-    """One rank: make the plan, wait for the word, go over the epoch."""
+    """One rank: make the plan, wait for the start signal, load the epoch."""
     ds = gz.Dataset(args.folder)
     loader = make_loader(ds, args.fanouts, args.batch_size, args.batches, memory=args.worker_memory,
                          num_threads=args.threads, rank=args.rank, world_size=args.world)  # fmt: skip
@@ -67,15 +67,15 @@ def all_workers(args: argparse.Namespace) -> dict[str, Any]:
         assert child.stdout is not None
         if child.stdout.readline() != "ready\n":
             raise SystemExit("ranks: a rank failed")
-    done = [child.communicate("go\n")[0] for child in _told(children)]
+    done = [child.communicate("go\n")[0] for child in _started(children)]
     found = [json.loads(text.splitlines()[-1]) for text in done]
     batches, seconds = sum(f["batches"] for f in found), max(f["seconds"] for f in found)
     sums = {name: sum(f[name] for f in found) for name in ("read", "cpu")}
     return {"rate": batches / seconds, "batches": batches, "workers": found} | sums
 
 
-def _told(children: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
-    """Say the word to all before the first is waited for."""
+def _started(children: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
+    """Send the start signal to all ranks before waiting for the first."""
     for child in children:
         assert child.stdin is not None
         child.stdin.write("go\n")
@@ -84,7 +84,7 @@ def _told(children: list[subprocess.Popen[str]]) -> list[subprocess.Popen[str]]:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """All runs, in turns; the best rate and the least bytes of each."""
+    """All runs, in turns; the best rate and the fewest bytes of each."""
     features = gz.Dataset(args.folder).features["x"].info["file_bytes"]
     topology = gz.Dataset(args.folder).graph.info["file_bytes"]
     limit = parse_size(args.limit) if args.limit else parse_size(args.memory) + topology + args.ranks * (350 << 20)
@@ -127,12 +127,12 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--memory", default="600MB", help="for all ranks together")
-    parser.add_argument("--limit", help="of the control group; enough for memory, topology and Python without it")
+    parser.add_argument("--limit", help="limit of the control group (default: enough for memory, topology and Python)")
     parser.add_argument("--fanouts", type=lambda t: [int(n) for n in t.split(",")], default=[10, 5])
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--batches", type=int, default=1000)
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--no-apart", action="store_true", help="leave out the ranks that do not share")
+    parser.add_argument("--no-apart", action="store_true", help="omit the ranks that do not share")
     parser.add_argument("--json")
     for name in ("--rank", "--world", "--threads", "--worker-memory"):
         parser.add_argument(name, type=int, help=argparse.SUPPRESS)

@@ -2,8 +2,8 @@
 
     python benchmarks/ray_compile.py FOLDER [--edges N] [--nodes N] [--memory SIZE] [--repeat N] [--json PATH]
 
-Parquet files of N edges (300 M unless told) are made in FOLDER where they are not there yet. Clusters of one and of two
-CPUs compile them in turn, best of `--repeat`; the ratio of their times is what counts (bar: 1.3). Each cluster is
+Parquet files of N edges (default: 300 M) are created in FOLDER if they do not exist. Clusters of one and of two
+CPUs compile them in turn, best of `--repeat`; the ratio of their times is compared with a bar of 1.3. Each cluster is
 started and warmed before the clock runs. The most anonymous memory that one worker held is sampled every 200 ms. The
 files are compared with that of `graphzero.compile_graph`, byte for byte.
 """
@@ -91,8 +91,8 @@ class WorkerMemory:
 
 
 def compile_once(source: str, warm: str, out: str, workers: int, memory: str) -> None:
-    """Start a cluster, warm it, compile, and print the figures: one process of its own."""
-    os.environ.update(RAY_worker_niceness="0")  # all else on the machine would have the processor first
+    """Start a cluster, warm it, compile, and print the figures, in a separate process."""
+    os.environ.update(RAY_worker_niceness="0")  # otherwise Ray lowers the priority of its workers
     import ray
 
     import graphzero.ray
@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--edges", type=int, default=300_000_000)
-    parser.add_argument("--nodes", type=int, default=0, help="a tenth of the edges unless told")
+    parser.add_argument("--nodes", type=int, default=0, help="default: a tenth of the edges")
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", type=Path)

@@ -2,8 +2,8 @@
 
     python benchmarks/sampling.py FOLDER [--pyg-python PATH] [--cold PATH.gl] [--json PATH] [--rounds N] [--only MODE]
 
-FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges); [15, 10, 5] for 1,024 seeds, warm. The peer runs in an
-interpreter of its own, in turn with ours; figures are medians of all rounds. --cold samples a large .gl (made if it is
+FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges); [15, 10, 5] for 1,024 seeds, warm. The peer runs in its
+own interpreter, alternating with GraphZero; figures are medians of all rounds. --cold samples a large .gl (created if
 missing: 20 M nodes, 640 M edges, 2.7 GB) with the cache dropped, through look-ahead and through plain
 page faults: needs root. It then samples many batches of it together, in a control group that holds half of the file.
 """
@@ -31,7 +31,7 @@ from graphzero.machine.memory_limit import memory_limit
 
 FANOUTS, SEEDS, BATCHES = [15, 10, 5], 1024, 20
 
-# torch-sparse's sampler on the same rows, one thread; seconds a batch, and what a batch held.
+# torch-sparse's sampler on the same rows, one thread; seconds and edges per batch.
 PYG = """
 import importlib.util, json, os, statistics, sys, time
 import numpy as np
@@ -187,7 +187,7 @@ def large(path: Path, nodes: int = 20_000_000, edges: int = 640_000_000) -> None
 def cold(path: Path, rounds: int) -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
     """The same call with the cache dropped, with look-ahead and by page faults; the best of all rounds.
 
-    A large batch wants most pages of the file, which is then read whole either way: the disk's bandwidth is the bound.
+    A large batch needs most pages of the file, which is then read whole either way: the disk's bandwidth is the limit.
     """
     rows, figures = [], {}
     for seeds in (16, 64, 128, SEEDS):
@@ -215,7 +215,7 @@ def merged(path: Path, batches: int = 128) -> tuple[list[tuple[str, str, str]], 
     fanouts, size = [10, 5], path.stat().st_size
     with memory_limit(max(size // 2, 600_000_000)) as limit:
         if limit is None:
-            raise SystemExit("this user may not make a control group")
+            raise SystemExit("cannot create a control group; run as root")
         for group in (0, 1, 8, 32, 128):
             measure.drop_caches()
             arguments = [path, group, batches if group != 1 else batches // 4, SEEDS, fanouts]
@@ -236,7 +236,7 @@ def merged(path: Path, batches: int = 128) -> tuple[list[tuple[str, str, str]], 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--pyg-python", help="an interpreter that has torch and torch_sparse")
+    parser.add_argument("--pyg-python", help="an interpreter with torch and torch_sparse")
     parser.add_argument("--cold", type=Path, help="a .gl file for the cold figures; made when it is missing")
     parser.add_argument("--only", choices=["warm", "hubs", "cold", "merged"])
     parser.add_argument("--rounds", type=int, default=3)

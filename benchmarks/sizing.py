@@ -1,9 +1,9 @@
-"""Arithmetic for large public datasets on one machine: disk, RAM and seconds an epoch, from the figures of doctor.
+"""Arithmetic for large public datasets on one machine: disk, RAM and seconds per epoch, from the figures of doctor.
 
 graphzero doctor DATASET --fanouts 10,5 --json > doctor.json
 python benchmarks/sizing.py doctor.json --ram 64GB
 
-Nothing is measured here. Sizes of the datasets are as published; rows a batch are the most that the fanouts allow; the
+Nothing is measured here. Sizes of the datasets are as published; rows per batch are the maximum for the fanouts; the
 seconds of a sweep are those of the loader's own model (core/load/divide.cpp) with the disk's measured speed, and the
 processor's time is what doctor measured on its dataset, by row and by byte.
 """
@@ -21,13 +21,13 @@ from graphzero.args.sizes import format_size, parse_size
 
 BATCH, FANOUTS = 1024, (10, 5)
 MOST = 1024  # batches of a window
-SWEEP = 2  # copies more of each row where a sweep brings it, as the estimate of doctor has it
-SWEPT = 0.6  # of the disk's speed reaches a sweep, likewise
-SPARE = 1 / 8  # of the RAM, for the model and the system, as memory="auto" leaves
+SWEEP = 2  # additional copies of each row that a sweep reads, as in doctor's estimate
+SWEPT = 0.6  # share of the disk's speed that a sweep reaches, likewise
+SPARE = 1 / 8  # share of the RAM left for the model and the system, as by memory="auto"
 
 
 class Size(NamedTuple):
-    """A dataset as published: offsets and edges as they are stored here, nodes with features, columns, bytes a value.
+    """A dataset as published: offsets and edges as they are stored here, nodes with features, columns, bytes per value.
 
     A topology has an offset for each node; of several types, each relation has those of the nodes it points to.
     """

@@ -1,4 +1,4 @@
-"""Making synthetic data: edges and rows a second from blocks, against the few lines of NumPy that hold all in RAM."""
+"""Synthetic data: edges and rows per second from blocks, against a few lines of NumPy that hold everything in RAM."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Put measured figures into the pages: nothing there is typed by hand.
+"""Write measured figures to the pages; none are typed by hand.
 
     python benchmarks/mount.py FOLDER --json results/mount.json        (and so on for the others)
     python benchmarks/table.py results/*.json
 
 Each benchmark's table goes between the two `figures` marks of docs/measuring.md, under the machine it was measured on,
-in place of the one that was there; README.md gets one table of the rows that say most. What was not measured stays.
+replacing the previous one; README.md gets one table of selected rows. Figures that were not measured again stay.
 """
 
 from __future__ import annotations

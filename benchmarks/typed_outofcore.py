@@ -10,8 +10,8 @@ over the first batches of the train split, [10, 5] x 1,024 by HeteroSAGE:
     in RAM         the same batches without a limit, files read into the page cache first
 
 Losses of both are compared: what is learned does not depend on the memory. A small dataset needs a larger share, since
-torch and Python alone take some 250 MB: where a group is too small, the run ends with a BudgetError that says by how
-much. It needs root, for the control group.
+torch and Python alone take some 250 MB: where a group is too small, the run ends with a BudgetError that states
+how much is missing. It needs root, for the control group.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ RUNS = {"train": train, "ram": in_ram}
 
 
 def dataset(args: argparse.Namespace) -> gz.Dataset:
-    """Make the dataset, where it is not there yet."""
+    """Create the dataset if it does not exist."""
     if (args.folder / "dataset.json").exists():
         return gz.Dataset(args.folder)
     scale = float(args.edges) / MAG_EDGES

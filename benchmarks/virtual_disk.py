@@ -1,12 +1,12 @@
-"""A disk of a chosen speed, made of RAM: what a program does on a disk that this machine does not have.
+"""A disk of a chosen speed, made of RAM: runs a program on a disk that this machine does not have.
 
     python benchmarks/virtual_disk.py FOLDER [--bytes 3.5GB] [--reads 200000] -- COMMAND ... {} ...
     python benchmarks/virtual_disk.py ooc -- python benchmarks/outofcore.py {} --only training,reads,before
 
 A file in tmpfs becomes a disk (a loop device with ext4), FOLDER is copied to it, and COMMAND runs with its path in
-place of {}, in a control group that reads so many bytes and makes so many reads a second at most. Needs root, and RAM
-for the copy beside what COMMAND takes. This machine's processors do what a real disk does by itself (a copy of every
-byte), so a program that needs them looks slower than it would be.
+place of {}, in a control group with a limit on bytes and reads per second. Needs root, and RAM for the copy in addition
+to that of COMMAND. This machine's processors do the work of a real disk (a copy of every byte), so a program that needs
+them looks slower than it would be.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def throttled(device: str, bytes_per_second: int, reads_per_second: int) -> Iter
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--bytes", default="3.5GB", help="a second")
-    parser.add_argument("--reads", type=int, default=200_000, help="a second")
-    parser.add_argument("command", nargs="+", help="{} stands for the copy of FOLDER")
+    parser.add_argument("--bytes", default="3.5GB", help="bytes per second")
+    parser.add_argument("--reads", type=int, default=200_000, help="reads per second")
+    parser.add_argument("command", nargs="+", help="{} is replaced by the copy of FOLDER")
     args = parser.parse_args()
     if os.geteuid() != 0:
         raise SystemExit("virtual_disk: run as root: it makes a disk and a control group")

@@ -4,7 +4,7 @@
 
 FOLDER is made by benchmarks/graph.py (2 M nodes, 30 M edges) and warm. Peers run in interpreters of their own, in turn
 with ours, and every figure is the best of all rounds. "Plain" is one walk after the other, one step after the other, on
-one thread: the same draws, the same result, no line asked for ahead.
+one thread: the same draws, the same result, without prefetching.
 
 --cold makes the same calls over a large .gl (benchmarks/sampling.py makes it: 20 M nodes, 640 M edges, 2.7 GB) with the
 cache dropped, through look-ahead and through page faults (default advice and MADV_RANDOM), each in a process of its
@@ -83,7 +83,7 @@ print(json.dumps(figures))
 
 NEGATIVES = 200_000
 
-# One cold call; seconds, bytes read from the disk, faults that waited for it, and a sum that tells results apart.
+# One cold call; seconds, bytes read from the disk, major page faults, and a checksum of the result.
 COLD = (
     f"""{disk.ADVISE}"""
     + """

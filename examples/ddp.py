@@ -1,4 +1,4 @@
-"""DistributedDataParallel by hand: each rank loads its part of every epoch, straight from the files.
+"""A hand-written DistributedDataParallel loop: each rank loads its part of every epoch from the files.
 
 torchrun --nproc-per-node 2 examples/ddp.py [FOLDER] [--nodes N] [--epochs N] [--memory SIZE]
 """
@@ -19,7 +19,7 @@ from graphzero.train import GraphSAGE
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default="ddp-data", help="a dataset; one is made where there is none")
+    parser.add_argument("folder", nargs="?", default="ddp-data", help="a dataset; created if it does not exist")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--memory", default="256MB", help="for all ranks of this host together")
@@ -34,7 +34,7 @@ def main() -> None:
     ds = gz.Dataset(args.folder)
 
     def loader(split: str, uneven: str) -> gz.NeighborLoader:
-        # The process group says which rank this is. The same seed on all: one epoch, divided between them.
+        # The rank is taken from the process group. With the same seed on all ranks, they divide one epoch.
         return gz.NeighborLoader(
             ds, split=split, fanouts=[10, 10], batch_size=256, shuffle=split == "train", seed=0, memory=args.memory,
             device=device if cuda else None, uneven=uneven,
@@ -44,12 +44,12 @@ def main() -> None:
     model = GraphSAGE(ds.features["x"].feature_dim, 64, ds.num_classes).to(device)
     parallel = DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    train = loader("train", "pad")  # as many batches on each rank: DistributedDataParallel waits for all
-    torch.manual_seed(rank)  # each rank drops other values
+    train = loader("train", "pad")  # the same number of batches on each rank, as DistributedDataParallel needs
+    torch.manual_seed(rank)  # dropout differs between ranks
     for _ in range(args.epochs):
         for batch in train:
             out = parallel(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-            # DistributedDataParallel averages over ranks; the mean over all seeds weighs a rank by how many it has.
+            # DistributedDataParallel averages over ranks: weight each rank by its number of seeds.
             seeds = torch.tensor(float(batch.batch_size), device=device)
             distributed.all_reduce(seeds)
             loss = functional.cross_entropy(out, batch.y, reduction="sum") * ranks / seeds
@@ -59,14 +59,14 @@ def main() -> None:
     model.eval()
     right = torch.zeros((), device=device)
     with torch.no_grad():
-        for batch in loader("test", "keep"):  # nothing twice, nothing left out
+        for batch in loader("test", "keep"):  # each seed exactly once
             out = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
             right += (out.argmax(1) == batch.y).sum()
     distributed.all_reduce(right)
     if rank == 0:
         print(train.stats())
         print(f"test accuracy: {int(right) / len(ds.splits['test']):.1%}")
-    distributed.barrier()  # nobody leaves while another one still gathers
+    distributed.barrier()  # no rank exits while another one still gathers
     distributed.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""node2vec from end to end: a graph with communities, walks, skip-gram in torch, embeddings that tell them apart.
+"""node2vec from end to end: a graph with communities, walks, skip-gram in torch, embeddings that separate them.
 
     python examples/node2vec.py [--nodes 600] [--epochs 2]
 

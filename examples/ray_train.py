@@ -1,8 +1,8 @@
-"""GraphSAGE on a Ray cluster: TorchTrainer starts the ranks, every rank mounts the same files and takes its share.
+"""GraphSAGE on a Ray cluster: TorchTrainer starts the ranks; every rank mounts the same files and loads its share.
 
 python examples/ray_train.py [FOLDER] [--nodes N] [--epochs N] [--workers N] [--memory SIZE] [--gpu]
 
-Every node of the cluster sees FOLDER. RAY_ADDRESS names the cluster; without it, one is started here.
+FOLDER is mounted on every node of the cluster. RAY_ADDRESS names the cluster; without it, one is started here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphzero.train import GraphSAGE
 
 
 def train_rank(config: dict[str, Any]) -> None:
-    """What every rank runs; torch.distributed is set up already."""
+    """The function that every rank runs; torch.distributed is already initialised."""
     rank, world, device = train.get_context().get_world_rank(), train.get_context().get_world_size(), get_device()
     ds = gz.Dataset(config["folder"])
 
@@ -54,7 +54,7 @@ def train_rank(config: dict[str, Any]) -> None:
             functional.cross_entropy(out, batch.y).backward()
             optimizer.step()
         model.eval()
-        found = torch.zeros(2, device=device)  # right, seen
+        found = torch.zeros(2, device=device)  # correct, total
         with torch.no_grad():
             for batch in test:
                 out = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
@@ -68,7 +68,7 @@ def train_rank(config: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", help="a dataset; one is made where there is none")
+    parser.add_argument("folder", nargs="?", help="a dataset; created if it does not exist")
     for name, default in (("--nodes", 20_000), ("--epochs", 3), ("--workers", 2)):
         parser.add_argument(name, type=int, default=default)
     parser.add_argument("--memory", default="256MB")

@@ -1,6 +1,6 @@
-"""GraphSAGE in the style of GraphZero 0.2: mount the files, sample a fanout a hop, index the mapped rows, train.
+"""GraphSAGE in the style of GraphZero 0.2: mount the files, sample one fanout per hop, index the mapped rows, train.
 
-Everything is in plain sight here; sage_loader.py does the same with less code and, out of core, much faster.
+Every step is explicit here; sage_loader.py does the same with less code and, out of core, much faster.
 
     python examples/sage_02_style.py [FOLDER] [--nodes N] [--epochs N]
 """
@@ -37,7 +37,7 @@ class SAGE(nn.Module):
 
 def main() -> float:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", help="a dataset; one is made where there is none")
+    parser.add_argument("folder", nargs="?", help="a dataset; created if it does not exist")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=3)
     args = parser.parse_args()
@@ -48,7 +48,7 @@ def main() -> float:
             gz.synthesize(folder, nodes=args.nodes, edges=10 * args.nodes, dim=32, classes=8)
         ds = gz.Dataset(folder)
         g, fs = ds.graph, ds.features["x"]
-        x = torch.from_numpy(fs.get_tensor())  # zero-copy: rows are read when they are touched
+        x = torch.from_numpy(fs.get_tensor())  # zero-copy: rows are read on first access
         y = torch.from_numpy(ds.labels)
         model = SAGE(fs.feature_dim, 64, ds.num_classes)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

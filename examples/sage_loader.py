@@ -1,4 +1,4 @@
-"""GraphSAGE through NeighborLoader: batches are sampled, read and finished ahead of training, within a RAM budget.
+"""GraphSAGE through NeighborLoader: batches are sampled, read and prefetched within a memory budget.
 
 python examples/sage_loader.py [FOLDER] [--nodes N] [--epochs N] [--memory SIZE]
 """
@@ -18,7 +18,7 @@ from graphzero.train import GraphSAGE
 
 def main() -> float:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", help="a dataset; one is made where there is none")
+    parser.add_argument("folder", nargs="?", help="a dataset; created if it does not exist")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--memory", default="256MB")
