@@ -1,4 +1,4 @@
-"""Why the native module cannot be imported, in words that say what to do."""
+"""Explains why the native module cannot be imported, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def explain_missing() -> str | None:
-    """Return the message for a package without a native module for this Python; None where there is one."""
+    """Return the message for a package without a native module for this Python; None if there is one."""
     found = sorted(name for name in os.listdir(_FOLDER) if name.startswith("_core.") and not name.endswith(".pyi"))
     if any(f"_core{suffix}" in found for suffix in importlib.machinery.EXTENSION_SUFFIXES):
         return None

@@ -1,4 +1,4 @@
-"""The exceptions GraphZero raises beside Python's own IndexError, TypeError and ValueError."""
+"""The exceptions GraphZero raises in addition to Python's own IndexError, TypeError and ValueError."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["BudgetError", "FormatError", "GraphZeroError", "InputError", "Missin
 
 
 class GraphZeroError(Exception):
-    """The root of the family: `except gz.GraphZeroError` catches every error that is GraphZero's own."""
+    """Base class: `except gz.GraphZeroError` catches every error that GraphZero defines."""
 
 
 class FormatError(GraphZeroError, ValueError):
-    """A `.gl` or `.gd` file whose bytes are not what FORMAT.md says: damaged, cut short, or of a newer version."""
+    """A `.gl` or `.gd` file that violates FORMAT.md: damaged, truncated, or of a newer version."""
 
 
 class InputError(GraphZeroError, ValueError):
@@ -21,33 +21,33 @@ class InputError(GraphZeroError, ValueError):
 
 
 class BudgetError(GraphZeroError, MemoryError):
-    """The `memory=` budget cannot hold the least that the work needs: `needed_bytes`, which the message says too."""
+    """The `memory=` budget is too small; `needed_bytes` is the minimum, which the message states too."""
 
     def __init__(self, message: str, needed_bytes: int) -> None:
-        """Keep both; they are the arguments that pickling repeats."""
+        """Store both as arguments, so that the error pickles."""
         super().__init__(message, needed_bytes)
         self.needed_bytes = needed_bytes
 
     def __str__(self) -> str:
-        """Return the message alone."""
+        """Return the message."""
         return str(self.args[0])
 
 
 class StorageError(GraphZeroError, OSError):
-    """The operating system refused a read, a write or a mapping; `errno` and `filename` are set.
+    """A read, a write or a mapping failed in the operating system; `errno` and `filename` are set.
 
-    As Python's own OSError becomes a FileNotFoundError, one for a missing file is a MissingFileError.
+    For a missing file it is a MissingFileError, as Python's OSError becomes a FileNotFoundError.
     """
 
     def __new__(cls, *args: Any) -> StorageError:
-        """Make the subclass that the error number asks for."""
+        """Create the subclass that matches the error number."""
         missing = cls is StorageError and bool(args) and args[0] == errno.ENOENT
         return super().__new__(MissingFileError if missing else cls, *args)
 
     def __str__(self) -> str:
-        """Return the message alone: it already names the file and the reason."""
+        """Return only the message, which already names the file and the reason."""
         return str(self.args[1]) if len(self.args) > 1 else super().__str__()
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """A file or dataset that is not there: both a StorageError and Python's FileNotFoundError."""
+    """A file or dataset that does not exist: both a StorageError and Python's FileNotFoundError."""

@@ -1,4 +1,4 @@
-"""Where gathered rows go: a fresh NumPy array, a torch tensor, or memory that the caller brings."""
+"""Where gathered rows go: a fresh NumPy array, a torch tensor, or a buffer from the caller."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .dtypes import numpy_dtype
 
 
 def is_torch(value: Any) -> bool:
-    """Tell whether `value` is a torch tensor, without importing torch."""
+    """Return whether `value` is a torch tensor, without importing torch."""
     return type(value).__module__.split(".")[0] == "torch"
 
 
 @dataclass
 class Destination:
-    """One gather's target: `room()` before it is filled, `result()` after."""
+    """The destination of one gather: `buffer()` before it is filled, `result()` after."""
 
     out: Any
     torch: bool
@@ -29,12 +29,12 @@ class Destination:
     def of(cls, out: Any, ids: Any, as_torch: bool | None, pinned: bool) -> Destination:
         """Decide from the arguments of gather()."""
         if out is not None and (as_torch is not None or pinned):
-            raise ValueError("out= already says where rows go: leave out as_torch= and pinned=")
+            raise ValueError("out= cannot be combined with as_torch= or pinned=")
         torch = pinned or (is_torch(ids) if as_torch is None else as_torch)
         return cls(out, torch and out is None, pinned)
 
-    def room(self, matrix: _core.Matrix, shape: tuple[int, ...], dtype: str | None) -> npt.NDArray[np.uint8] | None:
-        """Return the bytes to fill, None where the core should bring them."""
+    def buffer(self, matrix: _core.Matrix, shape: tuple[int, ...], dtype: str | None) -> npt.NDArray[np.uint8] | None:
+        """Return the bytes to fill; None lets the core allocate them."""
         name = dtype or matrix.dtype
         if self.pinned:
             import torch

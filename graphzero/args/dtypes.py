@@ -1,4 +1,4 @@
-"""Element types of features and the way from one to another: checked, never silently wrong."""
+"""Element types of features and checked conversions between them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refuse_text(array: npt.NDArray[Any], what: str) -> None:
     text = array.dtype.kind in "US" or (array.dtype == object and any(isinstance(v, str) for v in array.flat))
     if text:
         shown = next((v for v in array.flat if isinstance(v, (str, bytes))), "")
-        codes = f"np.unique({what}, return_inverse=True)[1] gives a number for each value"
+        codes = f"np.unique({what}, return_inverse=True)[1] maps each value to a number"
         raise TypeError(f"{what} must be numbers, found text such as {str(shown)!r}; {codes}")
 
 
@@ -55,7 +55,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def from_bfloat16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """Return the float32 values of bfloat16 bits: exact."""
+    """Return the float32 values of bfloat16 bits, exactly."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
@@ -69,7 +69,7 @@ def to_bfloat16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
 
 @dataclass
 class Loss:
-    """The error that storing floats in a smaller type makes, over all values that are finite."""
+    """The error of storing floats in a smaller type, over all finite values."""
 
     dtype: str
     largest: float = 0.0  # absolute
@@ -77,7 +77,7 @@ class Loss:
     value_squares: float = 0.0
 
     def add(self, values: npt.NDArray[Any], kept: npt.NDArray[Any]) -> None:
-        """Count a block: what it held, and what a reader of the file will see."""
+        """Add a block: its values, and the values that a reader of the file gets."""
         exact = values.astype(np.float64)
         error = np.abs(kept.astype(np.float64) - exact)
         error[~np.isfinite(error)] = 0
@@ -92,13 +92,13 @@ class Loss:
         return math.sqrt(self.error_squares / self.value_squares) if self.value_squares else 0.0
 
     def __str__(self) -> str:
-        """Say it: `stored as float16: largest error 0.00049, 0.021 % (root mean square)`."""
+        """Return `stored as float16: largest error 0.00049, 0.021 % (root mean square)`."""
         share = f"{100 * self.relative:.2g} % (root mean square)"
         return f"stored as {self.dtype}: largest error {self.largest:.2g}, {share}"
 
 
 class Converter:
-    """Turns blocks of rows of one type into another; faults name the row and column."""
+    """Converts blocks of rows from one type to another; errors name the row and column."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class Converter:
         scale: npt.NDArray[np.float32] | None = None,
         loss: Loss | None = None,
     ) -> None:
-        """Take the array's name (for messages) and both types; `scale` for int8 that stands for floats.
+        """Take the array's name (for messages) and both types; `scale` for floats stored as int8.
 
-        `loss` is told of every block, where the error that rounding makes is to be known.
+        `loss`, if given, measures the rounding error of every block.
         """
         self._name = name
         self._source = source
@@ -133,7 +133,7 @@ class Converter:
         if self._source == "bfloat16":
             block = from_bfloat16(block)
         if self._scale is not None:
-            self._refuse(~np.isfinite(block), block, first_row, "a finite number, to be scaled to int8")
+            self._refuse(~np.isfinite(block), block, first_row, "a finite number to scale to int8")
             return np.clip(np.rint(block / self._scale), -127, 127).astype(np.int8)
         if self._target == "bfloat16":
             out = to_bfloat16(self._narrow(block, np.dtype(np.float32), first_row))
@@ -174,6 +174,6 @@ class Converter:
 
 
 def int8_scale(largest: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return the factor of each column from its largest magnitude: 127 stands for it; 1 for a column of zeros."""
+    """Return the factor of each column, which maps its largest magnitude to 127; 1 for a column of zeros."""
     scale = np.asarray(largest, dtype=np.float64) / 127
     return np.where(scale > 0, scale, 1.0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Ids and counts as people have them (lists, NumPy of any integer dtype, torch) to what the core takes."""
+"""Converts ids and counts (lists, NumPy of any integer dtype, torch) to what the core takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IdArray = npt.NDArray[np.int64]
 def as_ids(ids: Any, name: str = "ids") -> IdArray:
     """Return `ids` as a contiguous one-dimensional int64 array, without a copy where it already is one.
 
-    Raises TypeError for anything that is not whole numbers (floats and booleans are refused, not rounded) and
+    Raises TypeError for anything that is not whole numbers (floats and booleans are rejected, not rounded) and
     ValueError for more than one dimension. The range is checked later, against the graph.
 
     >>> as_ids([3, 1]).tolist()
@@ -27,10 +27,10 @@ def as_ids(ids: Any, name: str = "ids") -> IdArray:
     except ValueError:
         raise ValueError(f"{name} must have one dimension, got rows of different lengths") from None
     if array.size == 0 and array.dtype == np.float64 and not isinstance(ids, np.ndarray):
-        array = array.astype(np.int64)  # an empty list has no dtype of its own
+        array = array.astype(np.int64)  # NumPy makes an empty list float64
     if array.dtype.kind not in "iu":
         found = f"dtype {array.dtype}" if array.dtype != object else _named(ids)
-        mask = ": of a mask, np.flatnonzero(mask) gives the ids" if array.dtype == np.bool_ else ""
+        mask = "; np.flatnonzero(mask) converts a mask to ids" if array.dtype == np.bool_ else ""
         raise TypeError(f"{name} must be integers, got {found}{mask}")
     if array.ndim == 0:
         array = array.reshape(1)
@@ -42,7 +42,7 @@ def as_ids(ids: Any, name: str = "ids") -> IdArray:
 
 
 def as_edges(edges: Any, name: str) -> tuple[IdArray, IdArray]:
-    """Return the sources and the targets of `edges`, which has the shape (2, M) or is a pair of arrays.
+    """Return the sources and the targets of `edges`: an array of shape (2, M) or a pair of arrays.
 
     >>> as_edges([[0, 1], [2, 3]], "edges")[1].tolist()
     [2, 3]
@@ -51,15 +51,15 @@ def as_edges(edges: Any, name: str) -> tuple[IdArray, IdArray]:
         edges = edges.detach().cpu().numpy()
     if len(edges) != 2 or (hasattr(edges, "ndim") and edges.ndim != 2):
         found = f"shape {tuple(edges.shape)}" if hasattr(edges, "shape") else f"{len(edges)} rows"
-        raise ValueError(f"{name} must have the shape (2, M), sources above targets, got {found}")
+        raise ValueError(f"{name} must have the shape (2, M), sources in the first row, got {found}")
     source, target = as_ids(edges[0], f"{name}[0]"), as_ids(edges[1], f"{name}[1]")
     if len(source) != len(target):
-        raise ValueError(f"{name} has {len(source)} sources and {len(target)} targets")
+        raise ValueError(f"{name} has {len(source)} sources and {len(target)} targets; lengths must match")
     return source, target
 
 
 def as_id(value: Any, name: str = "node") -> int:
-    """Return one id as a Python int; floats and booleans are refused."""
+    """Return one id as a Python int; floats and booleans are rejected."""
     number = as_count(value, name)
     if not -(2**63) <= number < 2**63:
         raise IndexError(f"{name} is {number}, which is past 2^63 - 1")
@@ -67,7 +67,7 @@ def as_id(value: Any, name: str = "node") -> int:
 
 
 def as_count(value: Any, name: str, least: int | None = None) -> int:
-    """Return a whole number, of at least `least` where that is given; floats, text and booleans are refused."""
+    """Return a whole number, at least `least` if given; floats, text and booleans are rejected."""
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     number = int(value.__index__())
@@ -78,12 +78,12 @@ def as_count(value: Any, name: str, least: int | None = None) -> int:
 
 def as_threads(num_threads: Any) -> int:
     """Return what the core takes for `num_threads`: 0 for None, which means one per processor."""
-    # Numbers far from any machine's are left to the core, which says what it expects.
+    # The core checks the upper bound.
     return 0 if num_threads is None else max(-(2**20), min(as_count(num_threads, "num_threads"), 2**20))
 
 
 def as_fanouts(fanouts: Any) -> list[int]:
-    """Return `fanouts` as a list of whole numbers, one a hop; which ones make sense is for the core to say."""
+    """Return `fanouts` as a list of whole numbers, one per hop; the core checks their range."""
     if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
         one = f"; one hop is [{fanouts}]" if isinstance(fanouts, int) else ""
         raise TypeError(f"fanouts must be one number per hop, as in [15, 10, 5], got {fanouts!r}{one}")

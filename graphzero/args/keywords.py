@@ -1,4 +1,4 @@
-"""Keyword arguments that a class does not have, told with the one that was probably meant."""
+"""Rejects unknown keyword arguments and suggests the one that was probably meant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
-# What PyG calls them, whose loaders people come from.
+# The names that PyG's loaders use.
 _OF_PYG = {
     "num_neighbors": "fanouts",
     "input_nodes": "seeds",
@@ -25,7 +25,7 @@ _OF_PYG = {
 
 
 def known_keywords(*others: Callable[..., Any]) -> Callable[[_Init], _Init]:
-    """Make an `__init__` refuse unknown keyword arguments; those of `others`, to which it passes them on, are known."""
+    """Make an `__init__` reject unknown keyword arguments; those of `others`, which it forwards to, are known."""
 
     def decorate(init: _Init) -> _Init:
         callables: list[Callable[..., Any]] = [init, *others]
@@ -36,8 +36,8 @@ def known_keywords(*others: Callable[..., Any]) -> Callable[[_Init], _Init]:
         def checked(self: Any, *args: Any, **kwargs: Any) -> None:
             for name in kwargs.keys() - set(known):
                 meant = [_OF_PYG[name]] if _OF_PYG.get(name) in known else get_close_matches(name, known, 1)
-                told = f"; did you mean {meant[0]!r}?" if meant else f", expected one of {', '.join(known)}"
-                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}{told}")
+                hint = f"; did you mean {meant[0]!r}?" if meant else f", expected one of {', '.join(known)}"
+                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}{hint}")
             init(self, *args, **kwargs)
 
         return checked  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal where rich is installed, otherwise a line now and then."""
+"""Progress of long work: a bar on a terminal where rich is installed, otherwise an occasional line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sizes import format_size
 Callback = Callable[[str, int, int], None]
 
 _EVERY, _EVERY_ON_TERMINAL = 30.0, 2.0  # seconds between lines
-_REDRAW = 0.1  # seconds between pictures of a bar
+_REDRAW = 0.1  # seconds between redraws of a bar
 
 
 def amount(value: float, unit: str) -> str:
@@ -26,7 +26,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people read it: '12 ms', '3.4 s', '2 min 5 s', '1 h 20 min'."""
+    """Return a readable time: '12 ms', '3.4 s', '2 min 5 s', '1 h 20 min'."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -38,16 +38,16 @@ def duration(seconds: float) -> str:
 
 
 class Lines:
-    """Prints a line to `stream` every so many seconds: phase, share, rate, time left. Short work prints nothing."""
+    """Prints a line to `stream` every `every` seconds: phase, share, rate, time left. Short work prints nothing."""
 
     def __init__(self, unit: str, stream: TextIO, every: float = _EVERY) -> None:
-        """Count `unit`: "B" for bytes, a noun, or nothing where phases count different things."""
+        """Count in `unit`: "B" for bytes, a noun, or "" if phases count different things."""
         self._unit, self._stream, self._every = unit, stream, every
         self._phase, self._begin = "", 0.0
         self._shown = time.monotonic()
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        """Take one report."""
+        """Show one report."""
         now = time.monotonic()
         if phase != self._phase:
             self._phase, self._begin = phase, now
@@ -66,11 +66,11 @@ class Lines:
         return line
 
     def close(self) -> None:
-        """Nothing is left on the screen but lines."""
+        """Do nothing; printed lines stay."""
 
 
 class Bars:
-    """A bar for the phase at work, by rich; gone when it is closed."""
+    """A rich progress bar for the current phase, removed on close."""
 
     def __init__(self, unit: str, stream: TextIO) -> None:
         """Raise ImportError where rich is not installed."""
@@ -87,7 +87,7 @@ class Bars:
             TimeRemainingColumn(compact=True),
         )
         console = Console(file=stream, force_terminal=True, highlight=False)
-        # No thread that refreshes and no redirection: this runs inside programs of others.
+        # No refresh thread and no redirection: this runs inside other programs.
         quiet: dict[str, Any] = {"auto_refresh": False, "redirect_stdout": False, "redirect_stderr": False}
         self._bars: Any = Progress(*columns, console=console, expand=True, transient=True, **quiet)
         self._unit, self._phase, self._begin, self._drawn = unit, "", 0.0, 0.0
@@ -95,7 +95,7 @@ class Bars:
         self._bars.start()
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        """Take one report."""
+        """Show one report."""
         if phase != self._phase:
             if self._task is not None:
                 self._bars.remove_task(self._task)
@@ -116,7 +116,7 @@ class Bars:
 
 
 def renderer(unit: str = "", stream: TextIO | None = None) -> Lines | Bars:
-    """Return what shows progress on `stream`, standard error unless given."""
+    """Return a renderer of progress on `stream` (default: standard error)."""
     stream = stream if stream is not None else sys.stderr
     if not stream.isatty():
         return Lines(unit, stream)
@@ -127,14 +127,14 @@ def renderer(unit: str = "", stream: TextIO | None = None) -> Lines | Bars:
 
 
 class Reporting:
-    """What a `progress=` argument means, as a context: `with Reporting(progress) as callback:`.
+    """A `progress=` argument as a context manager: `with Reporting(progress) as callback:`.
 
-    None: shown on standard error if that is a terminal. True: in any case, a line every half minute where it is not a
-    terminal. False: nothing. A callable gets (phase, done, total), total 0 when it is not known.
+    None: show progress on standard error if that is a terminal. True: always; a line every half minute if it is not a
+    terminal. False: show nothing. A callable receives (phase, done, total); total is 0 if unknown.
     """
 
     def __init__(self, progress: bool | Callback | None, unit: str = "B") -> None:
-        """Decide who gets the reports."""
+        """Choose the callback."""
         self._shown: Lines | Bars | None = None
         self.callback: Callback | None = None
         if callable(progress):
@@ -145,10 +145,10 @@ class Reporting:
             raise TypeError(f"progress must be None, True, False or a callable, got {type(progress).__name__}")
 
     def __enter__(self) -> Callback | None:
-        """Return the callback, None for silence."""
+        """Return the callback; None reports nothing."""
         return self.callback
 
     def __exit__(self, *_: object) -> None:
-        """Remove the bar, whatever happened."""
+        """Remove the bar."""
         if self._shown is not None:
             self._shown.close()

@@ -1,4 +1,4 @@
-"""Sizes in bytes as people write them, and back."""
+"""Parses and formats sizes in bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse_size(size: int | float | str, name: str = "memory") -> int:
 
 
 def format_size(size: int | float) -> str:
-    """Return a size for people: `format_size(1_500_000)` is '1.5 MB'."""
+    """Return a readable size: `format_size(1_500_000)` is '1.5 MB'."""
     value = float(size)
     for unit in ("B", "KB", "MB", "GB"):
         if abs(value) < 999.5:

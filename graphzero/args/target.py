@@ -1,4 +1,4 @@
-"""Where a compiled file goes: what must hold of the place before any work is done for it."""
+"""Checks the path of an output file before any work is done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILES = {extension for extensions in _EXTENSIONS.values() for extension in exte
 
 
 def check_extension(path: str, kind: str) -> None:
-    """Raise ValueError where the name of a new file promises another format than the one that is written.
+    """Raise ValueError if the extension of a new file is not that of the format written.
 
     >>> check_extension("predictions.csv", "features")
     Traceback (most recent call last):
@@ -33,17 +33,17 @@ def check_extension(path: str, kind: str) -> None:
 
 
 def check_folder_name(path: str) -> None:
-    """Raise ValueError where a new folder would have the name of a file."""
+    """Raise ValueError if a new folder would have the extension of a file."""
     stem, extension = os.path.splitext(path)
     if extension.lower() in _FILES and not os.path.isdir(path):
-        raise ValueError(f"{path}: the output is a folder, this is the name of a {extension} file; try {stem}")
+        raise ValueError(f"{path}: the output is a folder, but {extension} is a file extension; try {stem}")
 
 
 def as_target(out: str | os.PathLike[str], kind: str, reads: Iterable[str] = ()) -> str:
-    """Return `out` as an absolute path that a file of `kind` may be published at; not one of the files it `reads`.
+    """Return `out` as an absolute path at which a file of `kind` may be published; not one of the inputs `reads`.
 
-    An older file of the same kind is replaced. Anything else is somebody's data, most likely because the source and the
-    target were swapped: it is refused, unless its name ends like a compiled file and it is none that can be read.
+    An older file of the same kind is replaced. Any other file is rejected, since the source and the target were most
+    likely swapped; an unreadable file is replaced only if it has the extension of a compiled file.
     """
     path = os.path.abspath(os.fsdecode(out))
     folder = os.path.dirname(path)
@@ -52,9 +52,9 @@ def as_target(out: str | os.PathLike[str], kind: str, reads: Iterable[str] = ())
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"{folder}: folder is not writable")
     if os.path.isdir(path):
-        raise IsADirectoryError(f"{path}: is a folder, expected the name of a file to make")
-    if os.path.exists(path) and not os.path.isfile(path):  # a device, say, which a rename would replace
-        raise FileExistsError(f"{path}: is not a regular file, expected the name of a file to make")
+        raise IsADirectoryError(f"{path}: is a folder, expected a file name")
+    if os.path.exists(path) and not os.path.isfile(path):  # such as a device, which a rename would replace
+        raise FileExistsError(f"{path}: is not a regular file, expected a file name")
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         check_extension(os.fsdecode(out), kind)
         return path

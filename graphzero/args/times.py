@@ -1,4 +1,4 @@
-"""Times as people have them (datetime64, pandas, Arrow, Python's datetime, text, numbers) to the int64 of a graph."""
+"""Converts times (datetime64, pandas, Arrow, Python's datetime, text, numbers) to int64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIME_UNITS = ("s", "ms", "us", "ns", "D")
 
 
 def per_second(unit: str) -> float:
-    """How many of a unit a second has.
+    """Return how many of a unit are in a second.
 
     >>> per_second("ms")
     1000.0
@@ -27,7 +27,7 @@ def per_second(unit: str) -> float:
 def as_times(times: Any, name: str = "time", *, unit: str = "s", count: int | None = None) -> IdArray:
     """Return times as int64: dates and datetimes in `unit` since 1970 (UTC), whole numbers as they are.
 
-    A single time stands for `count` of them. Times without a zone are taken for UTC. One that is missing is an error.
+    A single time is repeated `count` times. Times without a time zone are taken as UTC. A missing time is an error.
 
     >>> as_times(["1970-01-02", "1970-01-01T00:00:10"]).tolist(), as_times(7, count=2).tolist()
     ([86400, 10], [7, 7])
@@ -46,14 +46,14 @@ def as_times(times: Any, name: str = "time", *, unit: str = "s", count: int | No
 
 
 def is_number(times: Any) -> bool:
-    """Whether times are given as numbers, which are taken as they are, and not as dates."""
+    """Return whether times are numbers, which are not converted, rather than dates."""
     return bool(_as_array(times, "time").dtype.kind in "iu")
 
 
 def in_time_unit(graph: Any, times: Any) -> Any:
-    """Return times in the unit of a dataset; of anything else, or where that is seconds, as they are."""
+    """Return times in the unit of a dataset; unchanged for other graphs, or if the unit is seconds."""
     unit = getattr(graph, "time_unit", "s")
-    own = isinstance(times, str) and times == "edges"  # the times that edges have
+    own = isinstance(times, str) and times == "edges"  # the times of the edges
     if unit == "s" or times is None or own or hasattr(times, "gather"):
         return times
     if isinstance(times, Mapping):
@@ -70,7 +70,7 @@ def _as_array(times: Any, name: str) -> Any:
             return _as_array(times.as_py(), name)
         return times.to_numpy() if hasattr(times, "num_chunks") else times.to_numpy(zero_copy_only=False)
     dates = getattr(times, "dt", None)
-    if getattr(dates, "tz", None) is not None:  # a pandas Series with a zone
+    if getattr(dates, "tz", None) is not None:  # a pandas Series with a time zone
         times = times.dt.tz_convert("UTC").dt.tz_localize(None)
     elif getattr(times, "tz", None) is not None and hasattr(times, "tz_convert"):  # an index, or a Timestamp
         times = times.tz_convert("UTC").tz_localize(None)

@@ -1,4 +1,4 @@
-"""Edges on disk until every id is known, which of them are left out, and rows that go with those that stay."""
+"""Edges in temporary files until every id is known; which of them are dropped, and the feature rows of the others."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BLOCK = 1 << 20
 
 
 class EdgeLog:
-    """Columns of edges in temporary files of `folder`; a source for `compile_graph` once `finish` was called."""
+    """Columns of edges in temporary files of `folder`; a source for `compile_graph` after `finish`."""
 
     def __init__(self, folder: str, name: str, weights: bool, times: bool) -> None:
-        """Make the files, which have no names: they are gone with the process."""
+        """Create the files, which have no names, so that they are removed when the process ends."""
         self.name, self.has_weights, self.has_times = name, weights, times
         os.makedirs(folder, exist_ok=True)
         self._kinds: dict[str, Any] = {"src": np.int64, "dst": np.int64, "keep": np.bool_, "row": np.bool_}
@@ -38,7 +38,7 @@ class EdgeLog:
         self._columns: dict[str, npt.NDArray[Any]] = {}
 
     def write(self, columns: dict[str, Any], chosen: npt.NDArray[np.bool_] | None = None, drop: bool = False) -> None:
-        """Add edges: those of the rows of a table that are `chosen` (None: all); `drop` leaves out ends of -1."""
+        """Add the edges of the `chosen` rows of a table (None: all); `drop` omits edges with an endpoint of -1."""
         count = len(columns["src"])
         keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if drop else np.ones(count, bool)
         row = keep if chosen is None else chosen.copy()
@@ -54,7 +54,7 @@ class EdgeLog:
         self.rows += len(row)
 
     def finish(self, source: Callable[[Any], None], target: Callable[[Any], None]) -> None:
-        """Put final ids in the place of provisional ones, in the order in which they came."""
+        """Replace provisional ids by final ones, in the order they were written."""
         for column, file in self._files.items():
             with self._writing():
                 file.flush()
@@ -69,7 +69,7 @@ class EdgeLog:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say where a write failed: files without a name have none to say."""
+        """Name the folder if a write fails, since the files have no names."""
         try:
             yield
         except OSError as error:
@@ -77,14 +77,14 @@ class EdgeLog:
             raise StorageError(error.errno, what, self._folder) from error
 
     def close(self) -> None:
-        """Give the files up."""
+        """Close the files, which removes them."""
         self._columns.clear()
         for file in self._files.values():
             file.close()
 
     @property
     def num_edges(self) -> int:
-        """How many edges are kept."""
+        """The number of edges that are kept."""
         return self.kept
 
     @property
@@ -109,13 +109,13 @@ class BothWays:
     """Each edge followed by its reverse: edge i becomes edges 2i and 2i + 1."""
 
     def __init__(self, log: EdgeLog) -> None:
-        """Take the edges one way."""
+        """Take edges that are stored in one direction."""
         self.name, self._log = log.name, log
         self.has_weights, self.has_times = log.has_weights, log.has_times
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are, both ways."""
+        """The number of edges, reverses included."""
         return 2 * self._log.num_edges
 
     def edge_blocks(self) -> Iterator[Block]:
@@ -149,7 +149,7 @@ class FileBothWays:
 
 
 def alternating(count: int) -> Rows:
-    """Return 0, 1, 0, 1, ... for `count` edges both ways: which of them are reverses."""
+    """Return 0, 1, 0, 1, ... for `count` edges and their reverses: 1 marks a reverse."""
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         for at in range(0, 2 * count, step):
@@ -159,7 +159,7 @@ def alternating(count: int) -> Rows:
 
 
 def kept_rows(rows: Rows, keep: npt.NDArray[np.bool_] | None, pad_to: int | None = None) -> Rows:
-    """Return the rows where `keep` says so, then zeros up to `pad_to` rows."""
+    """Return the rows where `keep` is True, then zeros up to `pad_to` rows."""
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = done = 0

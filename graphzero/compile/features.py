@@ -49,15 +49,15 @@ def compile_features(
 
     The source is a `.npy` file, an array or tensor (torch's bfloat16 too) of shape (N, F) or (N,), an iterator of
     blocks of rows, an existing `.gd` file (also of GraphZero 0.2), or a text file of lines `id,f1,f2,...` (gzip too).
-    A dict of names to sources makes several arrays of one file, all with as many rows.
+    A dict of names to sources writes several arrays to one file; all must have the same number of rows.
 
-    dtype: what to store, the source's own type unless given: float64, float32, float16, bfloat16, int64, int32, int16,
-        int8, uint8 or bool; with a dict of sources, perhaps a dict. A value that does not fit is an error. Floats as
-        int8 get one factor a column, so that the largest magnitude becomes 127, stored as "<name>.scale".
-    num_nodes: checked when given. In text, an id without a line is a row of zeros; an id with two is an error.
-    memory: bounds what is held at once; rows stream through.
-    on_error: "skip" leaves out lines of text that cannot be read, and counts them.
-    report_error: measure what storing floats in a smaller type loses: `report.losses["x"]`.
+    dtype: the stored type (default: the source's): float64, float32, float16, bfloat16, int64, int32, int16, int8,
+        uint8 or bool; may be a dict for a dict of sources. A value that does not fit is an error. Floats stored as int8
+        get one factor per column, which maps the largest magnitude to 127; it is stored as "<name>.scale".
+    num_nodes: checked if given. In text, an id without a line is a row of zeros; an id with two lines is an error.
+    memory: the limit on buffered data; rows are streamed.
+    on_error: "skip" omits lines of text that cannot be parsed, and counts them.
+    report_error: measure the error of storing floats in a smaller type, as `report.losses["x"]`.
 
     >>> import graphzero as gz, numpy as np
     >>> gz.compile_features(np.eye(3, dtype=np.float32), "x.gd").nodes  # doctest: +SKIP
@@ -87,7 +87,7 @@ def compile_features(
 
 
 def convert_csv_to_gd(csv_path: Path, out_path: Path, dtype: DataType) -> None:
-    """Compile a CSV of `id,f1,f2,...` lines, as in GraphZero 0.2; `compile_features` can do more.
+    """Compile a CSV of `id,f1,f2,...` lines, as in GraphZero 0.2; `compile_features` has more options.
 
     >>> import graphzero as gz
     >>> gz.convert_csv_to_gd("features.csv", "x.gd", dtype=gz.DataType.FLOAT32)  # doctest: +SKIP
@@ -106,11 +106,11 @@ def _compile_rows(
     report_error: bool = False,
 ) -> FeatureReport:
     start = time.perf_counter()
-    sources = sorted(sources, key=lambda rows: rows.count is None)  # an array that may grow comes last
+    sources = sorted(sources, key=lambda rows: rows.count is None)  # an array of unknown length comes last
     count = _common_count(sources, num_nodes)
     unknown = [rows for rows in sources if rows.count is None]
     if count is None and len(unknown) > 1:
-        raise ValueError("several iterators of unknown length: pass num_nodes")
+        raise ValueError("there are several iterators of unknown length; pass num_nodes")
     for rows in sources:
         _check_row(rows, budget)
     wanted = {rows.name: _wanted(rows, dtype) for rows in sources}
@@ -149,7 +149,7 @@ def _compile_rows(
 
 
 def _loses(rows: Rows, wanted: str) -> bool:
-    """Whether values are rounded: floats that become a smaller type."""
+    """Return whether values are rounded: floats stored in a smaller type."""
     small = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
     return rows.dtype in FLOATS and rows.dtype != wanted and small.get(wanted, 8) <= small[rows.dtype]
 
@@ -160,7 +160,7 @@ def _common_count(sources: list[Rows], num_nodes: int | None) -> int | None:
         if rows.count is None:
             continue
         if count is not None and rows.count != count:
-            raise InputError(f"{rows.name}: {rows.count} rows, expected {count}: every array has one row per node")
+            raise InputError(f"{rows.name}: found {rows.count} rows, expected {count}, one per node")
         count = rows.count
     return count
 
@@ -172,12 +172,12 @@ def _wanted(rows: Rows, dtype: Any) -> str:
 
 
 def _scale(rows: Rows, wanted: str, budget: int) -> npt.NDArray[np.float32] | None:
-    """Return int8 factors from a first pass over the rows; None where none are needed."""
+    """Return int8 factors from a first pass over the rows; None if none are needed."""
     if wanted != "int8" or rows.dtype not in FLOATS:
         return None
     if not rows.rewindable:
         raise ValueError(
-            f"{rows.name}: int8 needs two passes over the rows: pass an array or a .npy file, not an iterator"
+            f"{rows.name}: int8 needs two passes over the rows; pass an array or a .npy file, not an iterator"
         )
     largest = np.zeros(rows.width)
     for block in rows.blocks(_step(rows, budget)):
@@ -188,11 +188,11 @@ def _scale(rows: Rows, wanted: str, budget: int) -> npt.NDArray[np.float32] | No
 
 
 def _check_row(rows: Rows, budget: int) -> None:
-    """Refuse rows that streaming cannot hold: one is read, one is ahead and one is being converted."""
+    """Raise BudgetError if three rows do not fit: one being read, one prefetched and one being converted."""
     needed = 3 * rows.width * _itemsize(rows.dtype)
     if rows.raw is None and needed > budget:
         raise BudgetError(
-            f"{rows.name}: a row takes {format_size(needed // 3)}, and three of them must fit in memory: pass "
+            f"{rows.name}: a row takes {format_size(needed // 3)} and three rows must fit in memory; pass "
             f"memory={format_size(needed)!r} or more (it is {format_size(budget)})",
             needed,
         )
@@ -203,7 +203,7 @@ def _itemsize(dtype: str) -> int:
 
 
 def _step(rows: Rows, budget: int) -> int:
-    """Rows of a block: a block and its conversions stay well inside the budget."""
+    """Return the rows per block: a block and its conversions stay well within the budget."""
     return max(1, min(_MOST_BLOCK, budget // 16) // max(8 * rows.width, 1))
 
 
@@ -225,9 +225,7 @@ def _write_rows(
     for block in rows.blocks(_step(rows, budget)):
         if at + len(block) > room:
             if count is not None:
-                raise InputError(
-                    f"{rows.name}: more than {count} rows, expected {count}: every array has one row per node"
-                )
+                raise InputError(f"{rows.name}: found more than {count} rows, expected {count}, one per node")
             room = max(at + len(block), 2 * room)
             writer.grow_last(room)
         writer.append(index, convert(block, at))
@@ -236,5 +234,5 @@ def _write_rows(
     if count is None:
         writer.shrink_last(at)
     elif at != count:
-        raise InputError(f"{rows.name}: {at} rows, expected {count}: every array has one row per node")
+        raise InputError(f"{rows.name}: found {at} rows, expected {count}, one per node")
     return at

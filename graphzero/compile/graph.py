@@ -60,36 +60,36 @@ def compile_graph(
     `.npy` file or array or tensor of shape (2, E) or (E, 2), a tuple `(src, dst[, weights[, times]])`, an iterator of
     such blocks, a Graph or a `.gl` file (also of GraphZero 0.2), or anything with `edge_blocks()` (see
     `graphzero.sources`). Tables too: DataFrames (pandas, polars), Arrow and DuckDB objects, structured arrays, Parquet
-    and Arrow IPC files and folders; and SciPy sparse matrices, NetworkX and igraph graphs. An undirected graph object
-    is stored both ways.
+    and Arrow IPC files and folders; and SciPy sparse matrices, NetworkX and igraph graphs. Each edge of an undirected
+    graph object is stored in both directions.
 
-    directed: False stores every edge both ways (a self-loop once), as one edge id. None is True, but for a source that
-        is undirected itself: a `.gl` file that says so, whose edges are taken once each, or a symmetric matrix.
+    directed: False stores every edge in both directions (a self-loop once) under one edge id. None means True, except
+        for an undirected source: an undirected `.gl` file, whose edges are read once each, or a symmetric matrix.
     direction: which rows the file has: "out" (targets), "in" (sources) or "both".
-    weights: None takes them where the source has them: the third array of a block; in text and tables, a column called
-        weight, else the third column when there are exactly three (unless its name is a time's or an index's; integers
-        of 2^24 and more, such as timestamps, are refused in text until you say what they are). False leaves them, a
-        name or number picks a column, an array goes with edges in arrays and replaces weights that come with them.
-    times: the same; in text, None and False leave them. Integers, for temporal sampling.
-    edge_ids: True keeps the place of each edge in the source, to join edge features; the edges of a `.gl` file keep the
-        ids they have. None is False, but for a `.gl` file with edge ids.
-    num_nodes: checked when given; otherwise the largest id + 1. Two numbers, (sources, targets), are for edges between
-        different kinds of nodes, such as from authors to papers: each side has ids of its own. None in place of either
-        takes the largest id + 1 of that side.
+    weights: None uses the weights of the source, if any: the third array of a block; in text and tables, a column named
+        weight, else the third of exactly three columns (unless its name is that of a time or an index; in text,
+        integers of 2^24 and more, such as timestamps, are an error unless you say what they are). False ignores them; a
+        name or number selects a column; an array is used with edges in arrays and replaces their own weights.
+    times: the same; in text, None ignores them. Integers, for temporal sampling.
+    edge_ids: True keeps the position of each edge in the source, to join edge features; edges of a `.gl` file keep
+        their ids. None means False, except for a `.gl` file with edge ids.
+    num_nodes: checked if given (default: the largest id + 1). Two numbers, (sources, targets), are for edges between
+        different kinds of nodes, such as from authors to papers, where each side has its own ids. None for either of
+        them is the largest id + 1 of that side.
     num_sources, num_targets: the same, by name.
-    dedup: of equal edges the first in the source stays; "sum" and "max" give it the sum or the largest of the weights.
-    memory: what the engine may hold; beyond it, edges are spilled to `spill_dir` (beside `out` unless given). At least
-        1 MB per thread, otherwise a BudgetError says how much is needed.
-    on_error: "skip" leaves out lines that cannot be read, and counts them; "raise" names the first.
+    dedup: True keeps the first of equal edges; "sum" and "max" give it the sum or the largest of the weights.
+    memory: the budget of the engine; beyond it, edges are spilled to `spill_dir` (default: the folder of `out`). At
+        least 1 MB per thread, otherwise BudgetError is raised.
+    on_error: "skip" omits lines that cannot be parsed, and counts them; "raise" raises at the first.
     columns: which columns of text are (source, target), by name or number.
-    id_base: what the source calls the first node: 0 unless given (say 1 for KONECT; Matrix Market has 1).
-    ids: "map" takes ids of any kind, strings or sparse integers, and numbers them 0, 1, 2, ... by first appearance; the
-        map is written beside the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" say which kind they are.
+    id_base: the id of the first node in the source: 0 unless given (1 for KONECT; Matrix Market has 1).
+    ids: "map" accepts ids of any kind, strings or sparse integers, and numbers them 0, 1, 2, ... by first appearance;
+        the map is written next to the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" set the kind.
     node_ids: with `ids`, the original ids of nodes 0, 1, 2, ...: a list, an array, or a text file.
-    allow_empty: a source without a single edge is an error, most likely a failed download or a used-up iterator. True
-        allows it; so does `num_nodes` where the source is not text.
+    allow_empty: a source without edges is an error, most likely a failed download or an exhausted iterator. True allows
+        it; so does `num_nodes` if the source is not text.
 
-    The file is published in one step when it is complete; until then `out` is what it was. It is the same for any
+    The file is published atomically when it is complete; until then `out` is unchanged. Its bytes do not depend on
     `memory` and `num_threads`.
 
     >>> import graphzero as gz
@@ -133,7 +133,7 @@ def compile_graph(
 
 
 def _compile(asked: GraphRequest) -> GraphReport:
-    """Do what was asked for, equal edges apart."""
+    """Compile a request; merging of equal edges is done by the caller."""
     if asked.ids is not None or asked.node_ids is not None:
         from .mapped_graph import compile_mapped
 
@@ -149,10 +149,10 @@ def _compile(asked: GraphRequest) -> GraphReport:
     edge_ids = _as_edge_ids(reader, asked.edge_ids, directed)
     own = _Nodes.of(reader.own_nodes)
     if texts is not None and own is not None and declared not in (None, own):
-        raise ValueError(f"num_nodes is given, and {texts[0]} is a matrix of {own.sources} rows: omit num_nodes")
+        raise ValueError(f"num_nodes is given, but {texts[0]} is a matrix of {own.sources} rows; omit num_nodes")
     nodes = declared or own or _Nodes()
     if reader.own_base is not None and asked.id_base not in (None, reader.own_base):
-        raise ValueError(f"id_base is {asked.id_base}, ids in a Matrix Market file count from 1: omit id_base")
+        raise ValueError(f"id_base is {asked.id_base}, but ids in a Matrix Market file start at 1; omit id_base")
     reader.given_edge_ids = edge_ids and reader.has_edge_ids
     options = GraphOptions(
         directed=directed,
@@ -174,7 +174,7 @@ def _compile(asked: GraphRequest) -> GraphReport:
     with Reporting(asked.progress, reader.unit) as callback:
         builder = options.builder(callback)
         reader.feed(builder)
-        reading = time.perf_counter() - begin  # the builder does not see what the source takes: decoding, a generator
+        reading = time.perf_counter() - begin  # includes the time of the source: decoding, a generator
         fine = asked.allow_empty or reader.says_empty or (texts is None and (declared or own) is not None)
         if builder.edges_seen == 0 and not fine:
             raise InputError(
@@ -203,8 +203,8 @@ def _compile(asked: GraphRequest) -> GraphReport:
 
 
 def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | None, list[str] | None]:
-    """Return what feeds the builder, the nodes that were declared, and the text files, where it reads such."""
-    from ..sources.objects import edges_of  # it stands on this module's sources
+    """Return the reader, the declared nodes, and the text files if it reads any."""
+    from ..sources.objects import edges_of  # avoids an import cycle
     from ..stores.graph import Graph
 
     declared = _Nodes.of(asked.num_nodes, asked.num_sources, asked.num_targets)
@@ -213,7 +213,7 @@ def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | No
         source = source.path
     budget = parse_size(asked.memory)
     other = edges_of(source, asked.columns, weights, times, budget)
-    if other is not None:  # it yields what was picked
+    if other is not None:  # it yields the selected columns
         source, weights, times = other, None, None
     texts = _text_paths(source)
     if texts is not None:
@@ -227,7 +227,7 @@ def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | No
 
 
 def convert_csv_to_gl(csv_path: Path, out_path: Path, directed: bool = False) -> None:
-    """Compile a CSV of `src,dst[,weight]` lines, as in GraphZero 0.2; `compile_graph` can do more.
+    """Compile a CSV of `src,dst[,weight]` lines, as in GraphZero 0.2; `compile_graph` has more options.
 
     >>> import graphzero as gz
     >>> gz.convert_csv_to_gl("edges.csv", "graph.gl", directed=True)  # doctest: +SKIP
@@ -237,7 +237,7 @@ def convert_csv_to_gl(csv_path: Path, out_path: Path, directed: bool = False) ->
 
 @dataclass(frozen=True)
 class _Nodes:
-    """How many nodes were declared: one set of them, or sources and targets apart."""
+    """The declared number of nodes, or of sources and targets separately."""
 
     sources: int | None = None
     targets: int | None = None
@@ -245,10 +245,10 @@ class _Nodes:
 
     @classmethod
     def of(cls, nodes: Any, sources: Any = None, targets: Any = None) -> _Nodes | None:
-        """Return what the arguments declare, None when they declare nothing."""
+        """Return what the arguments declare; None if they declare nothing."""
         if sources is not None or targets is not None:
             if nodes is not None:
-                raise ValueError("num_nodes is given together with num_sources or num_targets: pass one or the other")
+                raise ValueError("num_nodes cannot be combined with num_sources or num_targets")
             nodes = (sources, targets)
         if nodes is None:
             return None
@@ -264,7 +264,7 @@ class _Nodes:
 
 
 def _text_paths(source: Any) -> list[str] | None:
-    """Return the text files that `source` names, None when it is something else."""
+    """Return the text files that `source` names; None if it is something else."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if not os.path.exists(path):
@@ -280,19 +280,19 @@ def _text_paths(source: Any) -> list[str] | None:
 
 
 def _refuse(path: Any) -> list[str]:
-    raise TypeError(f"{os.fspath(path)}: a list of sources may hold text files only")
+    raise TypeError(f"{os.fspath(path)}: not a text file; a list of sources may contain only text files")
 
 
 def _as_directed(reader: TextReader | _BlockReader, directed: bool | None, dedup: bool) -> bool:
-    """Return whether edges are stored one way; what would store them twice is refused."""
+    """Return whether edges are stored in one direction; raise if they would be stored twice."""
     if directed is not None and not isinstance(directed, bool):
         raise TypeError(f"directed must be True, False or None, got {type(directed).__name__}")
     if directed and isinstance(reader, TextReader) and reader.undirected:
-        raise ValueError("a symmetric matrix is an undirected graph: omit directed, or pass directed=False")
+        raise ValueError("a symmetric matrix is an undirected graph; omit directed, or pass directed=False")
     if directed is False and getattr(reader, "legacy", False) and not dedup:
         raise ValueError(
-            "files of GraphZero 0.2 do not say whether each edge is in them both ways already: directed=True keeps the "
-            "edges as they are, dedup=True makes directed=False safe"
+            "files of GraphZero 0.2 do not record whether edges are stored in both directions already; directed=True "
+            "keeps the edges unchanged, dedup=True makes directed=False safe"
         )
     if not getattr(reader, "one_way", True):
         return False
@@ -300,27 +300,27 @@ def _as_directed(reader: TextReader | _BlockReader, directed: bool | None, dedup
 
 
 def _as_edge_ids(reader: TextReader | _BlockReader, edge_ids: bool | None, directed: bool) -> bool:
-    """Return whether edge ids are stored: those of the source, where it has any."""
+    """Return whether edge ids are stored: those of the source, if it has any."""
     if edge_ids is None:
         return reader.has_edge_ids
     if not isinstance(edge_ids, bool):
         raise TypeError(f"edge_ids must be True, False or None, got {type(edge_ids).__name__}")
     if edge_ids and isinstance(reader, _BlockReader) and reader.undirected and not directed and not reader.has_edge_ids:
         raise ValueError(
-            "the source is an undirected graph file without edge ids, so their order is not known: compile it from its "
-            "own source, or omit edge_ids"
+            "the source is an undirected graph file without edge ids, so their order is unknown; compile it from its "
+            "original source, or omit edge_ids"
         )
     return edge_ids
 
 
 class _BlockReader:
-    """Feeds a builder from an edge source; what edges carry is told by the source, or else by its first block."""
+    """Feeds a builder from an edge source, which declares what edges carry; otherwise its first block decides."""
 
     unit = "edges"
     skipped = 0
     own_base = None
     says_empty = False
-    given_edge_ids = False  # set when the builder is to take them
+    given_edge_ids = False  # whether the builder takes them
 
     def __init__(self, source: EdgeSource, weights: Any, times: Any) -> None:
         self.examples: list[str] = []
@@ -328,7 +328,7 @@ class _BlockReader:
         self._total = int(getattr(source, "num_edges", 0) or 0)
         self.own_nodes = getattr(source, "num_nodes", None)
         self.undirected = isinstance(source, GraphFileSource) and source.undirected
-        self.one_way = bool(getattr(source, "directed", True))  # an undirected graph object is stored both ways
+        self.one_way = bool(getattr(source, "directed", True))  # False: store both directions
         self.legacy = isinstance(source, GraphFileSource) and source.legacy
         blocks = iter(source.edge_blocks())
         first = next(blocks, None)
@@ -337,14 +337,14 @@ class _BlockReader:
         def has(column: str, asked: Any) -> bool:
             if head:
                 return getattr(head[0], column) is not None
-            return bool(getattr(source, f"has_{column}", asked is True))  # nothing there: as declared, or as asked for
+            return bool(getattr(source, f"has_{column}", asked is True))  # no edges: as declared, or as requested
 
         self.has_edge_ids = has("edge_ids", None)
         self.weights = has("weights", weights) and weights is not False
         self.times = has("times", times) and times is not False
         for name, asked, have in (("weights", weights, self.weights), ("times", times, self.times)):
             if isinstance(asked, (str, int)) and not isinstance(asked, bool):
-                raise TypeError(f"{name}={asked!r} names a column, and this source has none; pass an array")
+                raise TypeError(f"{name}={asked!r} names a column, but this source has no columns; pass an array")
             if asked is not None and asked is not False and not have:
                 raise ValueError(f"{name} were requested, but the source has none")
         self._all: Iterable[Any] = chain(head, blocks)
@@ -352,7 +352,7 @@ class _BlockReader:
         self.columns = getattr(source, "described", None) or [f"arrays: {', '.join(carried)}"]
 
     def feed(self, builder: _core.GraphBuilder) -> None:
-        """Hand every block over."""
+        """Pass every block to the builder."""
         builder.expect(self._total)
         for item in self._all:
             block: Block = as_block(item)
@@ -366,5 +366,5 @@ class _BlockReader:
             )
 
     def why_empty(self) -> str:
-        """Say what was there instead of edges."""
+        """Return the message for a source without edges."""
         return f"{self._name}: found no edges"

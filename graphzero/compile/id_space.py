@@ -20,13 +20,13 @@ _STEP = 1 << 20
 
 
 class IdSpace:
-    """Dense ids 0, 1, 2, ...: numbers as they are, or strings and sparse integers through a map on disk.
+    """Dense ids 0, 1, 2, ...: integers unchanged, or strings and sparse integers through a map on disk.
 
-    Ids of a node table come first, in the order of its rows. A closed space knows all its ids: others have no id (-1).
+    Ids of a node table come first, in the order of its rows. In a closed space all ids are known: any other is -1.
     """
 
     def __init__(self, name: str, folder: str, memory: int, threads: int) -> None:
-        """Know nothing yet; `folder` is where the map and its spill files go."""
+        """Create an empty space; the map and its spill files are written to `folder`."""
         self.name, self.declared, self.closed = name, 0, False
         self.map_file: str | None = None
         self._folder, self._memory, self._threads = folder, memory, threads
@@ -38,7 +38,7 @@ class IdSpace:
 
     @property
     def count(self) -> int:
-        """How many nodes there are, so far."""
+        """The number of nodes so far."""
         if self._builder is not None:
             return int(self._builder.count)
         return max(self.declared, self._largest + 1)
@@ -46,7 +46,7 @@ class IdSpace:
     def declare(self, batches: Iterable[Any], always_map: bool, closed: bool) -> IdArray:
         """Take the ids of a node table, in the order of its rows; return the dense id of each row.
 
-        A row whose id was there before gets the id of that: `count` is then less than the number of rows.
+        A repeated id gets the dense id of its first row; `count` is then less than the number of rows.
         """
         parts: list[IdArray] = []
         rows, self._numbers = 0, not always_map
@@ -55,7 +55,7 @@ class IdSpace:
             ordered = keys[0] is None and np.array_equal(keys[1], np.arange(rows, rows + len(keys[1])))
             if self._numbers and not ordered:
                 self._numbers = False
-                for at in range(0, rows, _STEP):  # what looked like numbers of nodes before
+                for at in range(0, rows, _STEP):  # ids that looked dense before
                     self._map((None, np.arange(at, min(at + _STEP, rows))))
             count = len(keys[1]) - (keys[0] is not None)
             parts.append(np.arange(rows, rows + count) if self._numbers else self._map(keys))
@@ -69,7 +69,7 @@ class IdSpace:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def map(self, column: Any, where: str, row: int, base: int, always_map: bool) -> tuple[IdArray, bool]:
-        """Return the dense ids of a column, -1 where a closed space has none, and whether they are provisional."""
+        """Return the dense ids of a column (-1 for ids unknown to a closed space) and whether they are provisional."""
         keys = keys_of(column, where, row)
         if self._builder is None and self._found is None and (self._numbers or (keys[0] is None and not always_map)):
             return self._plain(keys, where, row, base), False
@@ -82,11 +82,11 @@ class IdSpace:
         return dense, bool(self._builder.late)
 
     def _check_kind(self, keys: Keys, where: str) -> None:
-        """Refuse integers among strings, and the other way round: they would never meet."""
+        """Raise InputError for a mixture of integers and strings, which would never match."""
         text = keys[0] is not None
         if self._text is not None and text != self._text:
             kinds = ("strings", "integers") if text else ("integers", "strings")
-            raise InputError(f"{where}: found {kinds[0]}, and the ids of {self.name!r} are {kinds[1]} elsewhere")
+            raise InputError(f"{where}: found {kinds[0]}, but the ids of {self.name!r} are {kinds[1]} elsewhere")
 
     def _plain(self, keys: Keys, where: str, row: int, base: int) -> IdArray:
         self._check_kind(keys, where)
@@ -113,7 +113,7 @@ class IdSpace:
         return dense
 
     def finish(self) -> None:
-        """Know the last id. Provisional ones are resolved by `resolve` from now on, until `forget`."""
+        """Close the map to new ids. From now on `resolve` resolves provisional ids, until `forget`."""
         if self._builder is not None and self._found is None:
             self._write()
 
@@ -128,6 +128,6 @@ class IdSpace:
             self._builder = None
 
     def resolve(self, ids: IdArray) -> None:
-        """Put final ids in the place of provisional ones."""
+        """Replace provisional ids by final ones."""
         if self._builder is not None:
             self._builder.resolve(ids)

@@ -42,7 +42,7 @@ class MappedReader:
     def __init__(
         self, source: Any, mode: str, columns: Any, weights: Any, times: Any, text: dict[str, Any], node_ids: Any = None
     ) -> None:
-        """Look at the source; nothing is mapped before feed()."""
+        """Inspect the source; ids are mapped by feed()."""
         if mode not in MODES:
             raise ValueError(f"ids is {mode!r}, expected None or one of {', '.join(MODES)}")
         self.skipped, self.examples = 0, list[str]()
@@ -70,7 +70,7 @@ class MappedReader:
         return first is not None and first[2] is not None, first is not None and first[3] is not None
 
     def feed(self, builder: _core.GraphBuilder, memory: int, threads: int, folder: str) -> None:
-        """Map all edges and hand them to `builder`, in the order of the source."""
+        """Map all edges and pass them to `builder`, in the order of the source."""
         builder.expect(int(self._total))
         ids = _core.IdMapBuilder(text=self._is_text(), memory=memory, threads=threads, spill_folder=folder)
         self.builder = ids
@@ -78,7 +78,7 @@ class MappedReader:
             self._declare(ids)
         log = EdgeLog(folder, "edges", self.weights, self.times)
         for src, dst, weights, times, units in self._mapped(ids):
-            if ids.late:  # from now on ids are known at the end only, and edges keep their order
+            if ids.late:  # from here on ids are final only at the end, and edges keep their order
                 log.write({"src": src, "dst": dst, "weight": weights, "time": times})
             else:
                 builder.add(src, dst, weights, times, units)
@@ -87,8 +87,8 @@ class MappedReader:
         ids.close()
         if isinstance(self._source, GraphObject) and ids.count != self._source.num_nodes:
             raise InputError(
-                f"{self._source.name}: {self._source.num_nodes} nodes have {ids.count} different names, expected a "
-                "name of its own for each; ids=None numbers them"
+                f"{self._source.name}: {self._source.num_nodes} nodes have {ids.count} distinct names; names must be "
+                "unique, or pass ids=None to number the nodes"
             )
         log.finish(ids.resolve, ids.resolve)
         for block in log.edge_blocks():
@@ -97,7 +97,7 @@ class MappedReader:
         builder.declare_nodes(ids.count)
 
     def check_edges(self, builder: _core.GraphBuilder) -> None:
-        """Refuse a source without a single edge, most likely a failed download; unless its nodes are known."""
+        """Raise InputError for a source without edges, most likely a failed download, unless its nodes are known."""
         if builder.edges_seen or self._node_ids is not None or isinstance(self._source, GraphObject):
             return
         name = self._texts[0].path if self._texts else getattr(self._source, "name", "source")
@@ -111,7 +111,7 @@ class MappedReader:
         if ids.count - before != len(mapped):
             values, counts = np.unique(mapped, return_counts=True)
             at = int(np.flatnonzero(mapped == values[np.argmax(counts > 1)])[1])
-            raise InputError(f"node_ids[{at}] = {self._node_ids[at]!r} appears twice, expected each id once")
+            raise InputError(f"node_ids[{at}] = {self._node_ids[at]!r} is a duplicate; ids must be unique")
 
     def _is_text(self) -> bool:
         if self._mode != "map":
@@ -161,7 +161,7 @@ class MappedReader:
         self.examples += parser.examples[: max(0, 8 - len(self.examples))]
 
     def _first_block(self) -> Any:
-        """Return the first block, None without any. It is not lost: a stream has no second pass."""
+        """Return the first block, None if there is none. It is kept, since a stream has only one pass."""
         if self._started is None:
             blocks = self._fresh_blocks()
             self._started = next(blocks, None), blocks
@@ -189,7 +189,7 @@ class MappedReader:
 
 
 def needs_map(source: Any, options: dict[str, Any]) -> bool:
-    """Whether the ids of a source are strings: its first lines or rows tell."""
+    """Return whether the ids of a source are strings, by its first lines or rows."""
     weights, times = options.get("weights"), options.get("times")
     if isinstance(source, str) and source.endswith((".gl", ".npy")):
         return False
@@ -203,7 +203,7 @@ def needs_map(source: Any, options: dict[str, Any]) -> bool:
 
 
 def names_of(source: Any) -> list[str] | None:
-    """Return the names of the nodes of an igraph graph, whose ids are numbers; None without, or where some repeat."""
+    """Return the node names of an igraph graph, whose ids are integers; None if it has none, or duplicates."""
     if type(source).__module__.split(".")[0] != "igraph":
         return None
     graph = edges_of(source, None, False)
@@ -241,7 +241,7 @@ class _Text:
             return not sample or (column < len(sample[0]) and is_number(sample[0][column]))
 
         at = pick(path, dialect.header, dialect.columns, columns, weights, times, numeric)
-        # a line that starts like a comment is one where ids are integers, and may be an id where they are strings
+        # a line that starts like a comment is one if ids are integers, but may be an id if they are strings
         plain = [row for row in sample if row and row[0][:1] not in ("#", "%")] or sample
         return cls(path, dialect, at, [row[i] for row in plain for i in (at.src, at.dst) if i < len(row)])
 
@@ -250,7 +250,7 @@ class _Text:
         return not all(_is_integer(field) for field in self.ids)
 
     def check_ids(self) -> None:
-        """Refuse numbers with a fraction, which pandas makes of integers where some are missing."""
+        """Raise InputError for fractional numbers, which pandas makes of integers if some are missing."""
         odd = next((field for field in self.ids if _FRACTION.fullmatch(field)), None)
         if odd is not None:
             raise InputError(
@@ -264,29 +264,28 @@ def _is_integer(field: str) -> bool:
 
 
 def _is_header(path: str, first: list[str], rest: list[list[str]]) -> bool:
-    """Whether the first line names columns. 'alice,bob' may be an edge, so what cannot be told is asked for."""
+    """Return whether the first line is a header. 'alice,bob' may be an edge: raise if it is ambiguous."""
     if any(field[:1].isdigit() for field in first) or any(field in row for field in first if field for row in rest):
-        return False  # a number, or an id that is met again
+        return False  # a number, or an id that occurs again
     if any(known_column([field], _NAMES) for field in first):
         return True
     if rest and all(_is_integer(field) for row in rest for field in row[:2]):
         return True
     raise InputError(
-        f"{path}: line 1 ({','.join(first)[:60]!r}) may be the names of columns or an edge; pass header=True or "
-        "header=False"
+        f"{path}: line 1 ({','.join(first)[:60]!r}) may be a header or an edge; pass header=True or header=False"
     )
 
 
 def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Dialect, list[list[str]]]:
-    """Return how a text is written, and its first lines. What is in a first line tells whether it is a header."""
+    """Return the dialect of a text and its first lines; the first line decides whether it is a header."""
     plain = sniff(path, delimiter, False)
-    if plain.columns == 0:  # nothing but comments
+    if plain.columns == 0:  # only comments
         return plain, []
     with open_text(path) as file:
         file.read(plain.begin)
         head = file.read(1 << 16)
     lines = [line.decode("utf-8", "replace").rstrip("\r") for line in head.split(b"\n")[:200]]
-    whole = lines if len(head) < 1 << 16 or len(lines) < 3 else lines[:-1]  # part of a very long line tells its kind
+    whole = lines if len(head) < 1 << 16 or len(lines) < 3 else lines[:-1]  # of a very long line, a part is enough
     first, *rest = (_fields(line, plain.delimiter) for line in whole if line.strip())
     if header is None:
         header = _is_header(path, first, rest)
@@ -298,7 +297,7 @@ def _sniff(path: str, delimiter: str | None, header: bool | None) -> tuple[Diale
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
-    """Return the fields of a line, none of one that the parser is going to refuse."""
+    """Return the fields of a line; an empty list if it cannot be parsed."""
     try:
         return split_line(line, delimiter)
     except InputError:
@@ -306,7 +305,7 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def node_ids_from(values: Any) -> Any:
-    """Return the ids of nodes in the order of their rows: a list, an array, a column, or a text file, one a line."""
+    """Return the ids of nodes in the order of their rows: a list, an array, a column, or a text file, one per line."""
     if not isinstance(values, (str, os.PathLike)):
         return values
     path = os.fspath(values)

@@ -1,4 +1,4 @@
-"""`compile_graph(..., ids="map")`: a graph and, beside it, the map of its ids."""
+"""`compile_graph(..., ids="map")`: a graph and, next to it, the map of its ids."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .reports import GraphReport
 
 __all__ = ["compile_mapped"]
 
-_SHARE = 2  # of the budget, the map gets one part in so many
+_SHARE = 2  # the map gets 1 / _SHARE of the budget
 
 
 def compile_mapped(asked: GraphRequest) -> GraphReport:
-    """Do what `compile_graph` was asked for, with ids of any kind."""
+    """Compile a request of `compile_graph` with ids of any kind."""
     if asked.num_nodes is not None or asked.id_base:
-        raise ValueError("num_nodes and id_base are for ids that are numbers of nodes, not for ids='map'")
+        raise ValueError("num_nodes and id_base cannot be combined with ids='map'")
     path = as_target(asked.out, "topology")
     ids_path = as_target(map_path(path), "features")
     folder = asked.spill_folder(path)
@@ -69,7 +69,7 @@ def compile_mapped(asked: GraphRequest) -> GraphReport:
         reader.builder = ids = None
         done = builder.finish(path)
     seconds = {phase: float(done[phase]) for phase in ("reading", "sorting", "publishing")}
-    seconds["reading"] = reading  # with the mapping, of which the builder knows nothing
+    seconds["reading"] = reading  # including the mapping, which the builder does not measure
     seconds["publishing"] += mapping
     seconds["total"] = sum(seconds.values())
     return GraphReport(

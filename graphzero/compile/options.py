@@ -1,4 +1,4 @@
-"""What a graph is compiled with: as `compile_graph` was asked, and as the native builder takes it."""
+"""The options of a graph: the arguments of `compile_graph`, and those of the native builder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class GraphRequest:
     allow_empty: bool = False
 
     def spill_folder(self, target: str) -> str:
-        """Return the folder for temporary files: that of the target unless another one is given."""
+        """Return the folder for temporary files: that of the target unless `spill_dir` is given."""
         if self.spill_dir is None:
             return os.path.dirname(target)
         folder = os.path.abspath(os.fspath(self.spill_dir))
@@ -54,7 +54,7 @@ class GraphRequest:
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """What the native builder needs to know before the first edge."""
+    """The options of the native builder."""
 
     directed: bool
     direction: str
@@ -73,5 +73,5 @@ class GraphOptions:
     id_base: int = 0
 
     def builder(self, progress: Callback | None, first_edge: int = 0, runs_path: str = "") -> _core.GraphBuilder:
-        """Return a builder; with `runs_path` it leaves sorted runs there, of edges from number `first_edge` on."""
+        """Return a builder; with `runs_path` it writes sorted runs there, of edges numbered from `first_edge`."""
         return _core.GraphBuilder(**vars(self), progress=progress, first_edge=first_edge, runs_path=runs_path)

@@ -1,4 +1,4 @@
-"""A shuffle of 0..n-1 that is computed, not stored: any id maps to its place and back, in a few table look-ups."""
+"""A shuffle of 0..n-1 that is computed, not stored: an id maps to its position and back in a few table look-ups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Shuffle:
     """A seeded bijection of [0, size) onto itself that takes memory for sqrt(size) numbers only.
 
     An id is split into two digits of base b = ceil(sqrt(size)), and a Feistel network adds to one digit a random number
-    that depends on the other, four times over. The few results at or past `size` (at most 2 b of b * b) go round again.
+    that depends on the other, in four rounds. The few results past `size` (at most 2 b of b * b) are mapped again.
 
     >>> s = Shuffle(10, np.random.default_rng(0))
     >>> ids = s.forward(np.arange(10))
@@ -34,11 +34,11 @@ class Shuffle:
         self._tables = [random.integers(0, self._base, self._base, dtype=np.uint64) for _ in range(_ROUNDS)]
 
     def forward(self, ids: IdArray) -> IdArray:
-        """Return where each of `ids` goes; they must lie in [0, size)."""
+        """Return the position of each of `ids`, which must be in [0, size)."""
         return self._walk(ids, self._mix)
 
     def backward(self, ids: IdArray) -> IdArray:
-        """Return where each of `ids` came from: the inverse of `forward`."""
+        """Return the id at each position: the inverse of `forward`."""
         return self._walk(ids, self._unmix)
 
     def _walk(self, ids: IdArray, step: _Step) -> IdArray:

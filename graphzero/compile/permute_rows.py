@@ -1,4 +1,4 @@
-"""Rows of a `.gd` file in another order, within a memory budget: read front to back, written front to back."""
+"""Rows of a `.gd` file in another order, within a memory budget, by sequential reads and writes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..errors import StorageError
 from ..stores.features import FeatureStore
 
 Rows = npt.NDArray[Any]
-Report = Callable[[int], None]  # takes the rows that were just done
+Report = Callable[[int], None]  # takes the number of rows just processed
 
-_MOST_BLOCK = 64 << 20  # bytes of rows that are handed on together
+_MOST_BLOCK = 64 << 20  # bytes of rows per block
 
 
 def permuted_rows(
@@ -28,15 +28,15 @@ def permuted_rows(
     scratch: str,
     report: Report,
 ) -> Iterator[Rows]:
-    """Yield the rows of `store` in the order `to_old[0], to_old[1], ...`, in blocks; `report` hears of every row twice.
+    """Yield the rows of `store` in the order `to_old[0], to_old[1], ...`, in blocks; `report` counts every row twice.
 
-    Random reads would fetch a page for every row. Instead rows are read front to back and dealt out to ranges of new
-    ids, each small enough for RAM, in one scratch file; then each range is read back and put in order. One range needs
+    Random reads would fetch a page for every row. Instead rows are read sequentially and distributed over ranges of new
+    ids, each small enough for RAM, in one scratch file; then each range is read back and sorted. A single range needs
     no scratch file.
     """
     width = max(1, row_bytes(store))
     rows = store.num_nodes
-    span = max(1, budget // 2 // (width + 24))  # beside a row: its old id, its rank, an index
+    span = max(1, budget // 2 // (width + 24))  # in addition to a row: its old id, its rank, an index
     block = max(1, min(_MOST_BLOCK, budget // 8) // width)
     if rows <= span:
         everything = _all_rows(store, block, report)
@@ -46,15 +46,15 @@ def permuted_rows(
             yield part
         return
     with tempfile.TemporaryFile(buffering=0, dir=scratch) as spill:
-        _deal_out(store, to_new, span, max(1, budget // 4 // (width + 24)), spill, report)
+        _distribute(store, to_new, span, max(1, budget // 4 // (width + 24)), spill, report)
         for begin in range(0, rows, span):
             old = np.asarray(to_old[begin : begin + span])
-            dealt = np.empty((len(old), *store.shape[1:]), store.dtype)
-            _read(spill, begin * width, dealt)
-            places = np.empty(len(old), np.int64)  # rows of a range arrived by ascending old id
+            unsorted = np.empty((len(old), *store.shape[1:]), store.dtype)
+            _read(spill, begin * width, unsorted)
+            places = np.empty(len(old), np.int64)  # rows of a range were written by ascending old id
             places[np.argsort(old, kind="stable")] = np.arange(len(old))
             for at in range(0, len(old), block):
-                part = dealt[places[at : at + block]]
+                part = unsorted[places[at : at + block]]
                 report(len(part))
                 yield part
 
@@ -73,11 +73,11 @@ def _all_rows(store: FeatureStore, block: int, report: Report) -> Rows:
     return everything
 
 
-def _deal_out(store: FeatureStore, to_new: Rows, span: int, block: int, spill: IO[bytes], report: Report) -> None:
-    """Write each row to that part of the scratch file which belongs to its range of `span` new ids."""
+def _distribute(store: FeatureStore, to_new: Rows, span: int, block: int, spill: IO[bytes], report: Report) -> None:
+    """Write each row to the part of the scratch file for its range of `span` new ids."""
     width, rows = row_bytes(store), store.num_nodes
     ranges = -(-rows // span)
-    ends = np.arange(ranges, dtype=np.int64) * span  # rows; where each range goes on
+    ends = np.arange(ranges, dtype=np.int64) * span  # the next row of each range
     for at in range(0, rows, block):
         part = np.arange(at, min(at + block, rows))
         values = store.gather(part)
@@ -104,5 +104,5 @@ def _read(file: IO[bytes], offset: int, rows: Rows) -> None:
     while left:
         done = file.readinto(left)  # type: ignore[attr-defined]  # a raw file has it
         if not done:
-            raise StorageError(errno.EIO, "the scratch file is shorter than what was written to it")
+            raise StorageError(errno.EIO, "the scratch file is truncated")
         left = left[done:]

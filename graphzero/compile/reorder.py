@@ -1,4 +1,4 @@
-"""Datasets with their nodes in another order, so that rows which are used together lie together."""
+"""Datasets with their nodes in another order, so that rows that are used together are stored together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .. import _core
 from ..args.ids import as_count, as_threads
 from ..args.progress import Reporting
 from ..args.sizes import format_size, parse_size
-from ..dataset import manifest as _manifest
 from ..dataset.dataset import Dataset, Progress
+from ..dataset.manifest import ArrayRef, Manifest
 from ..dataset.node_ids import NEW, ORIGINAL
 from ..dataset.publish import plain_name
 from ..dataset.writer import DatasetWriter
@@ -30,10 +30,10 @@ from .reordered_files import Renamed, remake_file
 __all__ = ["ORDERS", "reorder"]
 
 ORDERS = ("degree", "presample", "bfs", "community")
-# Bytes a node that an order holds while it is made; what comes after streams.
+# Bytes per node while an order is computed; later steps stream.
 _STATE = {"degree": 13, "presample": 13, "bfs": 9, "community": 17}
-_LEAST = 1_000_000  # bytes a thread that compiling takes
-_STEP = 1 << 20  # ids that are looked at together
+_LEAST = 1_000_000  # bytes per thread for compiling
+_STEP = 1 << 20  # ids per block
 
 Order = npt.NDArray[np.uint32]
 
@@ -57,19 +57,19 @@ def reorder(
     """Write `dataset` to the folder `out` with its nodes in another order, and open it.
 
     A loader that reads from disk reads pages, and a page holds several rows: it reads fewer pages when the rows that
-    batches need lie side by side. The graph is the same in every other way. Features, labels and splits follow their
+    batches need are adjacent. The graph is otherwise the same. Features, labels and splits follow their
     nodes; weights, times and edge ids follow their edges; edge features are shared with the source, whose edge ids stay
     valid. `ds.ids` translates between the ids of the new dataset and the original ones.
 
-    by: "presample", nodes that the batches of the first epochs meet most often first; "degree", nodes that are
-        neighbours of most others first (in both, those that are about as hot lie breadth first); "bfs", breadth first
-        from the hottest node; "community", communities found by label propagation, one after the other. None is
-        "presample" where the dataset has the split, else "degree".
+    by: "presample", descending by how often nodes occur in the batches of the first epochs; "degree", descending by how
+        many nodes have them as neighbours (in both, nodes that are about equally hot are in breadth-first order);
+        "bfs", breadth-first order from the hottest node; "community", communities found by label propagation, one by
+        one. None is "presample" if the dataset has the split, else "degree".
     direction: which rows of the graph your loader samples; None as for a loader.
-    fanouts, split, batch_size, epochs, seed: the batches that "presample" draws; give those of your training.
-    memory: what may be held at once. Orders hold 9 to 17 bytes a node; rows and edges stream through temporary files.
+    fanouts, split, batch_size, epochs, seed: the batches that "presample" draws; use those of your training.
+    memory: the memory budget. Orders take 9 to 17 bytes per node; rows and edges are streamed through temporary files.
 
-    `out` is published when it is complete. Until then it is what it was: nothing, or with `overwrite=True` the old one.
+    `out` is published when it is complete. Until then it is unchanged, also with `overwrite=True`.
 
     >>> import graphzero as gz
     >>> ds = gz.reorder("papers", "papers-hot")  # doctest: +SKIP
@@ -105,12 +105,12 @@ def reorder(
 
 
 class _Reordering:
-    """One dataset on its way into another: first the ids, then everything that goes by them."""
+    """Writes a reordered dataset: first the ids, then everything indexed by them."""
 
     def __init__(
         self,
         source: Dataset,
-        manifest: _manifest.Manifest,
+        manifest: Manifest,
         writer: DatasetWriter,
         scratch: str,
         budget: int,
@@ -118,14 +118,14 @@ class _Reordering:
         progress: Progress | bool | None,
     ) -> None:
         self._source, self._writer = source, writer
-        self._manifest, self._origin = _plainly_named(manifest)  # file names here, and those of the source
+        self._manifest, self._origin = _plainly_named(manifest)  # new file names, and those of the source
         self._scratch, self._budget, self._threads, self._progress = scratch, budget, threads, progress
         self._node = self._manifest.nodes[manifest.default_node]
         self._ids_file = _free_name(self._manifest, "ids.gd")
         self._renamed: Renamed
 
     def write_ids(self, order: Order) -> None:
-        """Write the order both ways; later steps look ids up in that file, so that the arrays can go."""
+        """Write the order and its inverse; later steps look ids up in that file, so that the arrays can be freed."""
         before = self._source.ids.arrays()
         target = self._writer.target(self._ids_file)
         path = target if before is None else os.path.join(self._scratch, "ids.gd")
@@ -135,13 +135,13 @@ class _Reordering:
         _write_ids(path, order, inverse, self._threads)
         store = FeatureStore(path)
         self._renamed = Renamed(store, store[ORIGINAL].get_tensor(), store[NEW].get_tensor())
-        if before is not None:  # reordered before: what counts are the ids of the first dataset
+        if before is not None:  # reordered before: the original ids are those of the first dataset
             original, new = before
             through = _Through(self._renamed.to_old, original), _Through(new, self._renamed.to_new)
             _write_ids(target, *through, self._threads)
 
     def write_graphs(self) -> None:
-        """Write every topology under the new ids."""
+        """Write every topology with the new ids."""
         for edge in self._manifest.edges.values():
             graph = Graph(self._path(edge.file))
             with Reporting(_named(self._progress, edge.file), "edges") as callback:
@@ -158,7 +158,7 @@ class _Reordering:
             self._renamed.check()
 
     def write_rows(self) -> None:
-        """Write every file of rows: permuted, or shared where nothing in it goes by node."""
+        """Write every file of rows: permuted, or shared if nothing in it is indexed by node."""
         node, edges = self._node, self._manifest.edges.values()
         labels = [node.labels] if node.labels else []
         moved = {ref.file for ref in (*node.features.values(), *labels)}
@@ -187,8 +187,8 @@ class _Reordering:
                     progress=callback,
                 )
 
-    def manifest(self, about: dict[str, Any]) -> _manifest.Manifest:
-        """Return the manifest of the new dataset: the old one, with the file of ids."""
+    def manifest(self, about: dict[str, Any]) -> Manifest:
+        """Return the manifest of the new dataset: the old one plus the file of ids."""
         node = dataclasses.replace(self._node, ids=self._ids_file)
         return dataclasses.replace(
             self._manifest,
@@ -196,8 +196,8 @@ class _Reordering:
             about={**self._manifest.about, "reordered": about},
         )
 
-    def _is_pairs(self, ref: _manifest.ArrayRef) -> bool:
-        """Whether an edge split holds pairs of nodes, rather than edge ids, which stay."""
+    def _is_pairs(self, ref: ArrayRef) -> bool:
+        """Return whether an edge split holds pairs of nodes rather than edge ids, which do not change."""
         return len(FeatureStore(self._path(ref.file), ref.array).shape) == 2
 
     def _path(self, file: str) -> str:
@@ -205,7 +205,7 @@ class _Reordering:
 
 
 class _Through:
-    """Ids looked up in one array and then in another, a slice at a time."""
+    """Ids looked up in one array and then in another, slice by slice."""
 
     def __init__(self, first: npt.NDArray[Any], then: npt.NDArray[Any]) -> None:
         self._first, self._then = first, then
@@ -249,13 +249,13 @@ def _sampler(
 ) -> NeighborLoader:
     if split not in source.splits:
         has = ", ".join(map(repr, source.splits)) or "none"
-        raise ValueError(f"split is {split!r}, the dataset has {has}: presampling draws the batches of a split")
+        raise ValueError(f"split is {split!r}, the dataset has {has}; by='presample' needs an existing split")
     seeds = source.splits[split]
     if not len(seeds):
-        raise ValueError(f"split {split!r} has no nodes: presampling draws the batches of a split")
-    left = budget - 4 * graph.num_nodes  # beside the counts
+        raise ValueError(f"split {split!r} has no nodes; by='presample' needs a split with nodes")
+    left = budget - 4 * graph.num_nodes  # in addition to the counts
     loader = NeighborLoader(graph, fanouts=fanouts, seeds=seeds, shuffle=True, memory=left, **options)
-    loader._ready_plan()  # refuses a budget that is too small for its batches
+    loader._ready_plan()  # raises if the budget is too small for its batches
     return loader
 
 
@@ -267,7 +267,7 @@ def _presampled(
     with Reporting(progress, "batches") as callback:
         for epoch in range(epochs):
             for number, batch in enumerate(loader):
-                counts[np.asarray(batch.n_id)] += 1  # each node is in a batch once
+                counts[np.asarray(batch.n_id)] += 1  # a node is in a batch at most once
                 if callback is not None:
                     callback("sampling", epoch * len(loader) + number + 1, total)
     return _ordered(graph, "presample", direction, progress, counts)
@@ -276,32 +276,32 @@ def _presampled(
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _checked_manifest(source: Dataset, target: str) -> _manifest.Manifest:
+def _checked_manifest(source: Dataset, target: str) -> Manifest:
     """Return the manifest of a dataset that can be reordered into `target`."""
     manifest = source._manifest
     if os.path.realpath(target) == os.path.realpath(source.path):
-        raise ValueError(f"{target}: is the dataset itself, expected another folder to write to")
+        raise ValueError(f"{target}: out is the folder of the dataset itself; choose another folder")
     if len(manifest.nodes) > 1:
         names = ", ".join(manifest.nodes)
-        raise ValueError(f"{source.path}: has {len(manifest.nodes)} node types ({names}), reorder takes one")
+        raise ValueError(f"{source.path}: has {len(manifest.nodes)} node types ({names}); reorder supports only one")
     if manifest.tasks:
         names = ", ".join(manifest.tasks)
-        raise ValueError(f"{source.path}: has task tables ({names}), whose ids reorder does not change: add them after")
+        raise ValueError(f"{source.path}: has task tables ({names}), which reorder does not support; add them later")
     _check_roles(source.path, manifest)
     for key, edge in manifest.edges.items():
         graph = source.graphs[key]
         if edge.features and graph.direction == "both" and not graph.has_edge_ids:
             raise ValueError(
                 f"{graph.path}: has edge features and rows in both directions but no edge ids, so the order of the "
-                "features is not known; compile it with edge_ids=True"
+                "features is unknown; compile it with edge_ids=True"
             )
     return manifest
 
 
-def _check_roles(path: str, manifest: _manifest.Manifest) -> None:
-    """Refuse an array that is two things at once: it could not follow both."""
+def _check_roles(path: str, manifest: Manifest) -> None:
+    """Raise ValueError for an array with two roles, since its rows could not follow both."""
     node = manifest.nodes[manifest.default_node]
-    by_node: dict[str, _manifest.ArrayRef] = {f"features.{name}": ref for name, ref in node.features.items()}
+    by_node: dict[str, ArrayRef] = {f"features.{name}": ref for name, ref in node.features.items()}
     if node.labels is not None:
         by_node["labels"] = node.labels
     splits = {f"splits.{name}": ref for name, ref in node.splits.items()}
@@ -311,15 +311,15 @@ def _check_roles(path: str, manifest: _manifest.Manifest) -> None:
         for name, ref in table.items():
             other, first = roles.setdefault((ref.file, ref.array), (kind, name))
             if other != kind:
-                raise ValueError(f"{path}: {ref.file} {ref.array!r} is both {first} and {name}, and cannot follow both")
+                raise ValueError(f"{path}: {ref.file} {ref.array!r} cannot be both {first} and {name}")
 
 
 def _checked_budget(budget: int, threads: int, by: str, nodes: int) -> tuple[int, int]:
-    """Return the budget and as many threads as it allows; BudgetError when it is too small for the order."""
+    """Return the budget and as many threads as it allows; raise BudgetError if it is too small for the order."""
     needed = _STATE[by] * nodes + 2 * _LEAST
     if budget < needed:
         raise BudgetError(
-            f"memory is {format_size(budget)}, ordering {nodes:,} nodes by {by} needs {format_size(needed)}", needed
+            f"memory is {format_size(budget)}, but ordering {nodes:,} nodes by {by} needs {format_size(needed)}", needed
         )
     if threads < 0:
         raise ValueError(f"num_threads is {threads}, expected at least 1")
@@ -327,16 +327,16 @@ def _checked_budget(budget: int, threads: int, by: str, nodes: int) -> tuple[int
     return budget, max(1, min(wanted, budget // _LEAST))
 
 
-def _plainly_named(manifest: _manifest.Manifest) -> tuple[_manifest.Manifest, dict[str, str]]:
-    """Return the manifest with the names that files have in a new folder, and the present name of each of those."""
+def _plainly_named(manifest: Manifest) -> tuple[Manifest, dict[str, str]]:
+    """Return the manifest with the file names of a new folder, and a map from those to the current names."""
     plain = {file: plain_name(file) for file in manifest.files()}
     if len(set(plain.values())) < len(plain):
         plain = {file: file for file in plain}
     return manifest.renamed(plain), {name: file for file, name in plain.items()}
 
 
-def _free_name(manifest: _manifest.Manifest, name: str) -> str:
-    """Return `name`, or a like name that no other file of the dataset has."""
+def _free_name(manifest: Manifest, name: str) -> str:
+    """Return `name`, or a similar name that no other file of the dataset has."""
     taken = set(manifest.files()) - {node.ids for node in manifest.nodes.values()}
     stem, _, suffix = name.rpartition(".")
     number = 1

@@ -1,4 +1,4 @@
-"""One `.gd` file of a dataset whose nodes get new ids: rows move, splits are renamed, the rest stays."""
+"""Rewrites a `.gd` file of a dataset whose nodes get new ids: rows are permuted, splits renumbered, others copied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import FormatError
 from ..stores.features import FeatureStore
 from .permute_rows import permuted_rows, row_bytes
 
-_STEP = 1 << 20  # ids that are looked at together
+_STEP = 1 << 20  # ids per block
 _RANGES = 4096
 
 
@@ -30,7 +30,7 @@ class Renamed:
     to_new: npt.NDArray[Any]
 
     def check(self) -> None:
-        """Raise StorageError when a page of the file could not be read."""
+        """Raise StorageError if a page of the file could not be read."""
         self.store._open().check()
 
 
@@ -48,9 +48,9 @@ def remake_file(
     scratch: str,
     progress: Callback | None,
 ) -> None:
-    """Write the file at `path` to `out`: arrays in `splits` and `pairs` under new ids, those in `kept` as they are.
+    """Write the file at `path` to `out`: arrays in `splits` and `pairs` with new ids, those in `kept` unchanged.
 
-    The others have a row for each node where `by_node` says so, and are permuted; factors of int8 columns are copied.
+    With `by_node`, the others have one row per node and are permuted; factors of int8 columns are copied.
     """
     store = FeatureStore(path)
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
@@ -86,7 +86,7 @@ def remake_file(
 def renamed_split(
     ids: IdArray, to_new: npt.NDArray[Any], budget: int, where: str, step: int = _STEP
 ) -> Iterator[IdArray]:
-    """Yield the new ids of a split, ascending; one that is too large for the budget in ranges, a pass for each."""
+    """Yield the new ids of a split, ascending; a split too large for the budget is read once per range of ids."""
     most = max(step, budget // 64)
     width = max(1, math.ceil(len(to_new) / _RANGES))
     counts = np.zeros(_RANGES, np.int64)
@@ -113,7 +113,7 @@ def _looked_up(ids: IdArray, to_new: npt.NDArray[Any], where: str, step: int) ->
 
 
 class _Counter:
-    """Adds rows up to bytes for a progress callback."""
+    """Reports rows as bytes to a progress callback."""
 
     def __init__(self, progress: Callback | None, total: int) -> None:
         self._progress, self._done, self._total = progress, 0, total

@@ -1,4 +1,4 @@
-"""What the compilers tell when they are done."""
+"""The reports that the compilers return."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["FeatureReport", "GraphReport"]
 
 @dataclass(frozen=True)
 class GraphReport:
-    """What `compile_graph` did."""
+    """The result of `compile_graph`."""
 
     path: str
-    nodes: int  # the sources, of a graph whose sources and targets are different nodes
+    nodes: int  # the sources, if sources and targets are different nodes
     edges: int  # stored, in each direction of the file
     source_edges: int  # read
     bytes: int  # of the file
     seconds: dict[str, float]  # "reading", "sorting", "publishing" (sync and rename) and their sum, "total"
-    peak_memory: int  # the most that the engine's buffers held; Python and the page cache are not in it
+    peak_memory: int  # peak size of the engine's buffers, without Python and the page cache
     spilled_bytes: int
-    targets: int = 0  # as many as `nodes`, unless sources and targets are different nodes
+    targets: int = 0  # same as `nodes`, unless sources and targets are different nodes
     lines_skipped: int = 0
     duplicates_dropped: int = 0
     self_loops_dropped: int = 0
     skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
-    id_map: str | None = None  # the file that maps original ids, where they were mapped
-    columns: list[str] = field(default_factory=list)  # what each column of the source was taken for
+    id_map: str | None = None  # the file that maps original ids, if they were mapped
+    columns: list[str] = field(default_factory=list)  # the meaning of each column of the source
 
     def _nodes(self) -> str:
         if self.targets in (0, self.nodes):
@@ -36,7 +36,7 @@ class GraphReport:
         return f"{self.nodes:,} source and {self.targets:,} target nodes"
 
     def __str__(self) -> str:
-        """Return a short account for people."""
+        """Return a short summary."""
         total = self.seconds["total"]
         lines = [
             f"{self.path}: {self._nodes()}, {self.edges:,} edges, {format_size(self.bytes)}",
@@ -57,21 +57,21 @@ class GraphReport:
 
 @dataclass(frozen=True)
 class FeatureReport:
-    """What `compile_features` did."""
+    """The result of `compile_features`."""
 
     path: str
     nodes: int
     arrays: dict[str, tuple[tuple[int, ...], str]]  # name: (shape, dtype)
     bytes: int
     seconds: dict[str, float]  # "writing", "publishing" (sync and rename) and their sum, "total"
-    peak_memory: int  # the most that the engine's buffers held; NumPy and the page cache are not in it
+    peak_memory: int  # peak size of the engine's buffers, without NumPy and the page cache
     lines_skipped: int = 0
     rows_missing: int = 0  # ids without a line in a text file: rows of zeros
     skipped_examples: list[str] = field(default_factory=list)
-    losses: dict[str, Loss] = field(default_factory=dict)  # by array: what rounding cost, if asked for
+    losses: dict[str, Loss] = field(default_factory=dict)  # by array: the rounding error, if requested
 
     def __str__(self) -> str:
-        """Return a short account for people."""
+        """Return a short summary."""
         arrays = ", ".join(f"{name} {shape} {dtype}" for name, (shape, dtype) in self.arrays.items())
         total = self.seconds["total"]
         lines = [
@@ -83,5 +83,5 @@ class FeatureReport:
         if self.lines_skipped:
             lines.append(f"  {self.lines_skipped:,} lines skipped")
         if self.rows_missing:
-            lines.append(f"  {self.rows_missing:,} ids had no line: rows of zeros")
+            lines.append(f"  {self.rows_missing:,} ids had no line; their rows are zeros")
         return "\n".join(lines + [f"    {example}" for example in self.skipped_examples])

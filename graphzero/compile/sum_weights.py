@@ -1,4 +1,4 @@
-"""Equal edges become one whose weight is their sum or largest: compiled once, merged row by row, compiled again."""
+"""Merges equal edges into one with the sum or maximum of their weights: compile, merge row by row, compile again."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MERGES = ("sum", "max")
 
 
 def compile_merged(compile_one: Callable[[GraphRequest], GraphReport], asked: GraphRequest) -> GraphReport:
-    """Do what `compile_graph` was asked for with `dedup="sum"` or "max"."""
+    """Compile a request of `compile_graph` with `dedup="sum"` or "max"."""
     how, out = str(asked.dedup), os.path.abspath(os.fspath(asked.out))
     if asked.ids is not None or asked.node_ids is not None:
-        raise ValueError(f"dedup={how!r} does not go with ids='map': map the ids first, then compile the graph again")
+        raise ValueError(f"dedup={how!r} cannot be combined with ids='map'; map the ids first, then compile again")
     with tempfile.TemporaryDirectory(dir=os.path.dirname(out), prefix=".merging-") as folder:
         once = os.path.join(folder, "all.gl")
         first = compile_one(dataclasses.replace(asked, out=once, dedup=False))
         merged = _Merged(once, how)
         if not merged.has_weights:
-            raise ValueError(f"dedup={how!r} is for edges with weights, and these have none; dedup=True keeps one")
+            raise ValueError(f"dedup={how!r} needs edges with weights; without weights, use dedup=True")
         report = compile_one(
             GraphRequest(
                 merged,
@@ -58,16 +58,16 @@ def compile_merged(compile_one: Callable[[GraphRequest], GraphReport], asked: Gr
 
 
 class _Merged(GraphFileSource):
-    """The edges of a graph file, equal ones as one: its id and time are those of the first in the source."""
+    """The edges of a graph file, equal ones merged; id and time are those of the first in the source."""
 
     def __init__(self, path: str, how: str) -> None:
         super().__init__(path, once=True)
-        self.num_edges = 0  # not known before they are merged
+        self.num_edges = 0  # unknown until they are merged
         self._ufunc = np.add if how == "sum" else np.maximum
         self.dropped = 0
 
     def edge_blocks(self) -> Iterator[Block]:
-        """Yield merged edges. Rows are sorted and blocks are whole rows, so equal edges lie side by side."""
+        """Yield merged edges. Rows are sorted and blocks are whole rows, so equal edges are adjacent."""
         for block in super().edge_blocks():
             if not len(block):
                 yield block

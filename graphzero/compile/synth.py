@@ -1,4 +1,4 @@
-"""Synthetic datasets of any size in bounded memory, in shapes of your own or those of public datasets."""
+"""Synthetic datasets of any size in bounded memory, with custom shapes or those of public datasets."""
 
 from __future__ import annotations
 
@@ -61,16 +61,17 @@ def synthesize(
     overwrite: bool = False,
     **options: Any,
 ) -> Dataset:
-    """Make a synthetic dataset in the folder `out`, in bounded memory whatever its size, and open it.
+    """Create a synthetic dataset of any size in the folder `out`, in bounded memory, and open it.
 
     A `preset` ("papers100M", "products", "arxiv", "mag") has the shape of a public dataset; `scale` multiplies its
-    nodes, edges and splits. Whatever is given beside it wins. `options` are the fields of SyntheticGraph: classes,
+    nodes, edges and splits. Explicit arguments override it. `options` are the fields of SyntheticGraph: classes,
     communities, homophily, power, signal, splits, weights, seed. The same options give the same dataset, byte for byte,
-    for any `memory`. An undirected graph stores each of its `edges` both ways.
+    for any `memory`. An undirected graph stores each of its `edges` in both directions.
 
     The preset "mag" has four node types (paper, author, institution, field_of_study), their relations and the reverse
-    of each, features and labels of papers, and the years of papers as feature "year", by which the splits go. Its
-    options are those of SyntheticTypes: classes, homophily, power, signal, feature_types, times, seed; and `reverse`.
+    of each, features and labels of papers, and the years of papers as feature "year", on which the splits are based.
+    Its options are those of SyntheticTypes: classes, homophily, power, signal, feature_types, times, seed; and
+    `reverse`.
 
     >>> import graphzero as gz
     >>> ds = gz.synthesize("papers", preset="papers100M", scale=0.01, dtype="float16")  # doctest: +SKIP
@@ -78,7 +79,7 @@ def synthesize(
     if preset in TYPED_PRESETS:
         for name, value in (("nodes", nodes), ("edges", edges), ("undirected", undirected)):
             if value is not None:
-                raise ValueError(f"{name} is given, the preset {preset!r} has several types: scale changes its size")
+                raise ValueError(f"{name} cannot be combined with the preset {preset!r}; use scale to change its size")
         common = {"memory": memory, "num_threads": num_threads, "progress": progress, "overwrite": overwrite}
         return _typed(out, {"preset": preset, "scale": scale, "dim": dim, **options}, dtype, dedup, common)
     graph, both_ways = plan(nodes, edges, dim, preset, scale, undirected, options)
@@ -112,9 +113,9 @@ def synthesize(
 
 
 class _ToSource:
-    """The edges of a synthetic graph the other way round: the node whose row an edge is in is its target.
+    """The edges of a synthetic graph with source and target swapped: edges are in the rows of their targets.
 
-    Loaders sample rows of sources, as messages flow. The rows are those that the graph draws, whatever they are called.
+    Loaders sample rows of sources, as messages flow. The rows are the same as those of the graph.
     """
 
     def __init__(self, graph: SyntheticGraph) -> None:
@@ -129,12 +130,12 @@ class _ToSource:
 def _typed(
     out: str | os.PathLike[str], options: dict[str, Any], dtype: str, dedup: bool, common: dict[str, Any]
 ) -> Dataset:
-    """Make a dataset of several types."""
+    """Create a dataset of several types."""
     reverse = options.pop("reverse", None) is not False
     known = {f.name for f in dataclasses.fields(SyntheticTypes)}
     for name in options:
         if name not in known:
-            raise TypeError(f"a preset of several types has no option {name!r}, expected some of {sorted(known)}")
+            raise TypeError(f"a preset of several types has no option {name!r}, expected one of {sorted(known)}")
     if options.get("feature_types") is not None:
         options["feature_types"] = tuple(options["feature_types"])
     types = SyntheticTypes(**{name: value for name, value in options.items() if value is not None})
@@ -151,7 +152,7 @@ def _typed(
         reverse=reverse,
         name=types.preset if types.scale == 1 else None,
         about={"made_by": "graphzero synth", **about, "reverse": reverse, "dedup": dedup},
-        dtype={"x": dtype},  # years stay whole numbers
+        dtype={"x": dtype},  # years stay integers
         dedup=dedup,
         **common,
     )
@@ -166,7 +167,7 @@ def plan(
     undirected: bool | None,
     options: Mapping[str, Any],
 ) -> tuple[SyntheticGraph, bool]:
-    """Return the graph that the arguments of `synthesize` ask for, and whether it is undirected."""
+    """Return the graph for the arguments of `synthesize`, and whether it is undirected."""
     shape: dict[str, Any] = {}
     if preset is not None:
         if preset not in PRESETS:
@@ -177,13 +178,13 @@ def plan(
         shape["splits"] = {name: size / shape["nodes"] for name, size in shape["splits"].items()}
         shape["nodes"], shape["edges"] = round(shape["nodes"] * scale), round(shape["edges"] * scale)
     elif nodes is None or edges is None:
-        raise ValueError("nodes and edges are needed where no preset is given")
+        raise ValueError("nodes and edges are required without a preset")
     preset_is_undirected = shape.pop("undirected", False)
     both_ways = preset_is_undirected if undirected is None else undirected
     given = {"nodes": nodes, "edges": edges, "dim": dim, **options}
     known = {f.name for f in dataclasses.fields(SyntheticGraph)}
     for name in given:
         if name not in known:
-            raise TypeError(f"synthesize has no option {name!r}, expected some of {', '.join(sorted(known))}")
+            raise TypeError(f"synthesize has no option {name!r}, expected one of {', '.join(sorted(known))}")
     shape.update({name: value for name, value in given.items() if value is not None})
     return SyntheticGraph(**shape), both_ways

@@ -1,4 +1,4 @@
-"""A synthetic graph as a function of its seed: power-law degrees, communities, features that tell the class."""
+"""A synthetic graph as a function of its seed: power-law degrees, communities, features that depend on the class."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _EDGES = 1 << 16
 _SOURCES = 1 << 17
 _ROWS = 1 << 13
 _IDS = 1 << 17
-_STEPS = 1 << 16  # of the table that turns uniform numbers into ranks
+_STEPS = 1 << 16  # size of the table that maps uniform numbers to ranks
 _STREAMS = ("shuffle", "splits", "centroids", "edges", "weights", "features")
 
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticGraph:
-    """A graph that is a function of its seed: blocks of edges, features, labels and splits, made when asked for.
+    """A graph that is a function of its seed: blocks of edges, features, labels and splits, generated on demand.
 
     Nodes belong to communities, communities to classes. An edge stays within its community with probability
     `homophily`, otherwise it goes anywhere. In- and out-degrees follow a power law with exponent `power`. Features are
     the class's centroid (of length `signal`) plus noise of unit variance in each column, so that the mean over a
-    node's neighbours tells the class far better than the node's own row does. Nodes outside all splits have no label.
+    node's neighbours predicts the class far better than the node's own row. Nodes outside all splits have no label.
 
     >>> graph = SyntheticGraph(nodes=1000, edges=8000, dim=16, seed=7)
     >>> sum(len(src) for src, dst in graph.edge_blocks())
@@ -50,7 +50,7 @@ class SyntheticGraph:
     edges: int
     dim: int = 128
     classes: int = 16
-    communities: int | None = None  # as many as classes
+    communities: int | None = None  # default: one per class
     homophily: float = 0.7
     power: float = 2.7
     signal: float = 1.0
@@ -61,7 +61,7 @@ class SyntheticGraph:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be made, naming the option."""
+        """Raise ValueError for an invalid option."""
         for name, least, most in (
             ("nodes", 2, 2**48),
             ("edges", 0, 2**56),
@@ -79,11 +79,11 @@ class SyntheticGraph:
         if not 0 <= self.homophily <= 1:
             raise ValueError(f"homophily is {self.homophily}, expected 0 to 1")
         if not 2.05 <= self.power <= 20:
-            raise ValueError(f"power is {self.power}, expected 2.05 to 20 (2 to 3 are natural)")
+            raise ValueError(f"power is {self.power}, expected 2.05 to 20 (2 to 3 are typical)")
         if not 0 <= self.signal < math.inf:
             raise ValueError(f"signal is {self.signal}, expected 0 or more")
         if any(share < 0 for share in self.splits.values()) or sum(self.splits.values()) > 1 + 1e-9:
-            raise ValueError(f"splits is {dict(self.splits)}, expected shares of at least 0 that sum to at most 1")
+            raise ValueError(f"splits is {dict(self.splits)}, expected non-negative shares with a sum of at most 1")
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -99,12 +99,12 @@ class SyntheticGraph:
 
     @property
     def num_communities(self) -> int:
-        """How many communities the nodes fall into."""
+        """The number of communities."""
         return self.classes if self.communities is None else self.communities
 
     @property
     def split_sizes(self) -> dict[str, int]:
-        """How many nodes each split has."""
+        """The number of nodes of each split."""
         sizes: dict[str, int] = {}
         for name, share in self.splits.items():
             sizes[name] = min(round(share * self.nodes), self.nodes - sum(sizes.values()))
@@ -121,7 +121,7 @@ class SyntheticGraph:
         return _in_order(partial(self._feature_block, begin) for begin in range(0, self.nodes, _ROWS))
 
     def label_blocks(self) -> Iterator[IdArray]:
-        """Yield the labels of nodes 0, 1, 2, ... as int64 blocks; -1 where a node is in no split."""
+        """Yield the labels of nodes 0, 1, 2, ... as int64 blocks; -1 for nodes that are in no split."""
         labelled = sum(self.split_sizes.values())
         for begin in range(0, self.nodes, _IDS):
             ids = np.arange(begin, min(begin + _IDS, self.nodes))
@@ -143,8 +143,8 @@ class SyntheticGraph:
         return community % self.classes
 
     # -- how it is made -----------------------------------------------------------------------------------------------
-    # Communities are ranges of places; within one, the place is the rank of popularity. A shuffle turns places into
-    # ids. Nothing here grows with the graph but sqrt(nodes) numbers of the shuffle and one per community.
+    # Communities are ranges of positions; in one, the position is the rank by popularity. A shuffle maps positions to
+    # ids. Memory grows only with sqrt(nodes), for the shuffle, and with the number of communities.
 
     def _bits(self, stream: str, block: int = 0) -> np.random.Philox:
         return np.random.Philox(key=np.array([self.seed, (_STREAMS.index(stream) << 56) | block], dtype=np.uint64))
@@ -162,7 +162,7 @@ class SyntheticGraph:
 
     @cached_property
     def _starts(self) -> IdArray:
-        # Sizes fall as 1 / sqrt(rank): classes of real datasets are as uneven. Everyone has at least one node.
+        # Sizes fall as 1 / sqrt(rank), similar to the classes of real datasets. Each has at least one node.
         count = self.num_communities
         shares = np.cumsum(1 / np.sqrt(np.arange(1, count + 1)))
         inner = (shares / shares[-1] * (self.nodes - count)).astype(np.int64)
@@ -188,7 +188,7 @@ class SyntheticGraph:
 
     @cached_property
     def _any_community(self) -> IdArray:
-        # A community drawn in proportion to its size: the one at a random place out of 2^16.
+        # A community drawn in proportion to its size: the one at a random position out of 2^16.
         places = (np.arange(_STEPS) + 0.5) / _STEPS * self.nodes
         return np.searchsorted(self._starts, places.astype(np.int64), side="right") - 1
 
@@ -224,8 +224,8 @@ class SyntheticGraph:
     def _edge_block(self, number: int, turn: int, counts: IdArray) -> Block:
         turns = np.arange(turn, turn + counts.size)
         community = np.searchsorted(self._starts, turns, side="right") - 1
-        # Half a turn lies between a community's most active sources and its most popular targets: with both in one
-        # node, a fifth of the edges would be repeats of hub to hub.
+        # A community's most active sources are half its size away from its most popular targets: if they were the same
+        # nodes, a fifth of the edges would be duplicates from hub to hub.
         start, size = self._starts[community], self._sizes[community]
         places = start + (turns - start + size // 2) % size
         place = np.repeat(places, counts)
@@ -239,7 +239,7 @@ class SyntheticGraph:
         return src, dst, weight
 
     def _targets(self, bits: npt.NDArray[np.uint64], community: IdArray, place: IdArray | None) -> IdArray:
-        """Return places drawn by 64 `bits` each, within `community` or astray; never `place`, the source's own."""
+        """Return positions drawn from 64 `bits` each, in `community` or outside; never `place`, the source's."""
         stray = ((bits & 0xFFFF) >= round(self.homophily * 65536)).nonzero()[0]
         community[stray] = self._any_community[((bits[stray] >> np.uint64(16)) & np.uint64(0xFFFF)).view(np.int64)]
         start, size = self._starts[community], self._sizes[community]
@@ -252,7 +252,7 @@ class SyntheticGraph:
         target = share.astype(np.int64)
         target += start
         loop = (target == place).nonzero()[0] if place is not None else np.empty(0, np.int64)
-        if loop.size:  # the next place of the community, or of the graph where the community is one node
+        if loop.size:  # the next position of the community, or of the graph if the community has one node
             s, n = start[loop], size[loop]
             target[loop] = np.where(n > 1, s + (target[loop] - s + 1) % n, (target[loop] + 1) % self.nodes)
         return target
@@ -265,7 +265,7 @@ class SyntheticGraph:
 
 
 def _in_order(jobs: Iterator[Callable[[], _T]]) -> Iterator[_T]:
-    # NumPy lets go of the GIL, so a few blocks ahead of the reader keep every core busy. Bounded: blocks are small.
+    # NumPy releases the GIL, so generating a few blocks ahead keeps every core busy. Blocks are small.
     threads = _core.default_threads()
     with ThreadPoolExecutor(threads) as pool:
         ahead: deque[Future[_T]] = deque()

@@ -41,12 +41,12 @@ TYPED_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticTypes:
-    """Papers, authors, institutions and fields of study, made when asked for; nothing grows with the graph.
+    """Papers, authors, institutions and fields of study, generated on demand in bounded memory.
 
-    Nodes of every type belong to communities that stand for the classes of papers. An edge stays with its community
-    with probability `homophily`; degrees follow a power law. Features are the class's centroid plus noise, as in
-    SyntheticGraph, for the types in `feature_types`. A paper has a year: later ones cite earlier ones, and the splits
-    go by it. With `times`, edges carry the year of the paper that made them.
+    Nodes of every type belong to communities that correspond to the classes of papers. An edge stays within its
+    community with probability `homophily`; degrees follow a power law. Features are the class's centroid plus noise, as
+    in SyntheticGraph, for the types in `feature_types`. A paper has a year: later papers cite earlier ones, and the
+    splits are by year. With `times`, edges carry the year of their paper.
 
     >>> types = SyntheticTypes("mag", scale=0.001, classes=4)
     >>> types.nodes["institution"], list(types.graphs())[1]
@@ -65,23 +65,23 @@ class SyntheticTypes:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be made, naming the option."""
+        """Raise ValueError for an invalid option."""
         if not 0 < self.scale <= 1000:
             raise ValueError(f"scale is {self.scale}, expected more than 0 and at most 1000")
         for name in self.feature_types:
             if name not in self.nodes:
-                raise ValueError(f"feature_types has {name!r}, the preset has {', '.join(self.nodes)}")
+                raise ValueError(f"feature_types has {name!r}, expected one of {', '.join(self.nodes)}")
         for name in self.nodes:
             self.type_graph(name)
 
     @property
     def nodes(self) -> dict[str, int]:
-        """How many nodes each type has."""
+        """The number of nodes of each type."""
         return {name: max(2, round(n * self.scale)) for name, n in TYPED_PRESETS[self.preset]["nodes"].items()}
 
     @property
     def num_classes(self) -> int:
-        """How many classes papers fall into."""
+        """The number of classes of papers."""
         wanted: int = TYPED_PRESETS[self.preset]["classes"] if self.classes is None else self.classes
         return wanted if self.classes is not None else min(wanted, self.nodes["paper"])
 
@@ -123,7 +123,7 @@ class SyntheticTypes:
         return self.type_graph("paper")
 
     def years_of(self, papers: IdArray) -> npt.NDArray[np.int32]:
-        """Return the year of each paper: that of its split, and within train any of eight."""
+        """Return the year of each paper: that of its split, and one of eight in train."""
         train, valid, _ = self.papers.split_sizes.values()
         place = self.papers._split_order.forward(papers)
         year = _FIRST_YEAR + place * _TRAIN_YEARS // max(train, 1)
@@ -144,11 +144,11 @@ class _Relation:
         self._types, self._edge_type = types, edge_type
         self._source = types.type_graph(edge_type[0], edges)
         self._target = types.type_graph(edge_type[2])
-        # a stream of its own: two relations may have the same target
+        # separate streams, since two relations may have the same target
         self._draws = dataclasses.replace(self._target, seed=(types.seed + (number + 101) * 0xD1B54A32D192ED03) & _MASK)
 
     def edge_blocks(self) -> Iterator[tuple[Any, ...]]:
-        """Yield blocks of edges, in parallel, in an order that never changes."""
+        """Yield blocks of edges, in parallel, in a fixed order."""
         return _in_order(partial(self._block, *span) for span in self._source._edge_spans())
 
     def _block(self, number: int, turn: int, counts: IdArray) -> tuple[Any, ...]:
@@ -156,7 +156,7 @@ class _Relation:
         turns = np.arange(turn, turn + counts.size)
         community = np.searchsorted(source._starts, turns, side="right") - 1
         start, size = source._starts[community], source._sizes[community]
-        places = start + (turns - start + size // 2) % size  # as SyntheticGraph: hubs of one side are not the other's
+        places = start + (turns - start + size // 2) % size  # as in SyntheticGraph: no shared hubs
         src = np.repeat(source._shuffle.forward(places), counts)
         bits = self._draws._bits("edges", number).random_raw(src.size)
         wanted = np.repeat(community % target.num_communities, counts)
@@ -164,7 +164,7 @@ class _Relation:
         return self._dated(src, dst)
 
     def _dated(self, src: IdArray, dst: IdArray) -> tuple[Any, ...]:
-        """Let later papers cite earlier ones, and give edges their years where those are asked for."""
+        """Let later papers cite earlier ones, and add the years of edges if requested."""
         types, (source, _, target) = self._types, self._edge_type
         if source == target == "paper":
             earlier = types.years_of(src) < types.years_of(dst)

@@ -1,1 +1,1 @@
-"""Dataset folders: the manifest, what it names, and how one is written."""
+"""Dataset folders: the manifest, the files it names, and their writers."""

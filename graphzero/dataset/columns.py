@@ -1,4 +1,4 @@
-"""Columns of tables as a dataset keeps them: what each one is, where its values are, and statistics of them."""
+"""Columns of tables in a dataset: the kind, location and statistics of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CATEGORY", "KINDS", "MISSING_TIME", "NUMBER", "OTHER", "TIME", "Colu
 
 KINDS = ("number", "category", "time", "bool", "embedding", "multicategory")
 NUMBER, CATEGORY, TIME = "columns_number", "columns_category", "columns_time"  # the arrays that columns share
-OTHER = "(other)"  # the category that stands for all rare ones
+OTHER = "(other)"  # the category that replaces all rare ones
 MISSING_TIME = int(np.iinfo(np.int64).min)
 _SHARED = {"number": NUMBER, "bool": NUMBER, "category": CATEGORY, "time": TIME}
 _NEEDED = {"number": ("mean", "std"), "time": ("min", "max"), "category": ("names",), "multicategory": ("names",)}
@@ -27,7 +27,7 @@ class Column:
 
     Numbers and bools of a type share the float32 matrix `columns_number` (NaN: missing), categories the int32 matrix
     `columns_category` (a code, -1: missing), times the int64 matrix `columns_time` (seconds since 1970; missing is the
-    least int64). An embedding is a matrix of its own; so is a multicategory: int32 codes, a row filled up with -1.
+    smallest int64). An embedding is a separate matrix; so is a multicategory: int32 codes, rows padded with -1.
 
     >>> Column("age", "number", "columns_number", 0, {"mean": 41.0, "std": 12.5}).kind
     'number'
@@ -45,7 +45,7 @@ class Column:
         return list(self.stats.get("names", ()))
 
     def to_dict(self) -> dict[str, Any]:
-        """The column as JSON values, as the manifest has it."""
+        """The column as JSON values, as in the manifest."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -66,7 +66,7 @@ def read_columns(
         here = f"{where}[{at}]"
         column = _read_column(entry, here, fail, lenient)
         if column.name in seen:
-            fail(f"{here}.name", repr(column.name), "a name that no other column of the type has")
+            fail(f"{here}.name", repr(column.name), "a unique column name")
         if column.array not in known:
             fail(f"{here}.array", repr(column.array), f"a feature of the type: {', '.join(known) or 'it has none'}")
         seen.add(column.name)
@@ -80,7 +80,7 @@ def _read_column(entry: Any, where: str, fail: Callable[[str, str, str], NoRetur
     fields = ("name", "kind", "array", "column", "stats")
     for key in entry:
         if key not in fields and not lenient:
-            fail(f"{where}.{key}", "a field that is not known", f"one of {', '.join(fields)}")
+            fail(f"{where}.{key}", "an unknown field", f"one of {', '.join(fields)}")
     for key in ("name", "array"):
         if not isinstance(entry.get(key), str) or not entry[key]:
             fail(f"{where}.{key}", _shown(entry.get(key)), "text")
@@ -93,10 +93,10 @@ def _read_column(entry: Any, where: str, fail: Callable[[str, str, str], NoRetur
         fail(f"{where}.stats", _shown(stats), "an object")
     for key in _NEEDED.get(kind, ()):
         if key not in stats:
-            fail(f"{where}.stats.{key}", "nothing", f"a value: a column of kind {kind} has it")
+            fail(f"{where}.stats.{key}", "nothing", f"a value, which is required for kind {kind}")
     for key, found in stats.items():
         if key not in _KNOWN and not lenient:
-            fail(f"{where}.stats.{key}", "a field that is not known", f"one of {', '.join(_KNOWN)}")
+            fail(f"{where}.stats.{key}", "an unknown field", f"one of {', '.join(_KNOWN)}")
         _check_stat(key, found, f"{where}.stats.{key}", kind, fail)
     if "counts" in stats and len(stats["counts"]) != len(stats.get("names", ())):
         fail(f"{where}.stats.counts", f"{len(stats['counts'])} numbers", f"one per name: {len(stats.get('names', ()))}")
@@ -128,11 +128,11 @@ def _check_stat(key: str, value: Any, where: str, kind: str, fail: Callable[[str
 def pack_columns(
     table: Mapping[str, Any], *, train: Any = None, most_categories: int = 1000
 ) -> tuple[dict[str, npt.NDArray[Any]], list[Column]]:
-    """Turn named columns into arrays and their description, both for `Dataset.create`.
+    """Convert named columns to arrays and their description, both for `Dataset.create`.
 
-    Numbers, bools, datetime64, text (and anything else, by its str) and matrices of floats are taken; None and NaN are
-    missing. Of more categories than `most_categories`, the rarest become one, "(other)". `train`: the rows that means
-    and deviations are taken of, all unless given.
+    Accepts numbers, bools, datetime64, text (and anything else, by its str) and matrices of floats; None and NaN are
+    missing values. Beyond `most_categories`, the rarest categories become one, "(other)". `train`: the rows from which
+    means and deviations are computed (default: all).
 
     >>> arrays, columns = pack_columns({"age": [41, None, 23], "country": ["FR", "DE", "FR"]})
     >>> arrays["columns_number"].tolist(), columns[1].names
@@ -154,14 +154,14 @@ def pack_columns(
 
 
 def _packed(given: Any, train: Any, most: int) -> tuple[str, npt.NDArray[Any], dict[str, Any]]:
-    """Return the kind of a column, its values as they are stored, and its statistics."""
+    """Return the kind of a column, its values as stored, and its statistics."""
     values = given.to_numpy() if hasattr(given, "to_numpy") else np.asarray(given)
     if values.dtype == object and all(v is None or isinstance(v, (bool, int, float)) for v in values):
         values = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
     if values.ndim == 2:
         return "embedding", values.astype(np.float32, copy=False), {}
     if values.dtype.kind == "M":
-        seconds = values.astype("datetime64[s]").astype(np.int64)  # NaT is the least int64, as missing is here
+        seconds = values.astype("datetime64[s]").astype(np.int64)  # NaT is the smallest int64: missing
         known = seconds[seconds != MISSING_TIME]
         least, largest = (int(known.min()), int(known.max())) if known.size else (0, 0)
         return "time", seconds, {"min": least, "max": largest, "missing": int(len(seconds) - len(known))}

@@ -17,8 +17,8 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
 from ..stores.verify import verify
-from . import manifest as _manifest
 from .edge_data import EdgeData, EdgeTypes, mount_graph, typed_text
+from .manifest import MANIFEST, VERSION, parse_manifest, read_bytes
 from .manifest_writer import check_about, described
 from .node_data import Lazy, NodeData
 from .node_ids import NodeIds
@@ -33,35 +33,35 @@ Progress = Callable[[str, int, int], None]
 
 
 class Dataset(TaskMethods):
-    """A dataset folder, opened in no time whatever its size: its files are mounted, and read when they are used.
+    """A dataset folder, opened instantly regardless of size: its files are mounted, and read when they are used.
 
     >>> import graphzero as gz
     >>> ds = gz.Dataset("papers")  # doctest: +SKIP
     >>> ds.graph.num_edges, ds.features["x"].shape, ds.labels[:3], len(ds.splits["train"])  # doctest: +SKIP
     (16156859, (1110600, 128), array([ 3, -1, 87]), 12072)
 
-    With several node or edge types, `ds.nodes["paper"]` and `ds.edges["author", "writes", "paper"]` reach each of them
-    and `ds.hetero` is the whole graph; `ds.graph`, `ds.features`, `ds.labels` and `ds.splits` mean the default type.
+    With several node or edge types, `ds.nodes["paper"]` and `ds.edges["author", "writes", "paper"]` access each;
+    `ds.hetero` is the whole graph, and `ds.graph`, `ds.features`, `ds.labels` and `ds.splits` mean the default type.
 
     An object keeps the files it was opened with, also after `create(overwrite=True)` has replaced the dataset.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Open `folder`. Raises FormatError when its manifest is at fault, MissingFileError when there is none."""
+        """Open `folder`. Raises FormatError if its manifest is invalid, MissingFileError if there is none."""
         path = os.path.abspath(os.fspath(folder))
-        self._path = os.path.dirname(path) if os.path.basename(path) == _manifest.MANIFEST else path
+        self._path = os.path.dirname(path) if os.path.basename(path) == MANIFEST else path
         self._raw = b""
         while True:
-            self._raw = _manifest.read_bytes(self._path)
+            self._raw = read_bytes(self._path)
             try:
                 self._mount()
                 break
             except (FormatError, FileNotFoundError):
-                if _manifest.read_bytes(self._path) == self._raw:  # else it was replaced meanwhile
+                if read_bytes(self._path) == self._raw:  # otherwise it was replaced concurrently
                     raise
 
     def _mount(self) -> None:
-        path, manifest = self._path, _manifest.parse_manifest(self._path, self._raw)
+        path, manifest = self._path, parse_manifest(self._path, self._raw)
         self._manifest = manifest
         graphs = Lazy("edge type", list(manifest.edges), lambda name: mount_graph(path, manifest, name))
         graphs.pin()
@@ -76,7 +76,7 @@ class Dataset(TaskMethods):
         self._bytes = sum(os.path.getsize(path) for path in self.files)
 
     def _reload(self) -> None:
-        self._raw = _manifest.read_bytes(self._path)
+        self._raw = read_bytes(self._path)
         self._mount()
 
     @classmethod
@@ -107,29 +107,29 @@ class Dataset(TaskMethods):
         overwrite: bool = False,
         **graph_options: Any,
     ) -> Dataset:
-        """Make a dataset folder of your own data, and open it.
+        """Create a dataset folder from your own data, and open it.
 
         `graph` is a `.gl` file, a Graph, or anything `compile_graph` takes (`graph_options` go there:
         `directed=False`). `features` is one matrix or a dict of names to matrices, each a `.gd` file, a FeatureStore or
         anything `compile_features` takes; a single one is named "x", and `dtype` may be a dict by name. Rows beyond the
         last id in the edges are isolated nodes. `labels` are whole numbers, -1 (or NaN) for none: classes; fractions:
         numbers; a matrix of 0 and 1: several labels. `splits` maps names to node ids or to boolean masks.
-        `edge_features` has a row for each edge of the source, in its order; edges then keep their ids. `edge_splits`
+        `edge_features` has one row per edge of the source, in its order; edges then keep their ids. `edge_splits`
         maps names to edge ids, masks over the edges of the source, or (source, target) pairs. `ids` is a map of
-        original ids, as `compile_graph` makes with `ids="map"`. `table_columns` describes columns of tables that are
+        original ids, as `compile_graph` writes with `ids="map"`. `table_columns` describes columns of tables that are
         among the features, as `gz.pack_columns` returns them.
 
         Several types: `graphs` maps edge types to edges, and `features`, `labels`, `splits`, `edge_features`,
         `edge_splits`, `num_nodes`, `ids`, `num_classes` and `table_columns` are dicts by type; options of
-        `compile_graph` hold for all, or come in a dict by edge type. Rows are by target ("in") unless `direction` says
-        otherwise. A type has as many nodes as `num_nodes` says, else as its rows, else as the largest id needs.
-        `reverse=True` adds each edge type the other way round, ("paper", "rev_writes", "author"). A single type in
-        `graphs` is loaded as typed graphs are, with batches by type, unless `typed=False`.
+        `compile_graph` apply to all, or are given in a dict by edge type. Rows are by target ("in") unless `direction`
+        is given. The number of nodes of a type is `num_nodes`, else its number of rows, else the largest id + 1.
+        `reverse=True` adds the reverse of each edge type, ("paper", "rev_writes", "author"). A single type in `graphs`
+        is loaded as typed graphs are, with batches by type, unless `typed=False`.
 
-        Compiled files are linked into the folder, or copied from another disk. Nothing that is in the folder is touched
-        until all files are made; then one rename makes them the dataset. Whatever fails before leaves the folder as it
-        was. With `overwrite=True` the new files get names of their own and the old ones are removed at the end. Of two
-        writers at once the last to finish wins.
+        Compiled files are linked into the folder, or copied from another disk. The folder is unchanged until all files
+        are complete; then one rename publishes them. A failure before that leaves the folder as it was. With
+        `overwrite=True` the new files get new names and the old ones are removed at the end. Of two concurrent writers,
+        the last to finish wins.
 
         >>> import numpy as np, graphzero as gz
         >>> ds = gz.Dataset.create("toy", np.array([[0, 1, 2], [1, 2, 0]]), features=np.eye(3, dtype="float32"),
@@ -144,7 +144,7 @@ class Dataset(TaskMethods):
         if graphs is None and is_typed(graph):
             graph, graphs = None, graph
         if (graph is None) == (graphs is None):
-            raise TypeError("give either graph, the edges of one type, or graphs, a dict by edge type")
+            raise TypeError("pass either graph, the edges of one type, or graphs, a dict by edge type")
         target = os.path.abspath(os.fspath(folder))
         by_type = {"features": features, "labels": labels, "splits": splits, "ids": ids, "num_classes": num_classes}
         by_type |= {"edge_features": edge_features, "edge_splits": edge_splits, "reverse": reverse, "typed": typed}
@@ -167,12 +167,12 @@ class Dataset(TaskMethods):
         time_attr: str | None = None,
         **options: Any,
     ) -> Dataset:
-        """Make a dataset of a PyG `Data` or `HeteroData`, and open it (needs `graphzero[pyg]`).
+        """Create a dataset from a PyG `Data` or `HeteroData`, and open it (needs `graphzero[pyg]`).
 
         Masks become splits (train_mask is "train", val_mask "valid"), integer `y` the labels, any other attribute of
         nodes or edges a named array. Rows are by target, as messages flow; `direction="both"` adds those by source.
-        `weight_attr` ("edge_weight" where there is one) and `time_attr` name attributes of edges that sampling goes by.
-        `options` are those of `create`. Without a folder, the files are temporary and go with the dataset.
+        `weight_attr` (default: "edge_weight", if present) and `time_attr` name the edge attributes used for sampling.
+        `options` are those of `create`. Without a folder, the files are temporary and are deleted with the dataset.
 
         >>> ds = gz.Dataset.from_pyg(data, "papers")  # doctest: +SKIP
         """
@@ -195,12 +195,12 @@ class Dataset(TaskMethods):
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes of the default type there are."""
+        """The number of nodes of the default type."""
         return self._node.num_nodes
 
     @property
     def node_types(self) -> list[str]:
-        """The node types, in the manifest's order; one, "node", where there is one kind of node."""
+        """The node types, in the manifest's order; only "node" if there is one kind of node."""
         return list(self._manifest.nodes)
 
     @property
@@ -219,22 +219,22 @@ class Dataset(TaskMethods):
 
     @property
     def num_classes(self) -> int:
-        """How many classes the labels tell apart; 0 without labels."""
+        """The number of classes of the labels; 0 without labels."""
         return self._node.num_classes
 
     @property
     def label_kind(self) -> str | None:
-        """What the labels are: "classification", "multilabel" or "regression"; None without labels."""
+        """The kind of the labels: "classification", "multilabel" or "regression"; None without labels."""
         return self._node.label_kind
 
     @property
     def time_unit(self) -> str:
-        """What times of edges count since 1970: "s", "ms", "us", "ns" or "D"; dates are converted to it."""
+        """The unit of edge times, which count from 1970: "s", "ms", "us", "ns" or "D"; dates are converted to it."""
         return self._manifest.time_unit
 
     @property
     def files(self) -> list[str]:
-        """Every file of the dataset beside its manifest, as absolute paths."""
+        """Every file of the dataset except its manifest, as absolute paths."""
         return [os.path.join(self._path, *name.split("/")) for name in self._manifest.files()]
 
     @property
@@ -244,11 +244,11 @@ class Dataset(TaskMethods):
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the manifest says, with the size on disk, as a dict that JSON can hold."""
+        """The contents of the manifest and the size on disk, as a JSON-serializable dict."""
         return {
             "path": self._path,
             "name": self.name,
-            "version": ".".join(map(str, _manifest.VERSION)),
+            "version": ".".join(map(str, VERSION)),
             "bytes": self.nbytes,
             "nodes": {
                 name: {
@@ -278,7 +278,7 @@ class Dataset(TaskMethods):
 
     @property
     def hetero(self) -> HeteroGraph:
-        """The topologies of all edge types as one graph, which samples them together: `ds.hetero.sample(...)`."""
+        """The topologies of all edge types as one graph to sample from: `ds.hetero.sample(...)`."""
         if self._hetero is None:
             counts = {name: data.num_nodes for name, data in self.nodes.items()}
             self._hetero = HeteroGraph({key: data.graph for key, data in self.edges.items()}, counts)
@@ -286,12 +286,12 @@ class Dataset(TaskMethods):
 
     @property
     def edge_features(self) -> Mapping[str, FeatureStore]:
-        """The features of edges by name, a row for each edge id."""
+        """The features of edges by name, one row per edge id."""
         return self._edge.features
 
     @property
     def edge_splits(self) -> Mapping[str, IdArray]:
-        """The edge splits by name: edge ids, or pairs of shape (n, 2); read when first asked for."""
+        """The edge splits by name: edge ids, or pairs of shape (n, 2); read on first access."""
         return self._edge.splits
 
     @property
@@ -301,22 +301,22 @@ class Dataset(TaskMethods):
 
     @property
     def labels(self) -> IdArray:
-        """The labels of all nodes as int64, -1 for none: read when first asked for, 8 bytes a node."""
+        """The labels of all nodes as int64, -1 for none: read on first access, 8 bytes per node."""
         return self._node.labels
 
     @property
     def label_store(self) -> FeatureStore:
-        """The labels as a mounted file: `ds.label_store.gather(ids)` reads those of `ids` alone."""
+        """The labels as a mounted file: `ds.label_store.gather(ids)` reads only those of `ids`."""
         return self._node.label_store
 
     @property
     def splits(self) -> Mapping[str, IdArray]:
-        """The node ids of each split, ascending: `ds.splits["train"]`; read when first asked for."""
+        """The node ids of each split, ascending: `ds.splits["train"]`; read on first access."""
         return self._node.splits
 
     @property
     def ids(self) -> NodeIds:
-        """What nodes were called before, both ways: by the source, where `ids` were mapped, and before `gz.reorder`.
+        """Maps to and from the original ids: those of the source, if `ids` were mapped, and those before `gz.reorder`.
 
         `ds.ids.to_original(n_id)`, `ds.ids.to_dense(["bash"])`, `ds.ids.to_new(ids)`; `ds.ids["package"]` for one of
         several node types.
@@ -326,28 +326,28 @@ class Dataset(TaskMethods):
         return found
 
     def to_pyg(self) -> Any:
-        """The dataset as a PyG `Data`, or a `HeteroData` where it has types (needs `graphzero[pyg]`).
+        """The dataset as a PyG `Data`, or a `HeteroData` if it has types (needs `graphzero[pyg]`).
 
-        Features are views of the files: nothing is read until it is touched. Edges are copied to RAM, in the order of
-        their ids where the file keeps those; labels are `y`, splits become masks.
+        Features are views of the files, read on access. Edges are copied to RAM, in the order of their ids if the file
+        has those; labels are `y`, splits become masks.
         """
         from ..pyg.datasets import to_data
 
         return to_data(self)
 
     def to_networkx(self, *, most_nodes: int | None = None) -> Any:
-        """The graph as a NetworkX MultiDiGraph with original ids, labels and weights: for small ones.
+        """The graph as a NetworkX MultiDiGraph with original ids, labels and weights, for small graphs.
 
-        most_nodes: refused beyond this number, a million unless given.
+        most_nodes: raise ValueError beyond this number of nodes (default: a million).
         """
         from ..exporting.back_out import to_networkx
 
         return to_networkx(self, most_nodes)
 
     def verify(self, num_threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
-        """Check every byte of every file, then labels and splits; FormatError tells the first fault.
+        """Check every byte of every file, then labels and splits; raise FormatError at the first fault.
 
-        Returns what was checked: {"files": 6, "arrays": 7, "bytes": ..., "seconds": ...}.
+        Returns counts: {"files": 6, "arrays": 7, "bytes": ..., "seconds": ...}.
         """
         report: dict[str, Any] = {"files": 0, "arrays": 0, "bytes": 0, "seconds": 0.0, "checksummed": True}
         for path in self.files:
@@ -370,11 +370,11 @@ class Dataset(TaskMethods):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> Any:
-        """Pickle as the path: a worker opens the same dataset, or is told that it was replaced since."""
+        """Pickle as the path: a worker opens the same dataset; unpickling raises StorageError if it was replaced."""
         return (_reopened, (self._path, zlib.crc32(self._raw)))
 
     def __repr__(self) -> str:
-        """Say what it is: `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
+        """Return `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
         if self.is_typed:
             return typed_text(self)
         classes = f", num_classes={self.num_classes}" if self.num_classes else ""
@@ -397,5 +397,5 @@ def _reopened(path: str, checksum: int) -> Dataset:
     """Open the dataset that another process had open."""
     ds = Dataset(path)
     if zlib.crc32(ds._raw) != checksum:
-        raise StorageError(errno.ESTALE, f"{path}: the dataset was replaced after it was opened: open it again", path)
+        raise StorageError(errno.ESTALE, f"{path}: the dataset was replaced after it was opened; open it again", path)
     return ds

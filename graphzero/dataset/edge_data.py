@@ -1,4 +1,4 @@
-"""What a dataset holds for one type of edge: its topology, rows of features by edge id, and splits."""
+"""The data of one edge type: its topology, rows of features by edge id, and splits."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from ..errors import FormatError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from . import manifest as _manifest
 from .columns import Column
+from .manifest import MANIFEST, EdgeType, Manifest, edge_key
 from .node_data import Lazy, Mounter, check_columns, check_range, read_whole
 
 __all__ = ["EdgeData", "EdgeTypes", "mount_graph"]
 
-_STEP = 1 << 22  # edge ids looked at together by verify
+_STEP = 1 << 22  # edge ids per block in verify
 
 
 class EdgeData:
-    """What a dataset holds for one type of edge: `ds.edges["author", "writes", "paper"].features["year"]`.
+    """The data of one edge type: `ds.edges["author", "writes", "paper"].features["year"]`.
 
-    Rows of features belong to edge ids, the places of edges in what the dataset was made from; the topology keeps them.
-    A split is a vector of edge ids, or a matrix of (source, target) pairs, which need not be edges of the graph, such
-    as those that are held out.
+    Rows of features are indexed by edge id, the position of an edge in the source; the topology stores the ids. A split
+    is a vector of edge ids, or a matrix of (source, target) pairs, which need not be edges of the graph, such as
+    held-out edges.
     """
 
-    def __init__(self, folder: str, entry: _manifest.EdgeType, graph: Callable[[], Graph]) -> None:
+    def __init__(self, folder: str, entry: EdgeType, graph: Callable[[], Graph]) -> None:
         """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
         self._entry, self._graph = entry, graph
-        self._where = f"{os.path.join(folder, _manifest.MANIFEST)}: edges.{entry.key}"
-        files = _Files(folder, self._where, entry)  # nothing here refers to this object, as in NodeData
+        self._where = f"{os.path.join(folder, MANIFEST)}: edges.{entry.key}"
+        files = _Files(folder, self._where, entry)  # does not refer to this object, as in NodeData
         features = Lazy("edge feature", list(entry.features), files.feature)
         splits = Lazy("edge split", list(entry.splits), files.split)
         for stores in (features, splits):
@@ -58,12 +58,12 @@ class EdgeData:
 
     @property
     def num_edges(self) -> int:
-        """How many edges the topology stores."""
+        """The number of edges that the topology stores."""
         return self.graph.num_edges
 
     @property
     def num_ids(self) -> int | None:
-        """Edge ids are below this: how many edges the source had; None where they were not counted."""
+        """The number of edges of the source, an upper bound of edge ids; None if unknown."""
         return self._entry.count
 
     @property
@@ -78,7 +78,7 @@ class EdgeData:
         return edge_stream(self.graph, self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Give the edges to whoever reads Arrow's C stream."""
+        """Export the edges through Arrow's C stream interface."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def verify(self) -> None:
@@ -99,7 +99,7 @@ class EdgeData:
                 check_range(values[:, column], 0, most, f"{where}, {side}", "node id")
 
     def __repr__(self) -> str:
-        """Say what it is: `EdgeData(('author', 'writes', 'paper'), num_edges=9, features=['year'], splits=[])`."""
+        """Return `EdgeData(('author', 'writes', 'paper'), num_edges=9, features=['year'], splits=[])`."""
         return (
             f"EdgeData({self.edge_type}, num_edges={self.num_edges:,}, features={list(self.features)}, "
             f"splits={list(self.splits)})"
@@ -116,16 +116,16 @@ class EdgeTypes(Mapping[EdgeTypeName, EdgeData]):
     def __getitem__(self, edge_type: Any) -> EdgeData:
         """Return the data of a type."""
         for known, data in self._types.items():
-            if edge_type in (known, _manifest.edge_key(known)):
+            if edge_type in (known, edge_key(known)):
                 return data
-        raise KeyError(f"no edge type {edge_type!r}, the dataset has {', '.join(map(repr, self._types)) or 'none'}")
+        raise KeyError(f"no edge type {edge_type!r}; the dataset has {', '.join(map(repr, self._types)) or 'none'}")
 
     def __iter__(self) -> Iterator[EdgeTypeName]:
-        """Go over the types."""
+        """Iterate over the types."""
         return iter(self._types)
 
     def __len__(self) -> int:
-        """Return how many types there are."""
+        """Return the number of types."""
         return len(self._types)
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class EdgeTypes(Mapping[EdgeTypeName, EdgeData]):
 class _Files(Mounter):
     """Mounts the files of an edge type."""
 
-    def __init__(self, folder: str, where: str, entry: _manifest.EdgeType) -> None:
+    def __init__(self, folder: str, where: str, entry: EdgeType) -> None:
         super().__init__(folder, where, "edge of the source")
         self._entry = entry
 
@@ -154,7 +154,7 @@ class _Files(Mounter):
 
 
 def typed_text(ds: Any) -> str:
-    """Say what a dataset of several types is."""
+    """Return the repr of a dataset of several types."""
     nodes = ", ".join(
         f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
         for name, data in ds.nodes.items()
@@ -170,7 +170,7 @@ def _most(count: int | None, graph: Graph) -> int:
 
 
 def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """Return an edge split: ascending edge ids of a vector or a mask, or pairs of shape (n, 2) as they stand.
+    """Return an edge split: ascending edge ids of a vector or a mask, or pairs of shape (n, 2), unchanged.
 
     An array of shape (2, 2) is read as two pairs, as a split is stored.
     """
@@ -198,13 +198,13 @@ def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, i
     return pairs
 
 
-def mount_graph(path: str, manifest: _manifest.Manifest, name: str) -> Graph:
-    """Mount the topology of an edge type; FormatError unless it has as many nodes as its node types."""
+def mount_graph(path: str, manifest: Manifest, name: str) -> Graph:
+    """Mount the topology of an edge type; raise FormatError if its node counts differ from those of its node types."""
     edge = manifest.edges[name]
     graph = Graph(os.path.join(path, *edge.file.split("/")))
     expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
     if graph.shape != expected:
-        where = f"{os.path.join(path, _manifest.MANIFEST)}: edges.{name}"
+        where = f"{os.path.join(path, MANIFEST)}: edges.{name}"
         (sources, targets), (s, t) = graph.shape, expected
         found = f"{sources} nodes" if sources == targets else f"{sources} source and {targets} target nodes"
         wanted = str(s) if edge.source == edge.target else f"{s} of {edge.source!r} and {t} of {edge.target!r}"

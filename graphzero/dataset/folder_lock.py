@@ -1,4 +1,4 @@
-"""Locks of folders: held by a living writer and gone with its process, so that others can tell what is abandoned."""
+"""Folder locks: held by a running writer, released when its process ends, so that others can detect abandoned files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 try:
     import fcntl
-except ImportError:  # Windows: no locks, so folders of others are left alone
+except ImportError:  # Windows: no locks, so folders of other writers are never removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["is_abandoned", "lock", "locked", "unlock"]
 
 
 def lock(path: str, wait: bool = False) -> int | None:
-    """Lock a folder, or a file in it, until `unlock` or the end of the process; None where the system has no locks.
+    """Lock a folder, or a file in it, until `unlock` or the end of the process; None if the system has no locks.
 
-    A file is made where there is none: network file systems lock files, but not folders. BlockingIOError when another
+    A missing file is created: network file systems lock files, but not folders. Raises BlockingIOError if another
     process holds the lock and `wait` is False.
     """
     if fcntl is None:
@@ -35,7 +35,7 @@ def lock(path: str, wait: bool = False) -> int | None:
 
 
 def unlock(handle: int | None) -> None:
-    """Release a lock, also where a child that was forked meanwhile has a copy of the handle."""
+    """Release a lock, even if a forked child has a copy of the file descriptor."""
     if handle is None:
         return
     with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ def unlock(handle: int | None) -> None:
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Hold a lock for a moment; wait for it."""
+    """Acquire a lock, waiting for it, for the duration of the context."""
     handle = lock(path, wait=True)
     try:
         yield
@@ -54,7 +54,7 @@ def locked(path: str) -> Iterator[None]:
 
 
 def is_abandoned(path: str) -> bool:
-    """Whether no living process holds the lock; False where that cannot be told."""
+    """Return whether no running process holds the lock; False if unknown."""
     try:
         handle = lock(path)
     except OSError:  # held, or its owner is removing it

@@ -18,7 +18,7 @@ from .manifest_tasks import TaskEntry, read_task
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
 VERSION = (1, 3)
-MOST_BYTES = 8 << 20  # a manifest names files and categories, it does not hold data
+MOST_BYTES = 8 << 20  # a manifest holds names of files and categories, not data
 
 _T = TypeVar("_T")
 LABEL_KINDS = ("classification", "regression", "multilabel")
@@ -31,7 +31,7 @@ class ArrayRef:
 
     file: str
     array: str
-    row_shape: tuple[int, ...] | None = field(default=None, kw_only=True)  # of a row that is more than a vector
+    row_shape: tuple[int, ...] | None = field(default=None, kw_only=True)  # the shape of a row that is not a vector
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Labels(ArrayRef):
 
 @dataclass(frozen=True)
 class KeyFiles:
-    """The map between the source's own ids and dense ones; `text` is None where they are integers."""
+    """The map between the source's own ids and dense ones; `text` is None if they are integers."""
 
     file: str
     text: str | None = None
@@ -55,15 +55,15 @@ class KeyFiles:
 
 @dataclass(frozen=True)
 class NodeType:
-    """What a dataset knows about one kind of node."""
+    """The entry of one node type."""
 
     count: int
     features: dict[str, ArrayRef] = field(default_factory=dict)
     labels: Labels | None = None
     splits: dict[str, ArrayRef] = field(default_factory=dict)
-    ids: str | None = None  # the file of the original ids, where nodes were reordered
-    keys: KeyFiles | None = None  # what the source called the nodes, where that was mapped
-    columns: tuple[Column, ...] = ()  # of the table that the nodes come from
+    ids: str | None = None  # the file of the original ids, if nodes were reordered
+    keys: KeyFiles | None = None  # the ids of the source, if they were mapped
+    columns: tuple[Column, ...] = ()  # of the source table of the nodes
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class EdgeType:
     file: str
     features: dict[str, ArrayRef] = field(default_factory=dict)
     splits: dict[str, ArrayRef] = field(default_factory=dict)
-    count: int | None = None  # how many edges the source had: edge ids are below it
+    count: int | None = None  # number of edges of the source, an upper bound of edge ids
     columns: tuple[Column, ...] = ()
 
     @property
@@ -92,7 +92,7 @@ class EdgeType:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A whole manifest; `default_node` and `default_edge` are what `ds.labels` and `ds.graph` mean."""
+    """A whole manifest; `default_node` and `default_edge` are the types of `ds.labels` and `ds.graph`."""
 
     name: str
     nodes: dict[str, NodeType]
@@ -100,12 +100,12 @@ class Manifest:
     default_node: str
     default_edge: str
     about: dict[str, Any] = field(default_factory=dict)
-    typed: bool = False  # loaders treat even a single type as one of several
+    typed: bool = False  # loaders return batches by type even for a single type
     tasks: dict[str, TaskEntry] = field(default_factory=dict)
     time_unit: str = "s"
 
     def files(self) -> list[str]:
-        """Return every file the manifest names, each once, in its order."""
+        """Return every file that the manifest names, each once, in order."""
         named: list[str] = [edge.file for edge in self.edges.values()]
         for edge in self.edges.values():
             named += [ref.file for ref in (*edge.features.values(), *edge.splits.values())]
@@ -154,7 +154,7 @@ def is_name(name: str) -> bool:
 def check_name(name: object) -> None:
     """Raise ValueError unless `name` may name a feature, a split or a type."""
     if not isinstance(name, str) or not is_name(name):
-        raise ValueError(f"{str(name)[:40]!r} cannot be a name, expected {NAME_RULE}")
+        raise ValueError(f"{str(name)[:40]!r} is not a valid name, expected {NAME_RULE}")
 
 
 def edge_key(edge_type: Iterable[str]) -> str:
@@ -166,13 +166,13 @@ def edge_key(edge_type: Iterable[str]) -> str:
 
 
 class _Reader:
-    """Walks parsed JSON and tells the first fault by the path of its field."""
+    """Checks parsed JSON; the error for the first fault names the path of its field."""
 
     def __init__(self, path: str, folder: str, present: bool) -> None:
         self.path = path
         self.present = present
         self.folder = os.path.realpath(folder)
-        self.lenient = False  # the file's minor version is newer than ours: keys that we do not know are not faults
+        self.lenient = False  # whether unknown keys are allowed: the file's minor version is newer
 
     def fail(self, where: str, found: str, expected: str) -> NoReturn:
         raise FormatError(f"{self.path}: {where}: found {found}, expected {expected}")
@@ -182,11 +182,11 @@ class _Reader:
             self.fail(where, _shown(value), "an object")
         for key in required:
             if key not in value:
-                self.fail(_join(where, key), "nothing", "a value: the field is required")
+                self.fail(_join(where, key), "nothing", "a value, since the field is required")
         known = {*required, *optional}
         for key in value:
             if key not in known and not self.lenient:
-                self.fail(_join(where, key), "a field that is not known", f"one of {', '.join(sorted(known))}")
+                self.fail(_join(where, key), "an unknown field", f"one of {', '.join(sorted(known))}")
         return value
 
     def table(self, value: Any, where: str, read: Callable[[Any, str], _T]) -> dict[str, _T]:
@@ -219,7 +219,7 @@ class _Reader:
         if os.path.commonpath([os.path.realpath(full), self.folder]) != self.folder:
             self.fail(where, f"{name!r}, a link that leaves the folder", "a file inside the folder")
         if self.present and not os.path.isfile(full):
-            self.fail(where, f"no file {name!r}", "a file inside the folder: was the dataset copied whole?")
+            self.fail(where, f"no file {name!r}", "a file inside the folder (was the dataset copied completely?)")
         return name
 
     def array(self, value: Any, where: str) -> ArrayRef:
@@ -340,12 +340,12 @@ class _Reader:
         major, minor = int(parts[0]), int(parts[1])
         if major != VERSION[0]:
             ours = ".".join(map(str, VERSION))
-            self.fail("version", repr(value), f"'{VERSION[0]}.x': this GraphZero reads {ours}, a newer one is needed")
+            self.fail("version", repr(value), f"'{VERSION[0]}.x' (this GraphZero reads {ours}; upgrade it)")
         return major, minor
 
     def default(self, value: Any, kind: str, table: dict[str, Any]) -> str:
         if not table:
-            self.fail(f"{kind}s", "no type", "at least one")
+            self.fail(f"{kind}s", "no type", "at least one type")
         if value is None:
             return next(iter(table))
         if not isinstance(value, str) or value not in table:
@@ -354,12 +354,12 @@ class _Reader:
 
 
 def read_manifest(folder: str) -> Manifest:
-    """Read and check `folder`/dataset.json. FormatError tells the first fault, MissingFileError that there is none."""
+    """Read and check `folder`/dataset.json. Raises FormatError at the first fault, MissingFileError without one."""
     return parse_manifest(folder, read_bytes(folder))
 
 
 def read_bytes(folder: str) -> bytes:
-    """Return the bytes of `folder`/dataset.json, one more than are allowed where it is too large."""
+    """Return the bytes of `folder`/dataset.json, at most one more than the size limit."""
     path = os.path.join(folder, MANIFEST)
     try:
         with open(path, "rb") as f:
@@ -369,17 +369,17 @@ def read_bytes(folder: str) -> bytes:
             e.errno, f"{folder}: is a file, expected a dataset folder (Graph and FeatureStore open files)", folder
         ) from None
     except OSError as e:
-        made = "no dataset here; Dataset.create and graphzero synth make one"
+        made = "not a dataset; Dataset.create and graphzero synth create one"
         why = made if isinstance(e, FileNotFoundError) else e.strerror
         raise StorageError(e.errno, f"{path}: cannot open: {why}", path) from None
 
 
 def parse_manifest(folder: str, raw: bytes, present: bool = True) -> Manifest:
-    """Check the bytes of `folder`/dataset.json; FormatError tells the first fault. `present`: the files are there."""
+    """Check the bytes of `folder`/dataset.json; raise FormatError at the first fault. `present`: files must exist."""
     path = os.path.join(folder, MANIFEST)
     reader = _Reader(path, folder, present)
     if len(raw) > MOST_BYTES:
-        reader.fail("size", f"more than {MOST_BYTES} bytes", "at most that")
+        reader.fail("size", f"more than {MOST_BYTES} bytes", f"at most {MOST_BYTES} bytes")
     try:
         value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
@@ -392,12 +392,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the field {twice!r} stands twice")
+        raise ValueError(f"duplicate field {twice!r}")
     return value
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a valid JSON number")
 
 
 def _join(where: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Task tables in the manifest: which rows of (node, time, label) are to be learned, by split."""
+"""Task tables in the manifest: rows of (node, time, label) to learn, by split."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["TaskEntry", "read_task", "task_json"]
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """One task table: a `.gd` file for each split, with the arrays `ids`, `labels` and perhaps `times`."""
+    """One task table: a `.gd` file for each split, with the arrays `ids`, `labels` and optionally `times`."""
 
     entity: str
     kind: str
     classes: int
     splits: dict[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()  # of the classes
-    dated: bool = True  # times are dates, in the unit of the dataset; else numbers that mean something else
+    dated: bool = True  # times are dates, in the unit of the dataset; otherwise plain numbers
 
     def renamed(self, names: Mapping[str, str]) -> TaskEntry:
         """Return the same task with its files under other names."""
@@ -26,7 +26,7 @@ class TaskEntry:
 
 
 def read_task(reader: Any, value: Any, where: str, kinds: tuple[str, ...]) -> TaskEntry:
-    """Check a task, parsed from JSON; `reader` is that of the manifest."""
+    """Check a task, parsed from JSON, with the `reader` of the manifest."""
     entry = reader.object(value, where, ("entity", "kind", "classes", "splits"), ("names", "dated"))
     if entry["kind"] not in kinds:
         reader.fail(f"{where}.kind", repr(entry["kind"])[:80], f"one of {', '.join(kinds)}")

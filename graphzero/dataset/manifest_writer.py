@@ -1,4 +1,4 @@
-"""Writing the manifest of a dataset folder: checked as a reader will check it, and published by one rename."""
+"""Writes the manifest of a dataset folder: checked as a reader checks it, and published by one rename."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .sync import sync_folder
 
 
 def check_about(value: Any, where: str = "about") -> None:
-    """Raise unless JSON can hold `value` as it is: the error names the place, as in about['made']['lr']."""
+    """Raise unless `value` is JSON-serializable; the error names the location, as in about['made']['lr']."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -38,7 +38,7 @@ def check_about(value: Any, where: str = "about") -> None:
         for i, item in enumerate(value):
             check_about(item, f"{where}[{i}]")
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{where} is {value}, which JSON does not have")
+        raise ValueError(f"{where} is {value}, which is not valid JSON")
     elif value is not None and not isinstance(value, (str, int, float)):
         raise TypeError(f"{where} is a {type(value).__name__}, expected Python's own str, int, float, list or dict")
 
@@ -56,7 +56,7 @@ def described(manifest: Manifest, columns: Any, time_unit: str) -> Manifest:
         key = name if isinstance(name, str) else edge_key(name)
         if key not in nodes and key not in edges:
             known = ", ".join(map(repr, (*nodes, *edges)))
-            raise ValueError(f"table_columns: no type {name!r}, the dataset has {known}")
+            raise ValueError(f"table_columns: no type {name!r}; the dataset has {known}")
         if key in nodes:
             nodes[key] = replace(nodes[key], columns=tuple(of_type))
         else:
@@ -65,16 +65,16 @@ def described(manifest: Manifest, columns: Any, time_unit: str) -> Manifest:
 
 
 def manifest_bytes(folder: str, manifest: Manifest) -> bytes:
-    """Return `manifest` as it is written to `folder`; FormatError when a reader would refuse it there."""
+    """Return `manifest` as it is written to `folder`; raise FormatError if a reader would reject it there."""
     data = (json.dumps(_as_json(manifest), indent=2, allow_nan=False) + "\n").encode()
     parse_manifest(folder, data)
     return data
 
 
 def write_manifest(folder: str, manifest: Manifest, stage: str | None = None) -> None:
-    """Publish `manifest` in `folder`: complete or not at all, whatever happens meanwhile.
+    """Publish `manifest` in `folder` atomically.
 
-    Until then its bytes are in a file of the folder `stage`, which is on the same disk.
+    It is first written to a file in the folder `stage`, which is on the same disk.
     """
     data = manifest_bytes(folder, manifest)
     temporary = os.path.join(stage or folder, f".{MANIFEST}.{os.getpid()}-{secrets.token_hex(4)}.tmp")

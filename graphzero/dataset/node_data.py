@@ -1,4 +1,4 @@
-"""What a dataset holds for one type of node: mounted when the dataset is opened, read when it is used."""
+"""The data of one node type: mounted when the dataset is opened, read when it is used."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ import numpy.typing as npt
 from ..args.ids import IdArray
 from ..errors import FormatError
 from ..stores.features import FeatureStore
-from . import manifest as _manifest
 from .columns import Column
+from .manifest import MANIFEST, ArrayRef, NodeType, edge_key
 from .node_ids import NodeIds
 
 __all__ = ["Lazy", "Mounter", "NodeData"]
 
 _T = TypeVar("_T")
-_CHUNK = 1 << 20  # numbers looked at together by verify
+_CHUNK = 1 << 20  # numbers per block in verify
 
 
 class Lazy(Mapping[str, _T], Generic[_T]):
-    """Names that are known at once and things that are made when first asked for."""
+    """A mapping with known names whose values are created on first access."""
 
     def __init__(self, what: str, names: list[str], mount: Callable[[str], _T]) -> None:
-        """Know `names`; `mount` makes the thing of a name, once."""
+        """Take the names; `mount` creates the value of a name, once."""
         self._what = what
         self._names = names
         self._mount = mount
         self._mounted: dict[str, _T] = {}
 
     def __getitem__(self, name: str | tuple[str, ...]) -> _T:
-        """Return the thing of that name; three names are those of an edge type."""
+        """Return the value of a name; a tuple of three names is an edge type."""
         if isinstance(name, tuple):
-            name = _manifest.edge_key(map(str, name))
+            name = edge_key(map(str, name))
         if name not in self._mounted:
             if name not in self._names:
                 has = ", ".join(map(repr, self._names)) or "none"
-                raise KeyError(f"no {self._what} {name!r}, the dataset has {has}")
+                raise KeyError(f"no {self._what} {name!r}; the dataset has {has}")
             self._mounted[name] = self._mount(name)
         return self._mounted[name]
 
     def pin(self) -> None:
-        """Make all of them now. One that is missing is told at once, one at fault when it is asked for."""
+        """Create all values now. A missing file raises here, any other fault on access."""
         for name in self._names:
             try:
                 self[name]
@@ -54,26 +54,26 @@ class Lazy(Mapping[str, _T], Generic[_T]):
                 continue
 
     def __iter__(self) -> Iterator[str]:
-        """Go over the names."""
+        """Iterate over the names."""
         return iter(self._names)
 
     def __len__(self) -> int:
-        """Return how many names there are."""
+        """Return the number of names."""
         return len(self._names)
 
     def __repr__(self) -> str:
-        """Say what it is: `<features: x, time>`."""
+        """Return `<features: x, time>`."""
         return f"<{self._what}s: {', '.join(self._names) or 'none'}>"
 
 
 class NodeData:
-    """What a dataset holds for one type of node: `ds.nodes["paper"].features["x"]`."""
+    """The data of one node type: `ds.nodes["paper"].features["x"]`."""
 
-    def __init__(self, folder: str, name: str, entry: _manifest.NodeType) -> None:
+    def __init__(self, folder: str, name: str, entry: NodeType) -> None:
         """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
         self._entry = entry
-        self._where = f"{os.path.join(folder, _manifest.MANIFEST)}: nodes.{name}"
-        # Nothing here refers to this object, so that the files are closed as soon as nobody has it any more.
+        self._where = f"{os.path.join(folder, MANIFEST)}: nodes.{name}"
+        # Does not refer to this object, so that the files are closed with its last reference.
         files = _Files(folder, self._where, entry)
         features = Lazy("feature", list(entry.features), files.feature)
         splits = Lazy("split", list(entry.splits), files.split)
@@ -93,12 +93,12 @@ class NodeData:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes of this type there are."""
+        """The number of nodes of this type."""
         return self._entry.count
 
     @property
     def num_classes(self) -> int:
-        """How many classes or labels the labels tell apart; 1 where they are numbers, 0 without labels."""
+        """The number of classes or labels; 1 for regression, 0 without labels."""
         return self._entry.labels.classes if self._entry.labels else 0
 
     @property
@@ -113,19 +113,19 @@ class NodeData:
 
     @property
     def labels(self) -> IdArray:
-        """The labels of all nodes: int64, -1 for none; numbers and several labels as stored. Read when first asked."""
+        """The labels of all nodes: int64, -1 for none; multilabel and regression as stored. Read on first access."""
         self._need_labels()
         return self._labels["labels"]
 
     @property
     def label_store(self) -> FeatureStore:
-        """The labels as a mounted file: `ds.label_store.gather(ids)` reads those of `ids` alone."""
+        """The labels as a mounted file: `ds.label_store.gather(ids)` reads only those of `ids`."""
         self._need_labels()
         return self._label_stores["labels"]
 
     @property
     def ids(self) -> NodeIds:
-        """The ids that the nodes had before the dataset was reordered, both ways."""
+        """Maps to and from the ids before the dataset was reordered."""
         return self._ids
 
     def verify(self) -> None:
@@ -146,11 +146,11 @@ class Mounter:
     """Mounts arrays that the manifest names, and checks that they fit."""
 
     def __init__(self, folder: str, where: str, each: str) -> None:
-        """Take the folder, the field of the manifest for messages, and what a row belongs to."""
+        """Take the folder, the field of the manifest and the unit of a row, both for messages."""
         self._folder, self._where, self._each = folder, where, each
 
-    def store(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
-        """Mount one array; FormatError unless it has `rows` rows."""
+    def store(self, ref: ArrayRef, field: str, rows: int | None) -> FeatureStore:
+        """Mount one array; raise FormatError unless it has `rows` rows."""
         try:
             store = FeatureStore(os.path.join(self._folder, *ref.file.split("/")), ref.array)
         except KeyError as e:
@@ -166,7 +166,7 @@ class Mounter:
         except ValueError as error:
             raise FormatError(f"{self._where}.{field}.row_shape: {ref.file}: {error}") from None
 
-    def vector(self, ref: _manifest.ArrayRef, field: str, rows: int | None) -> FeatureStore:
+    def vector(self, ref: ArrayRef, field: str, rows: int | None) -> FeatureStore:
         """Mount a vector of int64."""
         store = self.store(ref, field, rows)
         if len(store.shape) != 1 or store.dtype != np.int64:
@@ -178,7 +178,7 @@ class Mounter:
 class _Files(Mounter):
     """Mounts the files of a node type."""
 
-    def __init__(self, folder: str, where: str, entry: _manifest.NodeType) -> None:
+    def __init__(self, folder: str, where: str, entry: NodeType) -> None:
         super().__init__(folder, where, "node")
         self._entry = entry
 
@@ -196,7 +196,7 @@ class _Files(Mounter):
         store = self.store(labels, name, self._entry.count)
         if store.feature_dim != labels.classes:
             found, where = f"found {store.feature_dim} columns", f"{self._where}.{name}"
-            raise FormatError(f"{where}: {found}, expected {labels.classes}, as classes says")
+            raise FormatError(f"{where}: {found}, expected {labels.classes}, the number of classes")
         return store
 
 
@@ -218,7 +218,8 @@ def check_columns(columns: Iterable[Column], features: Mapping[str, FeatureStore
         wanted = _COLUMN_DTYPES.get(column.kind)
         if wanted is not None and store.dtype_name != wanted:
             raise FormatError(
-                f"{where}.columns[{at}].array: {column.array!r} is {store.dtype_name}, a {column.kind} is {wanted}"
+                f"{where}.columns[{at}].array: {column.array!r} is {store.dtype_name}, expected {wanted} for "
+                f"kind {column.kind}"
             )
         if column.kind not in ("embedding", "multicategory") and not column.column < store.feature_dim:
             raise FormatError(
@@ -227,9 +228,9 @@ def check_columns(columns: Iterable[Column], features: Mapping[str, FeatureStore
 
 
 def read_whole(store: FeatureStore) -> IdArray:
-    """Return all of an array, as a copy: in a view, pages that cannot be read would be zeros without an error."""
+    """Return a copy of an array: in a view, pages that cannot be read would silently be zeros."""
     values: IdArray = np.array(store.get_tensor())
-    store.get_tensor()  # raises when a page could not be read, or the file has become shorter
+    store.get_tensor()  # raises if a page could not be read or the file was truncated
     return values
 
 

@@ -1,4 +1,4 @@
-"""The ids that nodes had before a dataset was reordered, looked up both ways."""
+"""Maps between the ids of nodes before and after a dataset was reordered."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ ORIGINAL, NEW = "original", "new"  # arrays of the file: by new id, by original 
 class NodeIds:
     """New ids from original ones and back: `ds.ids.to_new([5])`, `ds.ids.to_original(batch.n_id)`.
 
-    Nothing is loaded: the ids that are asked for are read from the file. In a dataset that was not reordered both
-    return what they are given.
+    Nothing is loaded: only the requested ids are read from the file. In a dataset that was not reordered, both return
+    their argument.
     """
 
     def __init__(self, count: int, path: str | None, keys: tuple[str, str] | None = None) -> None:
-        """Stand for `count` nodes whose ids are in the file at `path`; None: they never changed.
+        """Take the file at `path` with the ids of `count` nodes; None if they were not reordered.
 
-        `keys` are the files of the map to what the source called the nodes, where it was mapped.
+        `keys` are the files of the map to the ids of the source, if they were mapped.
         """
         self._keys = None if keys is None else IdMap(*keys)
         self.types: Mapping[str, NodeIds] = {}
         self._count = count
         self._path = path
         self._mounted: FeatureStore | None = None
-        with contextlib.suppress(FormatError):  # told when it is used
-            self._store()  # now, so that ids stay what they are when the dataset is replaced
+        with contextlib.suppress(FormatError):  # raised on use
+            self._store()  # opened now, so that ids stay valid if the dataset is replaced
 
     @property
     def changed(self) -> bool:
@@ -51,18 +51,18 @@ class NodeIds:
     def to_original(self, ids: Any) -> Any:
         """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor.
 
-        Where the source's own ids were mapped, those: a list of strings, or int64.
+        If the ids of the source were mapped, returns those: a list of strings, or int64.
         """
         found = self._look_up(ids, ORIGINAL)
         return found if self._keys is None else self._keys.to_original(found)
 
     def to_dense(self, ids: Any, *, missing: str = "raise") -> IdArray:
-        """Return the ids in this dataset of nodes that are given by the source's own ids, as int64.
+        """Return the ids in this dataset of nodes given by the ids of the source, as int64.
 
-        missing: "raise" names the first id that is unknown (KeyError); with "mark", -1 stands for it.
+        missing: "raise" raises KeyError for the first unknown id; "mark" returns -1 for unknown ids.
         """
         if self._keys is None:
-            raise ValueError("the ids of this dataset are those of the source: they were not mapped (ids='map')")
+            raise ValueError("this dataset has no id map (ids='map'), so its ids are those of the source")
         found = self._keys.to_dense(ids, missing=missing)
         if not self.changed:
             return found
@@ -73,20 +73,20 @@ class NodeIds:
     def __getitem__(self, node_type: str) -> NodeIds:
         """Return the ids of one node type."""
         if node_type not in self.types:
-            raise KeyError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, self.types))}")
+            raise KeyError(f"no node type {node_type!r}; the dataset has {', '.join(map(repr, self.types))}")
         return self.types[node_type]
 
     def to_new(self, ids: Any) -> Any:
-        """Return the ids in this dataset of nodes that are given by their original ids, as int64."""
+        """Return the ids in this dataset of nodes given by their original ids, as int64."""
         return self._look_up(ids, NEW)
 
     def arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
-        """Return original ids by new id and new ids by original id, views of the file; None where nothing changed."""
+        """Return original ids by new id and new ids by original id, views of the file; None if nothing changed."""
         store = self._store()
         return None if store is None else (store[ORIGINAL].get_tensor(), store[NEW].get_tensor())
 
     def verify(self, step: int = 1 << 20) -> None:
-        """Raise FormatError unless the two arrays are permutations and undo one another."""
+        """Raise FormatError unless the two arrays are inverse permutations."""
         arrays = self.arrays()
         if arrays is None:
             return
@@ -104,7 +104,7 @@ class NodeIds:
             if bad.size:
                 node = at + int(bad[0])
                 raise FormatError(
-                    f"{self._path}: new[original[{node}]] = {back[there[node]]}, expected {node}: the arrays disagree"
+                    f"{self._path}: new[original[{node}]] = {back[there[node]]}, expected {node} (not inverse)"
                 )
 
     def __len__(self) -> int:
@@ -112,8 +112,8 @@ class NodeIds:
         return self._count
 
     def __repr__(self) -> str:
-        """Say what it is: `NodeIds(1,000 nodes, reordered)`."""
-        return f"NodeIds({self._count:,} nodes, {'reordered' if self.changed else 'as they were'})"
+        """Return `NodeIds(1,000 nodes, reordered)`."""
+        return f"NodeIds({self._count:,} nodes, {'reordered' if self.changed else 'not reordered'})"
 
     def _store(self) -> FeatureStore | None:
         if self._mounted is None and self._path is not None:

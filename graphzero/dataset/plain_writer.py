@@ -1,4 +1,4 @@
-"""A dataset of one kind of node and one kind of edge, from whatever the user has."""
+"""Writes a dataset of one node type and one edge type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..sources.row_text import text_nodes
 from ..sources.rows import is_text
 from ..stores.graph import Graph
-from . import manifest as _manifest
+from .manifest import EdgeType, Manifest, NodeType, check_name
 from .writer import DatasetWriter, MadeGraph, needs_edge_ids, rows_known
 
 __all__ = ["PlainParts", "named_rows"]
@@ -21,7 +21,7 @@ __all__ = ["PlainParts", "named_rows"]
 
 @dataclass
 class PlainParts:
-    """What was asked for, checked as far as that is possible without reading it."""
+    """The arguments, checked as far as possible without reading the data."""
 
     graph: Any
     features: dict[str, Any]
@@ -51,20 +51,20 @@ class PlainParts:
             dict(options) if num_nodes is None else {**options, "num_nodes": num_nodes},
         )
         for key in (*made.features, *made.splits, *made.edge_features, *made.edge_splits):
-            _manifest.check_name(key)
+            check_name(key)
         if not _is_compiled(graph) and needs_edge_ids(made.edge_features, made.edge_splits):
             made.options.setdefault("edge_ids", True)
         return made
 
     def write(
         self, writer: DatasetWriter, common: dict[str, Any], dtype: Any, name: str, about: dict[str, Any]
-    ) -> _manifest.Manifest:
-        """Make every file and return the manifest."""
+    ) -> Manifest:
+        """Write every file and return the manifest."""
         made = self._write_graph(writer, common)
         with Graph(writer.path(made.file)) as graph:
-            count = graph.num_nodes  # refuses a rectangular one
+            count = graph.num_nodes  # raises for a rectangular graph
         rows = {**common, "dtype": dtype}
-        node = _manifest.NodeType(
+        node = NodeType(
             count,
             {key: writer.features(key, source, count, rows) for key, source in self.features.items()},
             None if self.labels is None else writer.labels(self.labels, self.num_classes, count, common),
@@ -72,11 +72,11 @@ class PlainParts:
             keys=None if self.ids is None else writer.keys(self.ids, count),
         )
         parts = writer.edge_parts(made, self.edge_features, self.edge_splits, rows)
-        edge = _manifest.EdgeType("node", "to", "node", made.file, *parts)
-        return _manifest.Manifest(name, {"node": node}, {edge.key: edge}, "node", edge.key, about)
+        edge = EdgeType("node", "to", "node", made.file, *parts)
+        return Manifest(name, {"node": node}, {edge.key: edge}, "node", edge.key, about)
 
     def _write_graph(self, writer: DatasetWriter, common: dict[str, Any]) -> MadeGraph:
-        """Make the topology: rows beyond the last node that has an edge are isolated nodes."""
+        """Write the topology; rows beyond the last node that has an edge are isolated nodes."""
         known, options = self._rows(), {**common, **self.options}
         declared = [name for name in ("num_nodes", "ids", "node_ids") if self.options.get(name) is not None]
         if known is None or declared:
@@ -96,7 +96,7 @@ class PlainParts:
         return writer.made("graph.gl", None)
 
     def _rows(self) -> tuple[int, str] | None:
-        """Return how many rows there are, and of what; None where that is known at their end only."""
+        """Return the number of rows and where they come from; None if it is unknown before reading them."""
         for what, source in (*self.features.items(), ("labels", self.labels)):
             if source is None or isinstance(source, Iterator):
                 continue
@@ -111,7 +111,7 @@ def _is_compiled(graph: Any) -> bool:
 
 
 def named_rows(rows: Any, single: str) -> dict[str, Any]:
-    """Return rows by name; what is given alone is called `single`."""
+    """Return rows by name; a single array is named `single`."""
     if rows is None:
         return {}
     return dict(rows) if isinstance(rows, Mapping) else {single: rows}

@@ -1,9 +1,9 @@
-"""Publishing a dataset in its folder: every writer has files of its own, and one rename of the manifest decides.
+"""Publishes a dataset in its folder: every writer has its own files, and one rename of the manifest publishes them.
 
-A writer makes its files in a folder of its own within (`v2-3f9a1c2b`), which it keeps locked while it lives. To publish
-it renames its manifest over the old one: before that the old dataset is whole, after it the new one, and of several
-writers the last wins. The first dataset of a folder gets plain names (`graph.gl`) where they are free. Whatever no
-manifest names and no living writer holds is removed by the next writer.
+A writer creates its files in a subfolder (`v2-3f9a1c2b`), which it keeps locked while it runs. To publish, it renames
+its manifest over the old one: before that the old dataset is complete, after it the new one, and of several writers
+the last wins. The first dataset of a folder gets plain names (`graph.gl`) if they are free. Files that no manifest
+names and no running writer holds are removed by the next writer.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import TypeVar
 
 from ..args.target import check_folder_name
 from ..errors import FormatError, StorageError
-from . import manifest as _manifest
 from .folder_lock import is_abandoned, lock, locked, unlock
+from .manifest import MANIFEST, Manifest, parse_manifest, read_bytes
 from .manifest_writer import manifest_bytes, write_manifest
 from .sync import sync_folder
 
 _T = TypeVar("_T")
 _STAGE = re.compile(r"v(\d{1,9})-[0-9a-f]{8}")
-_OLD_STAGE = ".replacing"  # what earlier versions used
-_REPLACED = "replaced.json"  # in a stage: files of the dataset before it, to be removed once it is published
+_OLD_STAGE = ".replacing"  # used by earlier versions
+_REPLACED = "replaced.json"  # in a stage: files of the previous dataset, removed after publishing
 
 
 def plain_name(file: str) -> str:
@@ -40,40 +40,40 @@ class Stage:
     """One writer's folder within the dataset's: `path` while it is open."""
 
     def __init__(self, folder: str, overwrite: bool) -> None:
-        """Prepare for `folder`; nothing is touched until `open`."""
+        """Prepare for `folder`; nothing is changed until `open`."""
         self.folder = folder
         self.path = ""
         self._overwrite = overwrite
         self._made_folder = False
         self._lock: int | None = None
-        self._moved: list[str] = []  # to plain names, where the file system has no links
+        self._moved: list[str] = []  # to plain names, if the file system has no links
 
     @property
     def first(self) -> bool:
-        """Whether there is no dataset in the folder, so that files may have plain names."""
-        return not os.path.lexists(os.path.join(self.folder, _manifest.MANIFEST))
+        """Whether the folder has no dataset, so that files may have plain names."""
+        return not os.path.lexists(os.path.join(self.folder, MANIFEST))
 
     def open(self) -> None:
-        """Make the stage. FileExistsError when there is a dataset that may not be replaced."""
+        """Create the stage. Raises FileExistsError if there is a dataset that may not be replaced."""
         self._refuse()
         check_folder_name(self.folder)
         self._made_folder = not os.path.exists(self.folder)
         while not self.path:
             os.makedirs(self.folder, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError), locked(self.folder):  # a writer that failed may remove it
+            with contextlib.suppress(FileNotFoundError), locked(self.folder):  # a failing writer may remove it
                 sweep(self.folder)
                 path = os.path.join(self.folder, f"v{self._number()}-{secrets.token_hex(4)}")
                 os.mkdir(path)
                 self.path, self._lock = path, lock(path)
 
-    def publish(self, manifest: _manifest.Manifest, in_place: set[str], opened: Callable[[], _T]) -> _T:
-        """Make `manifest`, whose files have plain names, the folder's; return what `opened` makes of it.
+    def publish(self, manifest: Manifest, in_place: set[str], opened: Callable[[], _T]) -> _T:
+        """Publish `manifest`, whose files have plain names, in the folder; return the result of `opened`.
 
-        The files are in the stage, but for those `in_place`, which are where they belong already.
+        The files are in the stage, except those `in_place`, which are at their final location.
         """
         stage = os.path.basename(self.path)
         staged = {file: file if file in in_place else f"{stage}/{file}" for file in manifest.files()}
-        manifest_bytes(self.folder, manifest.renamed(staged))  # refused before anything is changed
+        manifest_bytes(self.folder, manifest.renamed(staged))  # checked before anything is changed
         with locked(self.folder):
             self._refuse()
             if self.first:
@@ -83,13 +83,13 @@ class Stage:
                 sync_folder(path)
             sync_folder(self.folder)
             write_manifest(self.folder, manifest.renamed(staged), self.path)
-            result = opened()  # while nobody can replace it
+            result = opened()  # while the lock is held, so that it cannot be replaced
             self._release()
             sweep(self.folder)
         return result
 
     def close(self) -> None:
-        """Remove what was not published, and the folder if it was made for that."""
+        """Remove what was not published, and the folder if it was created for that."""
         with contextlib.suppress(OSError), locked(self.folder):
             self._release()
             sweep(self.folder, dead=self.path)
@@ -100,7 +100,8 @@ class Stage:
 
     def _refuse(self) -> None:
         if not self._overwrite and not self.first:
-            raise FileExistsError(errno.EEXIST, "there is a dataset already (overwrite=True replaces it)", self.folder)
+            message = "dataset already exists; pass overwrite=True to replace it"
+            raise FileExistsError(errno.EEXIST, message, self.folder)
 
     def _number(self) -> int:
         named = current(self.folder)
@@ -108,7 +109,7 @@ class Stage:
         return 1 + max(numbers, default=0 if self.first else 1)
 
     def _with_plain_name(self, file: str, name: str) -> str:
-        """Give a staged file its plain name, if that is free; the stage keeps the other until the end."""
+        """Give a staged file its plain name if that is free; the staged name is removed at the end."""
         if file == name:
             return name
         plain = _full(self.folder, file)
@@ -138,20 +139,20 @@ class Stage:
 
 
 def current(folder: str) -> set[str]:
-    """Return the files that the folder's manifest names; none where there is no manifest, or none that can be read."""
+    """Return the files that the folder's manifest names; an empty set if there is no readable manifest."""
     try:
-        return set(_manifest.parse_manifest(folder, _manifest.read_bytes(folder), present=False).files())
+        return set(parse_manifest(folder, read_bytes(folder), present=False).files())
     except (FormatError, StorageError):
         return set()
 
 
 def sweep(folder: str, dead: str = "") -> None:
-    """Remove the files of writers that were killed and of the dataset that was replaced. The folder is locked.
+    """Remove the files of killed writers and of the replaced dataset. The folder must be locked.
 
-    Where the manifest cannot be read nothing is removed: what it names cannot be told.
+    If the manifest cannot be read, nothing is removed, since its files are unknown.
     """
     named = current(folder)
-    if not named and os.path.lexists(os.path.join(folder, _manifest.MANIFEST)):
+    if not named and os.path.lexists(os.path.join(folder, MANIFEST)):
         return
     for name in os.listdir(folder):
         stage = os.path.join(folder, name)
@@ -171,7 +172,7 @@ def _remove_unnamed(folder: str, stage: str, named: set[str]) -> None:
             if os.path.relpath(full, folder).replace(os.sep, "/") in named:
                 continue
             plain = os.path.relpath(full, stage).replace(os.sep, "/")
-            with contextlib.suppress(OSError):  # killed after it had got its plain name
+            with contextlib.suppress(OSError):  # killed after the file got its plain name
                 if plain not in named and os.path.samefile(full, _full(folder, plain)):
                     _remove(folder, plain)
             with contextlib.suppress(OSError):
@@ -181,7 +182,7 @@ def _remove_unnamed(folder: str, stage: str, named: set[str]) -> None:
 
 
 def _remove_replaced(folder: str, stage: str, named: set[str]) -> None:
-    """Remove the files that the stage's dataset has replaced, if they are the same files still."""
+    """Remove the files that the stage's dataset has replaced, if they are still the same files."""
     note = os.path.join(stage, _REPLACED)
     try:
         with open(note) as f:
@@ -198,7 +199,7 @@ def _remove_replaced(folder: str, stage: str, named: set[str]) -> None:
 
 
 def _remove(folder: str, name: str) -> None:
-    """Remove a file of the dataset, and the folders that are empty without it."""
+    """Remove a file of the dataset, and folders that become empty."""
     with contextlib.suppress(OSError):
         os.unlink(_full(folder, name))
         while name := name.rpartition("/")[0]:
@@ -206,7 +207,7 @@ def _remove(folder: str, name: str) -> None:
 
 
 def _identity(path: str) -> tuple[int, ...]:
-    """What tells a file from another that has taken its name since."""
+    """Return the identity of a file, to detect another file under the same name."""
     try:
         found = os.lstat(path)
     except OSError:

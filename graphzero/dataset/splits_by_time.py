@@ -16,9 +16,9 @@ _NAMES = ("train", "valid", "test")
 
 
 def split_by_time(times: IdArray, spec: str, unit: str = "s", known: npt.NDArray[Any] | None = None) -> dict[str, Any]:
-    """Return positions by split: "70/15/15" in percent of the rows, or two dates at which validation and test begin.
+    """Return positions by split: "70/15/15" in percent of the rows, or two dates at which validation and test start.
 
-    Rows of one time are never in two splits. `known`: which rows may be in one, all unless given.
+    Rows of the same time are in the same split. `known`: the rows to split (default: all).
 
     >>> {name: rows.tolist() for name, rows in split_by_time(np.array([5, 1, 9, 3]), "50/25/25").items()}
     {'train': [1, 3], 'valid': [0], 'test': [2]}
@@ -30,7 +30,7 @@ def split_by_time(times: IdArray, spec: str, unit: str = "s", known: npt.NDArray
     found = {name: rows[part] for name, part in zip(_NAMES, parts, strict=True)}
     for name in ("train", "valid"):
         if len(found[name]) == 0:
-            raise ValueError(f"splitting by time, {spec!r}, leaves nothing for {name!r}: choose other shares or dates")
+            raise ValueError(f"splitting by time with {spec!r} leaves {name!r} empty; choose other shares or dates")
     return found
 
 
@@ -51,6 +51,6 @@ def _cuts(times: IdArray, spec: str, unit: str) -> tuple[int, int]:
         if first < second:
             return first, second
     raise ValueError(
-        f"{spec!r} does not say how to split by time: expected shares such as 70/15/15, or the dates at which "
-        "validation and test begin, such as 2023-01-01/2023-07-01"
+        f"{spec!r} is not a valid split by time, expected shares such as 70/15/15, or the dates at which "
+        "validation and test start, such as 2023-01-01/2023-07-01"
     )

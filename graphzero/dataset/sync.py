@@ -1,4 +1,4 @@
-"""Making what happened in a folder durable."""
+"""Makes changes in a folder durable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def sync_folder(folder: str) -> None:
-    """Make renames and removals in `folder` durable; where a platform cannot open folders there is nothing to do."""
+    """Make renames and removals in `folder` durable; do nothing on platforms that cannot open folders."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Task tables: rows of (node, time, label) that are learned, beside the labels that nodes have themselves."""
+"""Task tables: rows of (node, time, label) to learn, in addition to the labels of nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..args.times import as_times, is_number
 from ..compile.features import compile_features
 from ..errors import FormatError
 from ..stores.features import FeatureStore
-from . import manifest as _manifest
 from .folder_lock import locked
+from .manifest import MANIFEST, Manifest, check_name, read_manifest
 from .manifest_tasks import TaskEntry
 from .manifest_writer import write_manifest
 from .node_data import Lazy, NodeData, check_range, read_whole
@@ -33,14 +33,14 @@ __all__ = ["TaskRows", "TaskTable"]
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows of one split: node ids, labels, and times where the rows have some. A node may be in several rows."""
+    """The rows of one split: node ids, labels, and optionally times. A node may be in several rows."""
 
     ids: IdArray
     labels: npt.NDArray[Any]
     times: IdArray | None = None
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return len(self.ids)
 
 
@@ -48,9 +48,9 @@ class TaskTable:
     """A task of a dataset: `ds.tasks["churn"].splits["train"].labels`."""
 
     def __init__(self, folder: str, name: str, entry: TaskEntry, num_nodes: int) -> None:
-        """Stand for the task `name` of the manifest in `folder`; rows are read when asked for."""
+        """Take the task `name` of the manifest in `folder`; rows are read on access."""
         self.name, self._entry = name, entry
-        where = f"{os.path.join(folder, _manifest.MANIFEST)}: tasks.{name}.splits"
+        where = f"{os.path.join(folder, MANIFEST)}: tasks.{name}.splits"
         files = {split: os.path.join(folder, *file.split("/")) for split, file in entry.splits.items()}
         self.splits: Mapping[str, TaskRows] = Lazy(
             "split", list(files), lambda split: _read(files[split], f"{where}.{split}", entry, num_nodes)
@@ -58,36 +58,36 @@ class TaskTable:
 
     @property
     def entity(self) -> str:
-        """The node type that rows are about."""
+        """The node type of the ids."""
         return self._entry.entity
 
     @property
     def kind(self) -> str:
-        """What labels are: "classification", "multilabel" or "regression"."""
+        """The kind of the labels: "classification", "multilabel" or "regression"."""
         return self._entry.kind
 
     @property
     def num_classes(self) -> int:
-        """How many classes or labels there are; 1 of a regression."""
+        """The number of classes or labels; 1 for regression."""
         return self._entry.classes
 
     @property
     def names(self) -> list[str]:
-        """The names of the classes; empty where they have none."""
+        """The names of the classes; empty if they have none."""
         return list(self._entry.names)
 
     @property
     def dated(self) -> bool:
-        """Whether times are dates, in the dataset's `time_unit`; False where they were given as numbers."""
+        """Whether times are dates, in the dataset's `time_unit`; False if they are plain numbers."""
         return self._entry.dated
 
     def verify(self) -> None:
-        """Read every split; FormatError at the first fault."""
+        """Read every split; raise FormatError at the first fault."""
         for split in self.splits:
             self.splits[split]
 
     def __repr__(self) -> str:
-        """Say what it is: `TaskTable('churn', entity='user', kind='classification', splits=['train', 'valid'])`."""
+        """Return `TaskTable('churn', entity='user', kind='classification', splits=['train', 'valid'])`."""
         return f"TaskTable({self.name!r}, entity={self.entity!r}, kind={self.kind!r}, splits={list(self.splits)})"
 
 
@@ -109,11 +109,11 @@ def _read(path: str, where: str, entry: TaskEntry, num_nodes: int) -> TaskRows:
 
 
 class TaskMethods:
-    """What a dataset does with its task tables."""
+    """Methods of a dataset for task tables."""
 
     nodes: Mapping[str, NodeData]
     _path: str
-    _manifest: _manifest.Manifest
+    _manifest: Manifest
 
     def _reload(self) -> None:
         raise NotImplementedError
@@ -138,17 +138,17 @@ class TaskMethods:
         names: Any = (),
         overwrite: bool = False,
     ) -> TaskTable:
-        """Add a task to the dataset on disk: rows of a node, a time and a label, to be learned by `--task name`.
+        """Add a task to the dataset on disk: rows of a node, a time and a label, to train on with `--task name`.
 
-        `ids` are nodes of the type `entity`, by what the source called them where they are text; the same node may be
-        in many rows. `time` is when each row is asked: nothing newer is sampled for it. `labels` are classes, numbers
-        or rows of 0 and 1, as in `create`; `names` are those of the classes. `splits` maps names to row numbers or
-        masks; "70/15/15" cuts by time, in order, and so do two dates, "2023-01-01/2023-07-01", at which the validation
-        and the test begin; without it, 70/15/15.
+        `ids` are nodes of the type `entity`, original ids if they are text; a node may be in many rows. `time` is the
+        time of each row: nothing newer is sampled for it. `labels` are classes, numbers or rows of 0 and 1, as in
+        `create`; `names` are the names of the classes. `splits` maps names to row numbers or masks; "70/15/15" (the
+        default) splits by time, in order, and so do two dates at which validation and test start,
+        "2023-01-01/2023-07-01".
 
         >>> ds.add_task("churn", entity="user", ids=ids, time=dates, labels=churned)  # doctest: +SKIP
         """
-        _manifest.check_name(name)
+        check_name(name)
         entity = self._entity(entity)
         node = self.nodes[entity]
         unit = self._manifest.time_unit
@@ -159,14 +159,14 @@ class TaskMethods:
             rows["times"] = times
         for what, values in rows.items():
             if len(values) != len(rows["ids"]):
-                raise ValueError(f"{what} has {len(values)} rows, ids has {len(rows['ids'])}")
+                raise ValueError(f"{what} has {len(values)} rows, ids has {len(rows['ids'])}; lengths must match")
         parts = _parts(splits, times, len(rows["ids"]), unit)
         classes = found.shape[1] if kind == "multilabel" else 1
         classes = int(found.max(initial=0)) + 1 if kind == "classification" else classes
         with locked(self._path):
-            current = _manifest.read_manifest(self._path)
+            current = read_manifest(self._path)
             if name in current.tasks and not overwrite:
-                raise FileExistsError(f"{self._path}: there is a task {name!r} already (overwrite=True replaces it)")
+                raise FileExistsError(f"{self._path}: task {name!r} already exists; pass overwrite=True to replace it")
             folder = f"tasks/{name}-{secrets.token_hex(4)}"
             files = {}
             os.makedirs(os.path.join(self._path, *folder.split("/")))
@@ -208,11 +208,11 @@ def _parts(splits: Any, times: Any, count: int, unit: str) -> dict[str, Any]:
     """The rows of each split."""
     if splits is None or isinstance(splits, str):
         if times is None:
-            raise ValueError("splits is missing: without time=, give row numbers by name, {'train': ..., 'valid': ...}")
+            raise ValueError("splits is required without time=; pass row numbers by name, {'train': ..., 'valid': ...}")
         return split_by_time(times, splits or "70/15/15", unit)
     found = {}
     for name, rows in splits.items():
-        _manifest.check_name(name)
+        check_name(name)
         array = np.asarray(rows)
         if array.dtype == np.bool_ and array.shape != (count,):
             raise ValueError(f"splits[{name!r}] is a mask of shape {array.shape}, expected ({count},)")

@@ -1,4 +1,4 @@
-"""What a dataset needs before training can start: asked when it is imported, and again before a run."""
+"""Checks that a dataset can be trained on, at import and again before a run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _STANDARD = {alias: name for name, aliases in _SPLITS.items() for alias in alias
 
 
 def standard_split(name: str) -> str:
-    """Return the name under which training looks for a split: 'Validation' is 'valid'; others stay as they are."""
+    """Return the standard name of a split: 'valid' for 'Validation'; unknown names are unchanged."""
     return _STANDARD.get(name.lower(), name)
 
 
 def standard_splits(splits: Mapping[str, T]) -> dict[str, T]:
-    """Return splits by their standard names. A split that has its standard name already comes before another one."""
+    """Return splits by their standard names. A split that already has its standard name takes precedence."""
     found: dict[str, T] = {}
     for name, ids in splits.items():
         standard = standard_split(name)
@@ -34,7 +34,7 @@ def standard_splits(splits: Mapping[str, T]) -> dict[str, T]:
 
 
 def check_splits(sizes: Mapping[str, int], of: str = "") -> None:
-    """Raise ValueError unless there is something to train on and to validate with."""
+    """Raise ValueError unless there are nodes to train on and to validate with."""
     for name in ("train", "valid"):
         if not sizes.get(name):
             found = ", ".join(f"{split!r} ({size:,})" for split, size in sizes.items()) or "none"
@@ -45,7 +45,7 @@ def check_splits(sizes: Mapping[str, int], of: str = "") -> None:
 
 
 def labelled_type(data: Dataset, asked: str | None = None, *, splits: bool = True) -> str:
-    """Return the node type to learn: that with labels and (unless made by time) splits, or the one asked for."""
+    """Return the node type to learn: the requested one, or that with labels and (unless split by time) splits."""
     able = [name for name, node in data.nodes.items() if node.num_classes and (node.splits or not splits)]
     listed = ", ".join(map(repr, able)) or "none"
     if asked is not None and asked not in able:
@@ -56,18 +56,18 @@ def labelled_type(data: Dataset, asked: str | None = None, *, splits: bool = Tru
 
 
 def check_messages(data: Dataset, node_type: str) -> None:
-    """Raise ValueError where no edges end at the node type to learn: its nodes would get no messages."""
+    """Raise ValueError if no edges end at the node type to learn, since its nodes would get no messages."""
     if any(key[2] == node_type and edge.num_edges for key, edge in data.edges.items()):
         return
     known = ", ".join(" ".join(key) for key in data.edges)
     raise ValueError(
         f"no edges end at {node_type!r}, the node type to learn, so its nodes would get no messages (edge types: "
-        f"{known}); import with reverse=True, which adds each edge type the other way round"
+        f"{known}); import with reverse=True, which adds the reverse of each edge type"
     )
 
 
 def fault_of(data: Dataset) -> str | None:
-    """Return why classes of nodes cannot be learned from a dataset with the default options; None where they can."""
+    """Return why node classification with the default options is not possible; None if it is."""
     try:
         name = labelled_type(data) if data.is_typed else next(iter(data.nodes))
         node = data.nodes[name]

@@ -1,4 +1,4 @@
-"""A dataset of several node and edge types, from whatever the user has."""
+"""Writes a dataset of several node and edge types."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..errors import InputError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..sources.edge_blocks import Block, GraphFileSource
 from ..stores.graph import Graph
-from . import manifest as _manifest
+from .manifest import EdgeType, Manifest, NodeType, check_name, edge_key
 from .writer import DatasetWriter, MadeGraph, needs_edge_ids, rows_known
 
 __all__ = ["TypedParts", "is_typed"]
 
 
 def is_typed(graph: Any) -> bool:
-    """Whether `graph` is a dict of edge types; dicts of columns are tables."""
+    """Return whether `graph` is a dict of edge types; dicts of columns are tables."""
     return isinstance(graph, Mapping) and bool(graph) and all(isinstance(key, (tuple, list)) for key in graph)
 
 
 @dataclass
 class TypedParts:
-    """What was asked for, by type, checked as far as that is possible without reading it."""
+    """The arguments by type, checked as far as possible without reading the data."""
 
     graphs: dict[EdgeTypeName, Any]
     num_nodes: dict[str, int]  # declared
@@ -48,14 +48,14 @@ class TypedParts:
         if not isinstance(graphs, Mapping) or not graphs:
             raise TypeError("graphs must be a dict of edge types, such as {('author', 'writes', 'paper'): edges}")
         named: dict[EdgeTypeName, Any] = {as_edge_type(key): source for key, source in graphs.items()}
-        if len({_manifest.edge_key(key) for key in named}) < len(named):
-            raise ValueError(f"two edge types have the same name: {', '.join(map(_manifest.edge_key, named))}")
+        if len({edge_key(key) for key in named}) < len(named):
+            raise ValueError(f"duplicate edge type name: {', '.join(map(edge_key, named))}")
         if num_nodes is not None and not isinstance(num_nodes, Mapping):
             raise TypeError(f"num_nodes must be a dict by node type, got {type(num_nodes).__name__}")
         declared = {str(t): as_count(n, f"num_nodes[{t!r}]", least=0) for t, n in (num_nodes or {}).items()}
         types = list(dict.fromkeys([*declared, *(t for source, _, target in named for t in (source, target))]))
         for name in types:
-            _manifest.check_name(name)
+            check_name(name)
         by_node = {what: _by_type(parts.get(what), what, types) for what in ("features", "labels", "splits", "ids")}
         by_edge = {w: _by_edge_type(parts.get(w), w, named) for w in ("edge_features", "edge_splits")}
         made = cls(
@@ -77,7 +77,7 @@ class TypedParts:
         return made
 
     def _check_rows(self) -> None:
-        """Take counts from rows where none are declared, and refuse rows that disagree."""
+        """Take undeclared counts from rows, and raise ValueError for rows that disagree."""
         origin = dict.fromkeys(self.num_nodes, "num_nodes")
         rows = [(t, f"features[{t!r}][{n!r}]", s) for t, named in self.features.items() for n, s in named.items()]
         for t, what, source in (*rows, *((t, f"labels[{t!r}]", s) for t, s in self.labels.items())):
@@ -85,37 +85,36 @@ class TypedParts:
             if count is None:
                 continue
             known = self.num_nodes.setdefault(t, count)
-            who = origin.setdefault(t, what)
+            first = origin.setdefault(t, what)
             if known != count:
-                raise ValueError(f"{what} has {count} rows, expected {known}, one per node of type {t!r} (from {who})")
+                message = f"{what} has {count} rows, expected {known}, one per node of type {t!r} (from {first})"
+                raise ValueError(message)
 
     @property
     def default_node(self) -> str:
-        """The type that `ds.labels` and `ds.features` mean: the first with labels, else with features, else any."""
+        """The type of `ds.labels` and `ds.features`: the first with labels, else with features, else the first."""
         return next(iter([*self.labels, *self.features, *self.node_types]))
 
-    # -- making it ----------------------------------------------------------------------------------------------------
+    # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(
         self, writer: DatasetWriter, common: dict[str, Any], dtype: Any, name: str, about: dict[str, Any]
-    ) -> _manifest.Manifest:
-        """Make every file and return the manifest."""
+    ) -> Manifest:
+        """Write every file and return the manifest."""
         made = self._write_graphs(writer, common)
         rows = {**common, "dtype": dtype}
         nodes = {t: self._write_nodes(writer, t, common, rows) for t in self.node_types}
-        edges: dict[str, _manifest.EdgeType] = {}
+        edges: dict[str, EdgeType] = {}
         for edge_type, graph in made.items():
-            key, features = _manifest.edge_key(edge_type), self.edge_features.get(edge_type, {})
+            key, features = edge_key(edge_type), self.edge_features.get(edge_type, {})
             refs, splits, count = writer.edge_parts(graph, features, self.edge_splits.get(edge_type, {}), rows, key)
-            edges[key] = _manifest.EdgeType(*edge_type, graph.file, refs, splits, count)
+            edges[key] = EdgeType(*edge_type, graph.file, refs, splits, count)
         if self.reverse:
             for edge_type in self.graphs:
                 self._write_reverse(writer, edge_type, edges, common)
-        return _manifest.Manifest(name, nodes, edges, self.default_node, next(iter(edges)), about, self.typed)
+        return Manifest(name, nodes, edges, self.default_node, next(iter(edges)), about, self.typed)
 
-    def _write_nodes(
-        self, writer: DatasetWriter, t: str, common: dict[str, Any], rows: dict[str, Any]
-    ) -> _manifest.NodeType:
+    def _write_nodes(self, writer: DatasetWriter, t: str, common: dict[str, Any], rows: dict[str, Any]) -> NodeType:
         count, labels = self.num_nodes[t], None
         features = self.features.get(t, {}).items()
         made = {n: writer.features(n, source, count, rows, f"features/{t}") for n, source in features}
@@ -127,10 +126,10 @@ class TypedParts:
             for n, ids in self.splits.get(t, {}).items()
         }
         keys = writer.keys(self.ids[t], count, t) if t in self.ids else None
-        return _manifest.NodeType(count, made, labels, splits, keys=keys)
+        return NodeType(count, made, labels, splits, keys=keys)
 
     def _write_graphs(self, writer: DatasetWriter, common: dict[str, Any]) -> dict[EdgeTypeName, MadeGraph]:
-        """Make every topology. Counts that nobody declared are the largest that any edge type needs."""
+        """Write every topology. Undeclared counts are the largest that any edge type needs."""
         made = {t: self._write_graph(writer, t, {**common, **self.options[t]}) for t in self.graphs}
         for (source, _, target), graph in made.items():
             for t, count in ((source, graph.shape[0]), (target, graph.shape[1])):
@@ -146,7 +145,7 @@ class TypedParts:
         return self.num_nodes.get(edge_type[0]), self.num_nodes.get(edge_type[2])
 
     def _write_graph(self, writer: DatasetWriter, edge_type: EdgeTypeName, options: dict[str, Any]) -> MadeGraph:
-        source, file = self.graphs[edge_type], f"graphs/{_manifest.edge_key(edge_type)}.gl"
+        source, file = self.graphs[edge_type], f"graphs/{edge_key(edge_type)}.gl"
         if self._fits(edge_type, source):
             plain = {key: options[key] for key in ("memory", "num_threads", "progress")}
             return writer.graph(source, plain, file)
@@ -162,7 +161,7 @@ class TypedParts:
             if wanted.pop("edge_ids", False) and not Graph(path).has_edge_ids:
                 raise ValueError(
                     f"{edge_type}: {path} has no edge ids, so the rows of its edge features cannot be matched to its "
-                    "edges: compile it with edge_ids=True"
+                    "edges; compile it with edge_ids=True"
                 )
             compile_graph(path, writer.target(file), **wanted)
             return writer.made(file, None)
@@ -170,7 +169,7 @@ class TypedParts:
             raise InputError(f"{edge_type}: {error}") from error
 
     def _fits(self, edge_type: EdgeTypeName, source: Any) -> bool:
-        """Whether a source is a graph file that can be linked in as it is."""
+        """Return whether a source is a graph file that can be linked unchanged."""
         if not isinstance(source, Graph):
             if not isinstance(source, (str, os.PathLike)) or not _ends(source, ".gl"):
                 return False
@@ -182,7 +181,7 @@ class TypedParts:
     def _resize(
         self, writer: DatasetWriter, edge_type: EdgeTypeName, graph: MadeGraph, options: dict[str, Any]
     ) -> MadeGraph:
-        """Compile a topology again, now that it is known how many nodes its types have."""
+        """Compile a topology again, after the node counts of its types are known."""
         small = writer.path(graph.file) + ".small.gl"
         os.rename(writer.path(graph.file), small)
         kept = {k: v for k, v in options.items() if k in (*_KEPT, "memory", "num_threads", "progress")}
@@ -198,27 +197,27 @@ class TypedParts:
         self,
         writer: DatasetWriter,
         edge_type: EdgeTypeName,
-        edges: dict[str, _manifest.EdgeType],
+        edges: dict[str, EdgeType],
         common: dict[str, Any],
     ) -> None:
-        """Add the edges the other way round as a type of their own; rows of features are shared."""
-        forward = edges[_manifest.edge_key(edge_type)]
+        """Add the reversed edges as a separate type; rows of features are shared."""
+        forward = edges[edge_key(edge_type)]
         other = (edge_type[2], f"rev_{edge_type[1]}", edge_type[0])
         swapped = _Swapped(writer.path(forward.file))
-        if _manifest.edge_key(other) in edges or swapped.undirected:
+        if edge_key(other) in edges or swapped.undirected:
             return
         kept = {k: v for k, v in self.options[edge_type].items() if k in _KEPT}
         nodes = self._shape(other) if other[0] != other[2] else self.num_nodes[other[0]]
-        file = f"graphs/{_manifest.edge_key(other)}.gl"
+        file = f"graphs/{edge_key(other)}.gl"
         compile_graph(
             swapped, writer.target(file), **{"direction": "in", **kept}, num_nodes=nodes, edge_ids=None, **common
         )
-        edges[_manifest.edge_key(other)] = replace(
+        edges[edge_key(other)] = replace(
             forward, source=other[0], relation=other[1], target=other[2], file=file, splits={}
         )
 
 
-_KEPT = ("direction", "dedup", "self_loops")  # options that hold for a topology compiled from another
+_KEPT = ("direction", "dedup", "self_loops")  # options that apply when a topology is compiled from another
 
 
 class _Swapped(GraphFileSource):
@@ -238,12 +237,12 @@ class _Swapped(GraphFileSource):
 
 
 def as_edge_type(key: Any) -> EdgeTypeName:
-    """Return an edge type given as three names; ValueError where one cannot be a name."""
+    """Return an edge type given as three names; raise ValueError if one is not a valid name."""
     if not isinstance(key, (tuple, list)) or len(key) != 3 or not all(isinstance(part, str) for part in key):
         raise TypeError(f"an edge type is three names (source, relation, target), got {key!r}")
     for part in key:
-        _manifest.check_name(part)
-    _manifest.check_name(_manifest.edge_key(key))
+        check_name(part)
+    check_name(edge_key(key))
     return key[0], key[1], key[2]
 
 
@@ -255,8 +254,8 @@ def _by_type(values: Any, what: str, types: list[str]) -> dict[str, Any]:
     for name in values:
         if name not in types:
             raise ValueError(
-                f"{what}: no node type {name!r}, the edge types have {', '.join(map(repr, types))}; "
-                "num_nodes may name more"
+                f"{what}: no node type {name!r}; the edge types have {', '.join(map(repr, types))}; "
+                "declare more with num_nodes"
             )
     return dict(values)
 
@@ -268,21 +267,21 @@ def _by_edge_type(values: Any, what: str, types: Mapping[EdgeTypeName, Any]) -> 
         raise TypeError(f"{what} must be a dict by edge type, got {type(values).__name__}")
     found: dict[EdgeTypeName, Any] = {}
     for name, value in values.items():
-        known = next((t for t in types if name in (t, list(t), _manifest.edge_key(t))), None)
+        known = next((t for t in types if name in (t, list(t), edge_key(t))), None)
         if known is None:
-            raise ValueError(f"{what}: no edge type {name!r}, the dataset has {', '.join(map(repr, types))}")
+            raise ValueError(f"{what}: no edge type {name!r}; the dataset has {', '.join(map(repr, types))}")
         found[known] = value
     return found
 
 
 def _named(values: Any, single: str | None, what: str = "") -> dict[str, Any]:
-    """Return things by name; one that is given alone is called `single`."""
+    """Return values by name; a single value is named `single`."""
     if not isinstance(values, Mapping):
         if single is None:
             raise TypeError(f"{what} must be a dict by name, such as {{'train': ids}}, got {type(values).__name__}")
         values = {single: values}
     for key in values:
-        _manifest.check_name(key)
+        check_name(key)
     return dict(values)
 
 
@@ -295,14 +294,14 @@ def _classes(given: Any, labels: Mapping[str, Any], types: list[str]) -> dict[st
         }
     count = as_count(given, "num_classes", least=1)
     if len(labels) > 1:
-        raise TypeError("num_classes must be a dict by node type, since several types have labels")
+        raise TypeError("num_classes must be a dict by node type if several types have labels")
     return dict.fromkeys(labels, count)
 
 
 def _options_of(
     edge_type: EdgeTypeName, types: Mapping[EdgeTypeName, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of one edge type: a dict by edge type holds one for each."""
+    """Return the options of one edge type; an option may be a dict by edge type."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
@@ -313,9 +312,9 @@ def _options_of(
             found[name] = value
     for name in ("num_nodes", "num_sources", "num_targets"):
         if name in found:
-            raise TypeError(f"{name}: a dataset of several types takes num_nodes={{type: count}}")
+            raise TypeError(f"{name}: use num_nodes={{type: count}} for a dataset of several types")
     if found.get("directed") is False and edge_type[0] != edge_type[2]:
-        raise ValueError(f"directed=False is for edges within a node type, not for {edge_type}: use reverse=True")
+        raise ValueError(f"directed=False needs edges within one node type, not {edge_type}; use reverse=True")
     return found
 
 

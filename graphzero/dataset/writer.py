@@ -1,4 +1,4 @@
-"""The files of a dataset, from whatever the user has; they are published together, and nothing stays on failure."""
+"""Writes the files of a dataset; they are published together, or removed on failure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ..sources.rows import Rows, all_rows
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.idmap import IdMap, text_path
-from . import manifest as _manifest
 from .edge_data import as_edge_split
+from .manifest import ArrayRef, KeyFiles, Labels, Manifest
 from .publish import Stage
 
 _T = TypeVar("_T")
@@ -33,7 +33,7 @@ _STEP = 1 << 22
 
 @dataclass(frozen=True)
 class MadeGraph:
-    """A topology in its place; `count` is how many edges its source had, None where that is not known."""
+    """A written topology; `count` is the number of edges of its source, None if unknown."""
 
     file: str
     shape: tuple[int, int]
@@ -42,19 +42,19 @@ class MadeGraph:
 
 
 class DatasetWriter:
-    """Makes the files of a dataset in a folder of its own within the dataset's, and publishes them all at once.
+    """Creates the files of a dataset in a subfolder of the dataset's, and publishes them together.
 
-    Until `publish` nothing that was in the folder is touched; when something fails, what was made is removed.
+    Until `publish`, existing files are unchanged; on failure, new files are removed.
     """
 
     def __init__(self, folder: str, overwrite: bool) -> None:
-        """Prepare for `folder`; nothing is touched until the writer is entered."""
+        """Prepare for `folder`; nothing is changed until the context is entered."""
         self.folder = folder
         self._stage = Stage(folder, overwrite)
         self._in_place: set[str] = set()
 
     def __enter__(self) -> DatasetWriter:
-        """Make the folder. FileExistsError when there is a dataset and `overwrite` is False."""
+        """Create the folder. Raises FileExistsError if there is a dataset and `overwrite` is False."""
         self._stage.open()
         return self
 
@@ -62,26 +62,26 @@ class DatasetWriter:
         """Remove what was not published."""
         self._stage.close()
 
-    def publish(self, manifest: _manifest.Manifest, opened: Callable[[], _T]) -> _T:
-        """Write the manifest, which makes the files the folder's dataset; return what `opened` makes of that."""
+    def publish(self, manifest: Manifest, opened: Callable[[], _T]) -> _T:
+        """Write the manifest, which publishes the files; return the result of `opened`."""
         return self._stage.publish(manifest, self._in_place, opened)
 
     def path(self, file: str) -> str:
-        """Return the full path of a file, made or about to be."""
+        """Return the full path of an existing or new file."""
         return os.path.join(self.folder if file in self._in_place else self._stage.path, *file.split("/"))
 
     def target(self, file: str) -> str:
-        """Return the full path of a file that is about to be made."""
+        """Return the full path of a new file."""
         path = self.path(file)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
     def graph(self, source: Any, options: dict[str, Any], file: str = "graph.gl") -> MadeGraph:
-        """Put a topology in its place."""
+        """Write or link a topology."""
         path = _compiled(source, Graph, ".gl")
         given = [name for name in options if name not in ("memory", "num_threads", "progress")]
         if path is not None and given:
-            raise TypeError(f"{', '.join(given)}: options of compile_graph, but the graph is compiled already")
+            raise TypeError(f"{', '.join(given)}: options of compile_graph cannot be used with a compiled graph")
         if path is None:
             report = compile_graph(source, self.target(file), **_announced(options, file))
             return self.made(file, report.source_edges)
@@ -89,21 +89,21 @@ class DatasetWriter:
         return self.made(file, None)
 
     def made(self, file: str, count: int | None) -> MadeGraph:
-        """Say what a topology that is in its place is; `count`: the edges of its source, where that is known."""
+        """Describe a written topology; `count`: the number of edges of its source, if known."""
         with Graph(self.path(file)) as graph:
             return MadeGraph(file, graph.shape, count, graph.has_edge_ids)
 
     def features(
         self, name: str, source: Any, count: int, options: dict[str, Any], folder: str = "features"
-    ) -> _manifest.ArrayRef:
-        """Put one matrix of features in its place; a dict of dtypes goes by name."""
+    ) -> ArrayRef:
+        """Write or link one matrix of features; `dtype` may be a dict by name."""
         if isinstance(options.get("dtype"), Mapping):
             options = {**options, "dtype": options["dtype"].get(name)}
         return self._array(f"{folder}/{name}.gd", name, source, count, options)
 
     def _array(
         self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any], each: str = _NODE
-    ) -> _manifest.ArrayRef:
+    ) -> ArrayRef:
         path = _compiled(source, FeatureStore, ".gd")
         source, row_shape = _flat(source)
         if path is None:
@@ -114,7 +114,7 @@ class DatasetWriter:
         with FeatureStore(self.path(file), array) as store:
             if rows is not None and store.num_nodes != rows:
                 raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per {each}")
-        return _manifest.ArrayRef(file, array, row_shape=row_shape)
+        return ArrayRef(file, array, row_shape=row_shape)
 
     def labels(
         self,
@@ -124,14 +124,14 @@ class DatasetWriter:
         options: dict[str, Any],
         file: str = "labels.gd",
         what: str = "labels",
-    ) -> _manifest.Labels:
-        """Put the labels in their place."""
+    ) -> Labels:
+        """Write the labels."""
         kind = "classification"
         if not isinstance(source, Iterator):
             source, kind = labels_of(source, what)
         if kind != "classification":
             ref = self._array(file, "y", source, count, options)
-            return _manifest.Labels(ref.file, ref.array, 1 if source.ndim == 1 else source.shape[1], kind)
+            return Labels(ref.file, ref.array, 1 if source.ndim == 1 else source.shape[1], kind)
         if not isinstance(source, Iterator):
             largest = int(source.max(initial=-1))
             if classes is not None and largest >= classes:
@@ -139,9 +139,9 @@ class DatasetWriter:
                 raise ValueError(f"{what}[{at}] is {largest}, expected less than num_classes = {classes}")
             classes = classes if classes is not None else max(largest + 1, 1)
         if classes is None:
-            raise ValueError("num_classes is None: labels that come in blocks need it")
+            raise ValueError("num_classes is required for labels given in blocks")
         ref = self._array(file, "y", source, count, options)
-        return _manifest.Labels(ref.file, ref.array, classes)
+        return Labels(ref.file, ref.array, classes)
 
     def split(
         self,
@@ -151,22 +151,22 @@ class DatasetWriter:
         options: dict[str, Any],
         folder: str = "splits",
         what: str = "splits",
-    ) -> _manifest.ArrayRef:
-        """Put the ids of one split in their place."""
+    ) -> ArrayRef:
+        """Write the ids of one split."""
         if not isinstance(ids, Iterator):
             ids = as_split(ids, name, count, what)
         return self._array(f"{folder}/{name}.gd", "ids", ids, None, options)
 
-    def keys(self, path: str, count: int, name: str = "node") -> _manifest.KeyFiles:
-        """Put a map of original ids in its place."""
+    def keys(self, path: str, count: int, name: str = "node") -> KeyFiles:
+        """Link a map of original ids."""
         known = IdMap(path)
         if len(known) != count:
             raise ValueError(f"{path}: maps {len(known)} ids, expected {count}, one per node of the graph")
         self.link(path, f"keys/{name}.gd")
         if not known.is_text:
-            return _manifest.KeyFiles(f"keys/{name}.gd")
+            return KeyFiles(f"keys/{name}.gd")
         self.link(text_path(path), f"keys/{name}.text.gd")
-        return _manifest.KeyFiles(f"keys/{name}.gd", f"keys/{name}.text.gd")
+        return KeyFiles(f"keys/{name}.gd", f"keys/{name}.text.gd")
 
     def edge_parts(
         self,
@@ -175,21 +175,21 @@ class DatasetWriter:
         splits: Mapping[str, Any],
         options: dict[str, Any],
         where: str = "",
-    ) -> tuple[dict[str, _manifest.ArrayRef], dict[str, _manifest.ArrayRef], int | None]:
-        """Put the features and splits of a graph's edges in their place; also return how many edge ids there are.
+    ) -> tuple[dict[str, ArrayRef], dict[str, ArrayRef], int | None]:
+        """Write the features and splits of a graph's edges; also return the number of edge ids.
 
-        `where` names the edge type, in messages and folders; it is empty where there is one.
+        `where` names the edge type in messages and folders; it is empty if there is only one.
         """
         what = f"[{where!r}]" if where else ""
         if needs_edge_ids(features, splits) and not made.has_edge_ids:
             given = f"edge_{'features' if features else 'splits'}{what}"
             raise ValueError(
-                f"{given}: {self.path(made.file)} has no edge ids, so rows cannot be matched to its edges: "
+                f"{given}: {self.path(made.file)} has no edge ids, so rows cannot be matched to its edges; "
                 "compile it with edge_ids=True"
             )
         folder, count = (f"/{where}" if where else ""), made.count if made.has_edge_ids else None
         least = largest_edge_id(self.path(made.file)) + 1 if count is None and made.has_edge_ids else 0
-        rows: dict[str, _manifest.ArrayRef] = {}
+        rows: dict[str, ArrayRef] = {}
         for name, source in features.items():
             file, found = f"edge_features{folder}/{name}.gd", rows_known(source)
             if count is not None and found not in (None, count):
@@ -215,10 +215,10 @@ class DatasetWriter:
         return rows, parts, count
 
     def link(self, path: str, file: str) -> None:
-        """Give the file at `path` a second name in the folder, or copy it where that is not possible."""
+        """Hard-link the file at `path` into the folder, or copy it if that is not possible."""
         source = os.path.realpath(path)
         plain = os.path.realpath(os.path.join(self.folder, *file.split("/")))
-        if self._stage.first and plain == source:  # where it belongs already
+        if self._stage.first and plain == source:  # already at its final location
             self._in_place.add(file)
             return
         target = self.target(file)
@@ -231,7 +231,7 @@ class DatasetWriter:
 
 
 def needs_edge_ids(features: Mapping[str, Any], splits: Mapping[str, Any]) -> bool:
-    """Whether edges must have ids for these: rows of features do, and splits that are not pairs."""
+    """Return whether edge ids are needed: for features, and for splits that are not pairs."""
     return bool(features) or any(np.ndim(_loaded(s)) == 1 for s in splits.values() if not isinstance(s, Iterator))
 
 
@@ -255,7 +255,7 @@ def _loaded(values: Any) -> Any:
 
 
 def _flat(source: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Return rows as vectors, which is what files hold, and their shape where they are more than that."""
+    """Return rows flattened to vectors, as files store them, and their shape if they are not vectors."""
     if isinstance(source, FeatureStore):
         return source, source._row_shape
     if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".npy"):
@@ -268,7 +268,7 @@ def _flat(source: Any) -> tuple[Any, tuple[int, ...] | None]:
 
 
 def rows_known(source: Any) -> int | None:
-    """Return how many rows a source has, where that is cheap to tell."""
+    """Return the number of rows of a source, if that is cheap to find out."""
     if isinstance(source, FeatureStore):
         return source.num_nodes
     if isinstance(source, Rows):
@@ -283,7 +283,7 @@ def rows_known(source: Any) -> int | None:
 
 
 def kind_of_labels(labels: Any) -> str:
-    """Tell what labels are by their shape and dtype: a matrix is of several labels, fractions are numbers.
+    """Return the kind of labels by shape and dtype: a matrix is multilabel, floats are regression.
 
     >>> kind_of_labels(np.array([0, 2])), kind_of_labels(np.array([0.5, 2])), kind_of_labels(np.eye(2))
     ('classification', 'regression', 'multilabel')
@@ -298,18 +298,18 @@ def kind_of_labels(labels: Any) -> str:
 
 
 def labels_of(labels: Any, what: str = "labels") -> tuple[npt.NDArray[Any], str]:
-    """Return labels as they are stored, and what they are: by shape, then by whether all are whole numbers."""
+    """Return labels as stored, and their kind: by shape, then by whether all are whole numbers."""
     array = np.asarray(labels.detach().cpu() if hasattr(labels, "detach") else labels)
     kind = kind_of_labels(array)
     if kind == "multilabel":
         if array.dtype.kind not in "biuf" or not np.isin(array[np.isfinite(array)], (0, 1)).all():
-            raise ValueError(f"{what} has {array.shape[1]} columns, expected 0 and 1 there, NaN for unknown")
+            raise ValueError(f"{what} has {array.shape[1]} columns, whose values must be 0, 1 or NaN for unknown")
         return (array.astype(np.float32) if array.dtype.kind == "f" else array.astype(np.uint8)), kind
     return (array.reshape(-1) if kind == "regression" else as_labels(labels, what)), kind
 
 
 def as_labels(labels: Any, what: str = "labels") -> IdArray:
-    """Return labels as int64, -1 for none: whole floats are taken and NaN means none, as OGB has them.
+    """Return labels as int64, -1 for none: whole floats are accepted and NaN means none, as in OGB.
 
     >>> as_labels([1.0, float("nan"), 0.0]).tolist()
     [1, -1, 0]
@@ -330,7 +330,7 @@ def as_labels(labels: Any, what: str = "labels") -> IdArray:
 
 
 def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:
-    """Return the node ids of a split, ascending; a boolean mask over all nodes will do."""
+    """Return the node ids of a split, ascending; a boolean mask over all nodes is accepted too."""
     array = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
     if array.dtype == np.bool_:
         if array.shape != (count,):

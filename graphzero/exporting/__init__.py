@@ -1,1 +1,1 @@
-"""Datasets to files of other projects."""
+"""Exports datasets to formats of other projects."""

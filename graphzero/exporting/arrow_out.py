@@ -1,4 +1,4 @@
-"""Edges and nodes as streams of Arrow batches: what other engines read, and what Parquet files are written from."""
+"""Edges and nodes as streams of Arrow batches, for other engines and for Parquet files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def edge_stream(
 ) -> Any:
     """Return a `pyarrow.RecordBatchReader` of edges: src, dst, weight, time; with `data` its features and splits.
 
-    With `source_ids` and `target_ids`, ends are what the source of the dataset called them.
+    With `source_ids` and `target_ids`, endpoints are original ids.
     """
     pa = require_pyarrow("Arrow streams")
     batches = _edge_batches(pa, graph, data, source_ids, target_ids)
@@ -64,7 +64,7 @@ def _no_edges(graph: Graph) -> Block:
 
 
 def _small(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Cut blocks so that rows of features for one of them stay small."""
+    """Split blocks so that the features of one block stay small."""
     for block in blocks:
         for at in range(0, len(block), _STEP):
             part = slice(at, at + _STEP)
@@ -93,7 +93,7 @@ def _rows(pa: Any, store: FeatureStore, ids: npt.NDArray[Any]) -> Any:
 
 
 def is_scaled(store: FeatureStore) -> bool:
-    """Whether int8 numbers stand for floats, by a factor a column."""
+    """Return whether int8 values represent floats, with one factor per column."""
     return store.dtype_name == "int8" and bool(store._matrix(None).scaled)
 
 
@@ -108,7 +108,7 @@ def _split_names(splits: dict[str, npt.NDArray[np.int64]], ids: npt.NDArray[Any]
 def node_stream(data: NodeData, original: bool) -> Any:
     """Return a `pyarrow.RecordBatchReader` of nodes: id, features, label, split.
 
-    original: ids are what the source called the nodes, where that was mapped; else there is a column for them.
+    original: use original ids, if ids were mapped, in place of a separate column for them.
     """
     pa = require_pyarrow("Arrow streams")
     split = np.full(data.num_nodes, None if original else "", dtype=object) if data.splits else None

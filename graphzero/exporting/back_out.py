@@ -1,4 +1,4 @@
-"""The way back out: graphs to SciPy and NetworkX."""
+"""Converts graphs to SciPy and NetworkX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_networkx", "to_scipy"]
 
-_MOST_NODES = 1_000_000  # that become Python objects unless told otherwise
+_MOST_NODES = 1_000_000  # default limit, since each becomes a Python object
 
 
 def to_scipy(graph: Graph, direction: str | None) -> Any:
@@ -26,7 +26,7 @@ def to_scipy(graph: Graph, direction: str | None) -> Any:
     narrow = indices.dtype == np.int32 and graph.num_edges < 2**31
     data = graph._open().array(f"{side}.weights") if graph.has_weights else np.ones(graph.num_edges, np.int8)
     matrix = (sparse.csr_matrix if side == "out" else sparse.csc_matrix)(graph.shape, dtype=data.dtype)
-    # set, not passed: the constructor would copy the indices to look at them
+    # assigned, because the constructor would copy the indices to check them
     matrix.data = data
     matrix.indices = indices if narrow else indices.astype(np.int64)
     matrix.indptr = indptr.astype(np.int32 if narrow else np.int64)
@@ -39,12 +39,12 @@ def to_networkx(dataset: Dataset, most_nodes: int | None = None) -> Any:
     import networkx
 
     if len(dataset.nodes) > 1 or len(dataset.edges) > 1:
-        raise ValueError("to_networkx is for datasets of one node type and one edge type; to_pyg takes several")
+        raise ValueError("to_networkx supports one node type and one edge type; to_pyg supports several")
     limit = _MOST_NODES if most_nodes is None else most_nodes
     if dataset.num_nodes > limit:
         raise ValueError(
-            f"the dataset has {dataset.num_nodes:,} nodes, more than {limit:,}: as Python objects they need gigabytes; "
-            "most_nodes= allows more"
+            f"the dataset has {dataset.num_nodes:,} nodes, more than {limit:,}, which would take gigabytes as Python "
+            "objects; most_nodes= raises the limit"
         )
     graph = networkx.MultiDiGraph() if dataset.graph.num_edges else networkx.DiGraph()
     names: list[Any] = list(range(dataset.num_nodes))

@@ -37,14 +37,14 @@ def export_dataset(
     format: str = "parquet",
     progress: bool | Callback | None = None,
 ) -> list[str]:
-    """Write a dataset as files that others read, and return their paths. The folder `out` must not exist.
+    """Export a dataset to Parquet or `.npy` files, and return their paths. The folder `out` must not exist.
 
     format: "parquet" writes `edges.parquet` (src, dst, weight, time, edge features, split) and `nodes.parquet` (id,
-    original id where ids were mapped, features as lists, label, split), in row groups of bounded size. Of several types
+    original id if ids were mapped, features as lists, label, split), in row groups of bounded size. For several types
     it writes `edges/a__r__b.parquet` and `nodes/a.parquet` under original ids, and `tables.json`, a description that
-    `graphzero import` takes back. "npy" writes `edge_index.npy` (2, E), `weights.npy`, `times.npy`, `x.npy` for each
-    feature, `edge_attr.npy` for each edge feature in the order of `edge_index`, `labels.npy` and `splits.npz`; of
-    several types each in a folder of its type.
+    `graphzero import` reads. "npy" writes `edge_index.npy` (2, E), `weights.npy`, `times.npy`, `x.npy` for each
+    feature, `edge_attr.npy` for each edge feature in the order of `edge_index`, `labels.npy` and `splits.npz`; for
+    several types, in one folder per type.
 
     >>> import graphzero as gz
     >>> gz.export_dataset("papers", "papers-npy", format="npy")  # doctest: +SKIP
@@ -73,7 +73,7 @@ def export_dataset(
 
 
 class _Writer:
-    """Files of one export; `told` reports edges that are done."""
+    """Writes the files of one export."""
 
     def __init__(self, folder: str, dataset: Dataset, callback: Callback | None) -> None:
         self._folder, self._dataset, self._callback = folder, dataset, callback
@@ -87,7 +87,7 @@ class _Writer:
         self.made.append(path)
         return path
 
-    def told(self, edges: int) -> None:
+    def report(self, edges: int) -> None:
         self._done += edges
         if self._callback is not None:
             self._callback("writing edges", self._done, self._total)
@@ -101,7 +101,7 @@ class _Parquet(_Writer):
         key, names = manifest.edge_key(edge.edge_type), self._dataset.nodes
         ends = [names[edge.edge_type[side]].ids if self._typed else None for side in (0, 2)]
         path = self.path(f"edges/{key}.parquet" if self._typed else "edges.parquet")
-        self._write(path, edge_stream(edge.graph, edge, ends[0], ends[1]), self.told)
+        self._write(path, edge_stream(edge.graph, edge, ends[0], ends[1]), self.report)
         for name, pairs in edge.splits.items():
             if pairs.ndim == 2:
                 self._pairs(self.path(f"splits/{key}/{name}.parquet"), pairs)
@@ -110,13 +110,13 @@ class _Parquet(_Writer):
         path = self.path(f"nodes/{name}.parquet" if self._typed else "nodes.parquet")
         self._write(path, node_stream(node, self._typed), lambda _: None)
 
-    def _write(self, path: str, stream: Any, told: Any) -> None:
+    def _write(self, path: str, stream: Any, report: Any) -> None:
         import pyarrow.parquet as parquet
 
         with parquet.ParquetWriter(path, stream.schema) as writer:
             for batch in stream:
                 writer.write_batch(batch)
-                told(batch.num_rows)
+                report(batch.num_rows)
 
     def _pairs(self, path: str, pairs: npt.NDArray[np.int64]) -> None:
         import pyarrow as pa
@@ -178,7 +178,7 @@ class _Npy(_Writer):
             for name, array in rows.items():
                 array[part] = edge.features[name].gather(block.edge_ids, dtype=_kept(edge.features[name])[1])
             at += len(block)
-            self.told(len(block))
+            self.report(len(block))
         if any(pairs.ndim == 2 for pairs in edge.splits.values()):
             held: dict[str, Any] = {name: pairs for name, pairs in edge.splits.items() if pairs.ndim == 2}
             np.savez(self.path(f"{where}edge_splits.npz"), **held)
@@ -198,26 +198,26 @@ class _Npy(_Writer):
 
     def _array(self, name: str, dtype: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         path = self.path(f"{name}.npy")
-        if 0 in shape:  # nothing to map
+        if 0 in shape:  # an empty file cannot be mapped
             np.save(path, np.empty(shape, dtype))
             return np.empty(shape, dtype)
         return np.lib.format.open_memmap(path, "w+", dtype, shape)
 
 
 def _kept(store: FeatureStore) -> tuple[Any, str | None]:
-    """Return the dtype to write, and the one to ask for: int8 that stands for floats is written as those."""
+    """Return the dtype to write, and the one to gather: scaled int8 is written as floats."""
     return (np.float32, "float32") if is_scaled(store) else (store.dtype, None)
 
 
 def _check_npy(dataset: Dataset) -> None:
-    """Refuse what .npy files cannot hold, before anything is written."""
+    """Raise ValueError for types that .npy files do not support, before anything is written."""
     stores: list[tuple[str, FeatureStore]] = []
     stores += [item for node in dataset.nodes.values() for item in node.features.items()]
     stores += [item for edge in dataset.edges.values() for item in edge.features.items()]
     for name, store in stores:
         if store.dtype_name == "bfloat16":
             raise InputError(
-                f"features {name!r} are bfloat16, which .npy does not have; format='parquet' writes float32"
+                f"features {name!r} are bfloat16, which .npy does not support; format='parquet' writes float32"
             )
 
 

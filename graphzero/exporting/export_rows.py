@@ -22,9 +22,9 @@ _ROWS = 1 << 14
 def export_rows(
     data: Dataset, rows: str | os.PathLike[str], out: str | os.PathLike[str], *, node_type: str | None = None
 ) -> int:
-    """Write a `.gd` with a row for each node to `out`, a `.csv` or `.parquet`: ids, then columns; return the count.
+    """Write a `.gd` file with one row per node to a `.csv` or `.parquet` file of ids and columns; return the row count.
 
-    A `.gd` of a run by time has its own ids and times: each of its rows is written with those.
+    A `.gd` file of a temporal run has its own ids and times, which are written with its rows.
     """
     store = FeatureStore(rows)
     timed = {"x", "ids"} <= set(store.names)
@@ -33,7 +33,7 @@ def export_rows(
         sizes = ", ".join(f"{name!r}: {node.num_nodes}" for name, node in data.nodes.items())
         raise ValueError(f"{os.fspath(rows)} has {store.num_nodes} rows, the node types have {sizes}")
     if node_type is None and len(able) > 1:
-        raise ValueError(f"rows may be of {', '.join(map(repr, able))}: choose one with node_type= (--node-type)")
+        raise ValueError(f"rows may belong to {', '.join(map(repr, able))}; choose one with node_type=")
     ids = data.nodes[node_type or able[0]].ids
 
     def blocks() -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Tables written block by block, as CSV or Parquet by the ending of the name; published whole or not at all."""
+"""Writes tables block by block, as CSV or Parquet by the file extension; published atomically."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 __all__ = ["TABLES", "as_table_target", "is_table", "write_table"]
 
 TABLES = (".csv", ".parquet")
-Block = Mapping[str, Any]  # columns by name: arrays or lists, all as long
+Block = Mapping[str, Any]  # columns by name: arrays or lists of equal length
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
-    """Whether a name is that of a table: `pred.csv`, `pred.parquet`."""
+    """Return whether a name is that of a table: `pred.csv`, `pred.parquet`."""
     return os.fspath(path).endswith(TABLES)
 
 
@@ -37,26 +37,26 @@ def write_table(path: str | os.PathLike[str], blocks: Iterable[Block]) -> int:
 
 
 def as_table_target(path: str | os.PathLike[str]) -> str:
-    """Return `path` as an absolute one that a table may be published at: a table of ours there is replaced.
+    """Return `path` as an absolute path at which a table may be published; an older table of predictions is replaced.
 
-    Any other file is somebody's data and is refused: FileExistsError. ImportError when pyarrow is needed and missing.
+    Raises FileExistsError for any other existing file, ImportError if pyarrow is needed and missing.
     """
     name = os.path.abspath(os.fspath(path))
     if name.endswith(".parquet"):
         _check_parquet()
     if os.path.isdir(name):
-        raise IsADirectoryError(f"{name}: is a folder, expected the name of a file to make")
+        raise IsADirectoryError(f"{name}: is a folder, expected a file name")
     if not os.path.isdir(os.path.dirname(name)):
         raise FileNotFoundError(f"{os.path.dirname(name)}: no such folder")
     if os.path.exists(name) and os.path.getsize(name) > 0 and not _is_ours(_column_names(name)):
         raise FileExistsError(
-            f"{name}: does not look like predictions and would be overwritten: give another name, or remove it first"
+            f"{name}: does not look like predictions and would be overwritten; choose another name, or remove it first"
         )
     return name
 
 
 def _is_ours(columns: list[str]) -> bool:
-    """Whether columns are those of predictions: a table of ids may be the source of the dataset."""
+    """Return whether columns are those of predictions: a table of ids may be the source of the dataset."""
     if columns == ["source", "rank", "target", "score"]:
         return True
     said = ("prediction", "x0")
@@ -64,7 +64,7 @@ def _is_ours(columns: list[str]) -> bool:
 
 
 def _column_names(name: str) -> list[str]:
-    """Return the names of the columns of a table; none where they cannot be read."""
+    """Return the column names of a table; an empty list if they cannot be read."""
     if name.endswith(".parquet"):
         import pyarrow.parquet as parquet
 

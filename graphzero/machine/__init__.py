@@ -1,1 +1,1 @@
-"""What this machine has: memory and its limits, the disk, ranks; doctor and estimates."""
+"""Properties of this machine: memory and its limits, the disk, ranks; doctor and estimates."""

@@ -1,4 +1,4 @@
-"""How fast a folder's disk is: its kind, and measured reads in sequence and at random, one and many at a time."""
+"""The disk of a folder: its kind, and its measured speed for sequential and random reads at depth 1 and 256."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..args.sizes import format_size
 
 PAGE = 4096
 _CHUNK = 1 << 20
-_PIECE = 256 << 10  # of a sequential read
-_MOST_THREADS = 64  # that stand in for a ring
+_PIECE = 256 << 10  # bytes per sequential read
+_MOST_THREADS = 64  # used where io_uring is not available
 _RAM_SYSTEMS = ("tmpfs", "ramfs", "devtmpfs")
 _REMOTE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "lustre", "afs")
 
 
 def kind(folder: str) -> dict[str, Any]:
-    """Return what is known about the disk under `folder` without touching it."""
+    """Return what is known about the disk of `folder` without reading from it."""
     device = os.stat(folder).st_dev
     known = _core.disk_info(os.major(device), os.minor(device)) if hasattr(os, "major") else _core.disk_info(0, 0)
     system = known["file_system"]
@@ -41,30 +41,30 @@ def kind(folder: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def scratch_file(folder: str, most_bytes: int, seconds: float) -> Iterator[tuple[str, int, float]]:
-    """Yield (path, size, bytes written a second) of a file of random bytes that is gone afterwards.
+    """Yield (path, size, bytes written per second) of a temporary file of random bytes.
 
-    On Linux it has no name of its own, so that even a kill leaves nothing. Writing stops at `most_bytes`, at a tenth of
-    the free space, or after `seconds`.
+    On Linux the file has no name, so it is removed even if the process is killed. Writing stops at `most_bytes`, at a
+    tenth of the free space, or after `seconds`.
     """
     free = shutil.disk_usage(folder).free
-    room = min(most_bytes, free // 10) // _CHUNK * _CHUNK
-    if room < 4 * _CHUNK:
-        raise OSError(errno.ENOSPC, f"too little room to measure the disk ({format_size(free)} free)", folder)
+    limit = min(most_bytes, free // 10) // _CHUNK * _CHUNK
+    if limit < 4 * _CHUNK:
+        raise OSError(errno.ENOSPC, f"not enough free space to measure the disk ({format_size(free)} free)", folder)
     random = np.random.default_rng()
     nameless = sys.platform.startswith("linux")
     make = tempfile.TemporaryFile if nameless else tempfile.NamedTemporaryFile
     with make(dir=folder, prefix=".graphzero-doctor-", buffering=0) as f:
         begin, size = time.perf_counter(), 0
-        while size < room and (size == 0 or time.perf_counter() - begin < seconds):
-            for _ in range(min(16, (room - size) // _CHUNK)):
+        while size < limit and (size == 0 or time.perf_counter() - begin < seconds):
+            for _ in range(min(16, (limit - size) // _CHUNK)):
                 size += f.write(random.bytes(_CHUNK))
-            os.fsync(f.fileno())  # as it goes: or all of it would wait for one long sync at the end
+            os.fsync(f.fileno())  # after each chunk, to avoid one long sync at the end
         path = f"/proc/self/fd/{f.fileno()}" if nameless else f.name
         yield path, size, size / (time.perf_counter() - begin)
 
 
 def forget(files: Iterable[str]) -> None:
-    """Put files out of the page cache where the system allows it, so that what follows starts cold."""
+    """Evict files from the page cache where the system allows it, so that the next reads are cold."""
     if not hasattr(os, "posix_fadvise"):
         return
     for path in files:
@@ -74,9 +74,9 @@ def forget(files: Iterable[str]) -> None:
 
 
 def measure(path: str, ring: bool, seconds: float) -> dict[str, Any]:
-    """Return bytes a second in sequence and 4 KiB reads a second at random, past the page cache where that is possible.
+    """Return sequential bytes per second and random 4 KiB reads per second, bypassing the page cache where possible.
 
-    The engine's own readers are measured: rings where they are allowed, threads that call pread where they are not.
+    The engine's own readers are measured: io_uring where it is allowed, otherwise threads that call pread.
     """
 
     def rate(depth: int, read_bytes: int, sequential: bool) -> float:

@@ -1,4 +1,4 @@
-"""What this machine and this disk can do for training from disk, measured, and what to change."""
+"""Measures how fast this machine and disk can train from disk, and suggests what to change."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Finding", "advise", "examine"]
 _LEAST_MEMLOCK = 64 << 20  # a ring's registered buffers
 _LEAST_OPEN_FILES = 1024
 _LEAST_MAPS = 65530
-_LEAST_FILE = 64 << 20  # a smaller file may sit in the disk's own cache
+_LEAST_FILE = 64 << 20  # a smaller file may fit in the disk's own cache
 _MUCH_READAHEAD = 256 << 10
-_UNKNOWN = 1 << 62  # bytes of RAM, where the system does not say
+_UNKNOWN = 1 << 62  # bytes of RAM, if the system does not report it
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing worth knowing: "good" or "warning", in plain words, and what would mend it."""
+    """One finding: its level ("good" or "warning"), a text, and a fix if there is one."""
 
     level: str
     text: str
@@ -44,11 +44,11 @@ def examine(
     memory: int | str = "auto",
     check_seconds: float = 0.0,
 ) -> dict[str, Any]:
-    """Measure the disk under `folder` and this machine; return figures and findings as a dict that JSON can hold.
+    """Measure the disk of `folder` and this machine; return figures and findings as a JSON-serializable dict.
 
-    A dataset folder is measured by reading its largest file; elsewhere a nameless file of at most `size` is written
-    and is gone afterwards, whatever happens. Each measurement takes `seconds`. For a dataset, what an epoch of training
-    takes is estimated (`graphzero.estimate`); with `check_seconds`, runs of that length are compared with it.
+    A dataset folder is measured by reading its largest file; elsewhere a temporary file of at most `size` is written.
+    Each measurement takes `seconds`. For a dataset, the cost of a training epoch is estimated (see `estimate`);
+    with `check_seconds`, it is compared with runs of that length.
 
     >>> report = examine(".", size="8MB", seconds=0.05)
     >>> sorted(report)
@@ -56,7 +56,7 @@ def examine(
     """
     path = os.path.abspath(os.fspath(folder))
     if not os.path.isdir(path):
-        raise NotADirectoryError(20, "no folder here", path)
+        raise NotADirectoryError(20, "not a folder", path)
     dataset = Dataset(path) if os.path.exists(os.path.join(path, MANIFEST)) else None
     ring = facts.io_uring()
     report: dict[str, Any] = {
@@ -90,38 +90,38 @@ def _measure(folder: str, dataset: Dataset | None, ring: bool, most: int, second
 
 
 def advise(report: dict[str, Any]) -> list[Finding]:
-    """Return what a report's figures mean, the most important first."""
+    """Return findings from the figures of a report, the most important first."""
     return [*_about_disk(report["disk"]), *_about_reads(report), *_about_memory(report), *_about_processors(report)]
 
 
 def _about_disk(disk: dict[str, Any]) -> list[Finding]:
     found = []
     if disk["in_ram"]:
-        found.append(Finding("warning", f"This folder is in RAM ({disk['file_system']}): nothing here is out of core."))
+        found.append(Finding("warning", f"This folder is in RAM ({disk['file_system']}), not on a disk."))
     if disk["remote"]:
         found.append(
             Finding(
                 "warning",
                 f"This folder is on a network or shared file system ({disk['file_system']}).",
-                "Copy the dataset to a local SSD: random rows cost a round trip each here.",
+                "Copy the dataset to a local SSD; each random read costs a network round trip here.",
             )
         )
     deep, single = disk["random_256"], disk["random_1"]
     gain = deep / single if single else 0.0
-    words = f"Cold rows: about {_count(deep)} a second with many reads in flight, {_count(single)} with one at a time."
+    words = f"Cold rows: about {_count(deep)} per second with many reads in flight, {_count(single)} with one."
     if deep < 5_000:
         found.append(Finding("warning", f"{words} That is slow.", "Use a local SSD (NVMe gives 100,000 and more)."))
     elif gain < 2 and not disk["in_ram"]:
-        found.append(Finding("warning", f"{words} This disk gains little from depth: it may be throttled or shared."))
+        found.append(Finding("warning", f"{words} Queue depth helps little; the disk may be throttled or shared."))
     else:
-        found.append(Finding("good", f"{words} Deep reads are {gain:.0f} times faster than page faults can be."))
+        found.append(Finding("good", f"{words} Reads in flight are {gain:.0f} times faster than page faults."))
     ahead = disk["readahead_bytes"]
     if ahead is not None and ahead > _MUCH_READAHEAD:
         found.append(
             Finding(
                 "warning",
-                f"Readahead is {format_size(ahead)}: plain memory-mapped rows drag that much in for each row. "
-                "GraphZero's own reads do not, other programs' do.",
+                f"Readahead is {format_size(ahead)}; programs that read memory-mapped rows fetch that much per row. "
+                "GraphZero's own reads are not affected.",
                 f"echo 128 | sudo tee /sys/block/{disk['device'] or 'DEVICE'}/queue/read_ahead_kb",
             )
         )
@@ -132,12 +132,12 @@ def _about_reads(report: dict[str, Any]) -> list[Finding]:
     found = []
     ring, limits = report["io_uring"], report["limits"]
     if ring["works"]:
-        found.append(Finding("good", "io_uring works: reads go out hundreds at a time."))
+        found.append(Finding("good", "io_uring works; hundreds of reads can be in flight."))
     else:
         found.append(
             Finding(
                 "warning",
-                f"io_uring does not work ({ring['why']}): a pool of threads reads instead, at more cost in CPU.",
+                f"io_uring is not available ({ring['why']}); a thread pool is used instead, which takes more CPU.",
                 "In Docker: --security-opt seccomp=unconfined, or a profile that allows io_uring_*. "
                 "On the host: sysctl kernel.io_uring_disabled=0.",
             )
@@ -146,9 +146,9 @@ def _about_reads(report: dict[str, Any]) -> list[Finding]:
         found.append(
             Finding(
                 "warning",
-                f"The file system ({report['disk']['file_system']}) refuses O_DIRECT: reads pass through the page "
-                "cache, and the figures above may flatter the disk.",
-                "ext4 and xfs on a local disk allow it.",
+                f"The file system ({report['disk']['file_system']}) does not support O_DIRECT; reads go through "
+                "the page cache, so the figures above may be too high.",
+                "ext4 and xfs on a local disk support it.",
             )
         )
     for name, least, command in (
@@ -161,25 +161,25 @@ def _about_reads(report: dict[str, Any]) -> list[Finding]:
             what = {"memlock": "Locked memory is", "open_files": "Open files are", "max_map_count": "Maps are"}[name]
             shown = format_size(value) if name == "memlock" else f"{value:,}"
             wanted = format_size(least) if name == "memlock" else f"{least:,}"
-            found.append(Finding("warning", f"{what} limited to {shown}; {wanted} is comfortable.", command))
+            found.append(Finding("warning", f"{what} limited to {shown}; at least {wanted} is recommended.", command))
     return found
 
 
-def _room(memory: dict[str, int | None]) -> int:
+def _free(memory: dict[str, int | None]) -> int:
     return min(v for v in (memory["cgroup_limit"], memory["available"], memory["total"], _UNKNOWN) if v is not None)
 
 
 def _about_memory(report: dict[str, Any]) -> list[Finding]:
     memory = report["memory"]
     limit, total = memory["cgroup_limit"], memory["total"]
-    room = _room(memory)
-    if room == _UNKNOWN:
+    free = _free(memory)
+    if free == _UNKNOWN:
         return []
-    budget = format_size(room // 2)
+    budget = format_size(free // 2)
     if limit is not None and (total is None or limit < total):
-        text = f"A cgroup limits this process to {format_size(limit)}; the machine's RAM does not count."
+        text = f"A cgroup limits this process to {format_size(limit)}; the RAM of the machine is not available to it."
         return [Finding("warning", text, f"Give the loader at most memory='{format_size(limit // 2)}'.")]
-    return [Finding("good", f"{format_size(room)} of RAM are free: memory='{budget}' is a safe budget for a loader.")]
+    return [Finding("good", f"{format_size(free)} of RAM is free; memory='{budget}' is a safe budget for a loader.")]
 
 
 def _about_processors(report: dict[str, Any]) -> list[Finding]:
@@ -190,13 +190,13 @@ def _about_processors(report: dict[str, Any]) -> list[Finding]:
         found.append(
             Finding(
                 "warning",
-                f"A cgroup allows {cpu['quota']:.1f} of {cpu['usable']} processors: more threads than that only wait.",
+                f"A cgroup allows {cpu['quota']:.1f} of {cpu['usable']} processors; more threads do not help.",
                 f"num_threads={max(1, int(cpu['quota']))}",
             )
         )
     if torch is None:
         found.append(
-            Finding("warning", "torch is not installed: the loader needs it.", "pip install 'graphzero[torch]'")
+            Finding("warning", "torch is not installed; the loader needs it.", "pip install 'graphzero[torch]'")
         )
     elif torch["threads"] > usable + 0.5:
         found.append(

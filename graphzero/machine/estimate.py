@@ -1,4 +1,4 @@
-"""What training on a dataset takes on this machine: disk, RAM and seconds an epoch; and a short run that checks it."""
+"""Estimates disk, RAM and seconds per epoch of training on a dataset, and checks that with a short run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..dataset.dataset import Dataset
 from ..load.loader import NeighborLoader
 from ..load.seed_nodes import split_of
 from ..stores.features import FeatureStore
-from . import disk as _disk
+from .disk import PAGE, forget
 
 __all__ = ["check", "estimate"]
 
 FANOUTS = (15, 10, 5)
 BATCH = 1024
-_RESIDENT = 256 << 20  # bytes of features that stand for all of them where copies are timed: more than caches hold
-_COPIED = 64 << 20  # bytes that are copied for that
-_SWEPT = 0.6  # of the disk's speed reaches a sweep beside sampling and copying: 1.6 to 2.4 of 3.6 GB/s were measured
-_MORE_COPIES = 2  # of a row that a sweep brings, in processor time: from the read buffer, and finding who wants it
+_RESIDENT = 256 << 20  # bytes of features that copies are timed on: larger than the CPU caches
+_COPIED = 64 << 20  # bytes copied to time it
+_SWEPT = 0.6  # share of the disk's speed that a sweep gets while sampling and copying (measured: 1.6-2.4 of 3.6 GB/s)
+_MORE_COPIES = 2  # CPU time per swept row, in copies: out of the read buffer, and finding the batches that need it
 
 
 def estimate(
@@ -38,12 +38,12 @@ def estimate(
     batch_size: int = BATCH,
     memory: int | str = "auto",
 ) -> dict[str, Any]:
-    """Return what an epoch over the training split takes: bytes and seconds, by the loader's own model.
+    """Return the bytes and seconds of an epoch over the training split, by the loader's own model.
 
-    `disk` has the figures of `graphzero.doctor`: reads a second at random, bytes a second in sequence. A few batches
-    are sampled, twice: their size and, the second time, what sampling costs in RAM are measured. So is copying rows.
-    The loader's plan says which files fit into RAM and for how many batches rows are read together; what that costs is
-    computed for this disk. Without a "train" split only the size is returned.
+    `disk` has the figures of `graphzero doctor`: random reads per second, sequential bytes per second. A few batches
+    are sampled twice to measure their size and, the second time, the cost of sampling from RAM; copying rows is
+    measured too. The loader's plan says which files fit in RAM and how many batches share a read; the cost is computed
+    for this disk. Without a "train" split only the size is returned.
     """
     found: dict[str, Any] = {"name": dataset.name, "bytes": dataset.nbytes}
     if not _has_train(dataset):
@@ -62,7 +62,7 @@ def estimate(
     disk_seconds = plan["disk_seconds"] / (_SWEPT if plan["window"] else 1)
     batch, batches = max(disk_seconds, processor), plan["batches"]
     circle = plan["swept_bytes"] / disk["sequential"] / _SWEPT
-    pages = sum(rows[name] * math.ceil(widths[name] / _disk.PAGE) for name in rows)
+    pages = sum(rows[name] * math.ceil(widths[name] / PAGE) for name in rows)
     return found | {
         "batches": batches,
         "fanouts": list(fanouts),
@@ -91,14 +91,14 @@ def estimate(
 
 
 def check(folder: str | os.PathLike[str], expected: dict[str, Any], *, seconds: float = 10.0) -> list[dict[str, Any]]:
-    """Run part of an epoch with the files out of the page cache, then of a later one; compare with an estimate.
+    """Run part of an epoch with a cold page cache, then part of a later one, and compare with an estimate.
 
-    A process of its own does it, in which nothing is mapped yet; each pass ends after `seconds`, or with its epoch.
-    Returned are, for each pass, batches, seconds estimated and measured, and the error: 0.1 is 10 % too many.
+    Both run in a new process, where nothing is mapped yet; each pass ends after `seconds`, or with its epoch. Returns
+    the batches, the estimated and measured seconds, and the error of each pass; an error of 0.1 is 10 % too high.
     """
     asked = {"folder": os.fspath(folder), "seconds": seconds}
     asked |= {name: expected[name] for name in ("fanouts", "batch_size", "memory")}
-    command = [sys.executable, "-c", "from graphzero.estimate import run_passes; run_passes()"]
+    command = [sys.executable, "-c", "from graphzero.machine.estimate import run_passes; run_passes()"]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the run that checks the estimate failed: {done.stderr.strip().splitlines()[-1]}")
@@ -115,17 +115,17 @@ def check(folder: str | os.PathLike[str], expected: dict[str, Any], *, seconds: 
 
 
 def _lag(circle: float, *, ends: bool) -> float:
-    """What a window costs that is filled, and one that runs empty: half a circle each, since few batches share it."""
+    """Return the cost of filling and of draining a window: half a cycle each, since few batches share it."""
     return circle if ends else circle / 2
 
 
 def run_passes() -> None:
-    """Do what `check` asks for on standard input; print batches and seconds of each pass."""
+    """Run the passes that `check` requests on standard input; print the batches and seconds of each."""
     import torch  # noqa: F401  # the first batch would import it, at a cost that is none of the loader's
 
     asked = json.load(sys.stdin)
     dataset = Dataset(asked["folder"])
-    _disk.forget(dataset.files)
+    forget(dataset.files)
     passes = []
     begin = time.perf_counter()
     loader = _loader(dataset, asked["fanouts"], asked["batch_size"], asked["memory"])
@@ -162,14 +162,14 @@ def _row_bytes(store: FeatureStore) -> int:
 
 
 def _copy_rate(stores: Sequence[FeatureStore], threads: int) -> float:
-    """Measure bytes a second that one of `threads` threads copies from rows at random places in RAM.
+    """Measure the bytes per second that one of `threads` threads copies from random rows in RAM.
 
-    They share the memory's bandwidth, so that two of them rarely copy twice as much as one.
+    Threads share the memory bandwidth, so two rarely copy twice as much as one.
     """
     store = max(stores, key=lambda s: s.num_nodes * _row_bytes(s))
     width = _row_bytes(store)
     near = max(1, min(store.num_nodes, _RESIDENT // width))
-    store.gather(np.arange(near), io="mmap")  # its pages are in RAM from now on
+    store.gather(np.arange(near), io="mmap")  # reads its pages into RAM
     ids = np.random.default_rng(0).integers(0, near, max(1, _COPIED // width))
     best = math.inf
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Facts about this machine that decide how fast training from disk can go; None where the system does not say."""
+"""Properties of this machine that affect training from disk; None if the system does not report one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _read_text(path: str) -> str:
 
 
 def memory() -> dict[str, int | None]:
-    """Return RAM in bytes: in all, available now, and the cgroup's limit and use where there is a limit."""
+    """Return RAM in bytes: total, available, and the cgroup's limit and use if there is a limit."""
     found = _core.system_memory()
     return {
         "total": found["total_bytes"] or None,
@@ -29,7 +29,7 @@ def memory() -> dict[str, int | None]:
 
 
 def processors() -> dict[str, Any]:
-    """Return how many processors there are, how many this process may use, and the cgroup's quota of them."""
+    """Return the number of processors, how many this process may use, and the cgroup's quota."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"count": os.cpu_count(), "usable": usable, "quota": _core.cpu_quota(), "model": _cpu_model()}
 
@@ -42,15 +42,15 @@ def _cpu_model() -> str | None:
 
 
 def limits() -> dict[str, int | None]:
-    """Return the limits that matter: locked memory and open files of this process (None: no limit), maps of any."""
+    """Return limits: locked memory and open files of this process (None: no limit), and memory maps."""
     found: dict[str, int | None] = {"memlock": None, "open_files": None}
-    with contextlib.suppress(ImportError):  # there is no such module on Windows
+    with contextlib.suppress(ImportError):  # not available on Windows
         import resource
 
         for name, which in (("memlock", resource.RLIMIT_MEMLOCK), ("open_files", resource.RLIMIT_NOFILE)):
             soft = resource.getrlimit(which)[0]
             found[name] = None if soft == resource.RLIM_INFINITY else soft
-    # What root may lock is not limited.
+    # Locked memory is not limited for root.
     found["memlock"] = None if hasattr(os, "geteuid") and os.geteuid() == 0 else found["memlock"]
     maps = _read_text("/proc/sys/vm/max_map_count")
     found["max_map_count"] = int(maps) if maps.isdecimal() else None
@@ -58,13 +58,13 @@ def limits() -> dict[str, int | None]:
 
 
 def io_uring() -> dict[str, Any]:
-    """Return whether the kernel lets this process have an io_uring, and if not, why."""
+    """Return whether this process may use io_uring, and if not, why."""
     why = _core.uring_refusal()
     return {"works": why is None, "why": why}
 
 
 def torch() -> dict[str, Any] | None:
-    """Return torch's version, threads and GPUs, or None where it is not installed. Importing it takes a while."""
+    """Return torch's version, threads and GPUs; None if it is not installed. Imports torch, which takes a while."""
     try:
         import torch as t
     except (ImportError, OSError):

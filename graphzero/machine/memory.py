@@ -1,4 +1,4 @@
-"""The truth about memory: what the process holds, what the page cache holds for it, and what may still be taken."""
+"""Memory use of the process, the page cache and the engine, and how much is available."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PURPOSES = {
 
 @dataclass(frozen=True)
 class FileMemory:
-    """One mounted file: its size, and how much of it the page cache holds (None where the system does not say)."""
+    """One mounted file: its size, and how much of it is in the page cache (None if unknown)."""
 
     path: str
     kind: str
@@ -32,10 +32,10 @@ class FileMemory:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """What `memory_report()` found, in bytes. None stands for what this system does not tell.
+    """The result of `memory_report()`, in bytes; None where the system does not report a value.
 
-    A mounted file costs the process nothing by itself, but its pages take RAM in the page cache while they are used;
-    the kernel gives them up when memory is short. `anonymous_rss` is what cannot be given up.
+    Mounting a file takes no memory, but pages of it that are in use take RAM in the page cache; the kernel reclaims
+    them when memory is short. `anonymous_rss` cannot be reclaimed.
     """
 
     anonymous_rss: int | None
@@ -53,25 +53,25 @@ class MemoryReport:
 
     @property
     def engine_total(self) -> int:
-        """All that the engine allocated and still holds."""
+        """The bytes that the engine has allocated."""
         return sum(self.engine.values())
 
     @property
     def cached_bytes(self) -> int:
-        """Page-cache bytes of all mounted files, those mounted twice counted once."""
+        """Page-cache bytes of all mounted files, each file counted once."""
         return sum({f.path: f.cached_bytes or 0 for f in self.files}.values())
 
     def __str__(self) -> str:
         """Return a table."""
         rows = [
-            ("process", "anonymous", self.anonymous_rss, "heap and arrays: cannot be given up"),
+            ("process", "anonymous", self.anonymous_rss, "heap and arrays, not reclaimable"),
             ("", "mapped files", self.file_rss, "shared with the page cache"),
             ("machine", "available", self.available, f"of {_size(self.total)}"),
         ]
         if self.cgroup_path is not None:
             limit = "no limit" if self.cgroup_limit is None else f"of {_size(self.cgroup_limit)}"
             rows.append(("cgroup", "used", self.cgroup_used, f"{limit}, {self.cgroup_path}"))
-            rows.append(("", "of it page cache", self.cgroup_cached, ""))
+            rows.append(("", "page cache, of the above", self.cgroup_cached, ""))
         for i, (purpose, held) in enumerate((k, v) for k, v in self.engine.items() if v):
             rows.append(("engine" if i == 0 else "", _PURPOSES.get(purpose, purpose), held, ""))
         rows.append(("", "idle, of the above", self.engine_idle, "kept for the next batch"))
@@ -88,9 +88,9 @@ class MemoryReport:
 
 
 def memory_report() -> MemoryReport:
-    """Look at the process, its container, the mounted files and the engine's own allocations, now.
+    """Return the current memory use of the process, its container, the mounted files and the engine.
 
-    Linux tells all of it; other systems leave None where they do not.
+    All values are known on Linux; other systems leave some as None.
 
     >>> import graphzero as gz
     >>> report = gz.memory_report()
@@ -99,14 +99,14 @@ def memory_report() -> MemoryReport:
     """
     system = _core.system_memory()
     held = _core.bytes_held()
-    told = sys.platform.startswith("linux")
-    grouped = told and system["cgroup_version"] != 0
+    known = sys.platform.startswith("linux")
+    grouped = known and system["cgroup_version"] != 0
     engine = {purpose: int(held[purpose]) for purpose in _PURPOSES}
     return MemoryReport(
-        anonymous_rss=system["anonymous_rss"] if told else None,
-        file_rss=system["file_rss"] if told else None,
-        total=system["total_bytes"] if told else None,
-        available=system["available_bytes"] if told else None,
+        anonymous_rss=system["anonymous_rss"] if known else None,
+        file_rss=system["file_rss"] if known else None,
+        total=system["total_bytes"] if known else None,
+        available=system["available_bytes"] if known else None,
         cgroup_path=system["cgroup_path"] if grouped else None,
         cgroup_used=system["cgroup_used"] if grouped else None,
         cgroup_cached=system["cgroup_cached"] if grouped else None,

@@ -1,4 +1,4 @@
-"""A memory limit that the kernel enforces: commands run in a control group of their own, where that is allowed."""
+"""A memory limit enforced by the kernel: commands run in their own control group, where that is allowed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["MemoryLimit", "in_group", "memory_limit"]
 
 
 def in_group(folder: Path, command: Sequence[str]) -> list[str]:
-    """Return a command that enters the control group `folder` and becomes `command`."""
+    """Return a command that joins the control group `folder` and executes `command`."""
     return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(folder / "cgroup.procs"), *command]
 
 
 class MemoryLimit:
-    """A control group (version 1 or 2). All that its processes hold counts, the page cache of their reads included."""
+    """A control group (version 1 or 2). The memory of its processes counts, including the page cache of their reads."""
 
     def __init__(self, folder: Path, limit: int) -> None:
-        """Stand for the group `folder`, which exists and has its limit."""
+        """Represent the group `folder`, which exists and has its limit set."""
         self.folder = folder
         self.limit = limit
 
     def wrap(self, command: Sequence[str]) -> list[str]:
-        """Return a command that enters the group and becomes `command`."""
+        """Return a command that joins the group and executes `command`."""
         return in_group(self.folder, command)
 
     @property
     def peak(self) -> int | None:
-        """The most bytes the group has held, page cache included; None where the kernel does not say."""
+        """The peak memory of the group in bytes, including the page cache; None if unknown."""
         for name in ("memory.max_usage_in_bytes", "memory.peak"):
             with contextlib.suppress(OSError, ValueError):
                 return int((self.folder / name).read_text())
@@ -40,7 +40,7 @@ class MemoryLimit:
 
     @property
     def kills(self) -> int:
-        """How many processes the kernel has killed for passing the limit."""
+        """The number of processes that the kernel has killed for exceeding the limit."""
         for name in ("memory.oom_control", "memory.events"):
             with contextlib.suppress(OSError):
                 for line in (self.folder / name).read_text().splitlines():
@@ -49,13 +49,13 @@ class MemoryLimit:
         return 0
 
     def remove(self) -> None:
-        """Remove the group; its processes must be gone."""
+        """Remove the group; its processes must have ended."""
         for _ in range(50):
             try:
                 self.folder.rmdir()
             except FileNotFoundError:
                 return
-            except OSError:  # busy: the last process is on its way out
+            except OSError:  # busy: the last process is still exiting
                 time.sleep(0.1)
             else:
                 return
@@ -63,7 +63,7 @@ class MemoryLimit:
 
 @contextlib.contextmanager
 def memory_limit(limit: int) -> Iterator[MemoryLimit | None]:
-    """Yield a group limited to `limit` bytes, or None where this user may not make one."""
+    """Yield a group limited to `limit` bytes, or None if this user may not create one."""
     group = _make(limit)
     try:
         yield group
@@ -81,7 +81,7 @@ def _make(limit: int) -> MemoryLimit | None:
             continue
         try:
             (folder / field).write_text(str(limit))
-            with contextlib.suppress(OSError):  # version 2: no swap, or the limit would only move the data there
+            with contextlib.suppress(OSError):  # version 2: disable swap, which would bypass the limit
                 (folder / "memory.swap.max").write_text("0")
         except OSError:
             folder.rmdir()
@@ -91,7 +91,7 @@ def _make(limit: int) -> MemoryLimit | None:
 
 
 def _places() -> Iterator[tuple[Path, str]]:
-    """Yield folders in which a group might be made, with the name of the file that sets its limit."""
+    """Yield folders in which a group may be created, with the name of the file that sets its limit."""
     group = _core.control_group("memory")
     if group is None:
         return

@@ -1,4 +1,4 @@
-"""Memory over time, as the kernel counts it: anonymous and file pages of the process, and its control group."""
+"""Memory over time, as the kernel reports it: anonymous and file pages of the process, and its control group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SAMPLES = 2000
 
 @dataclass(frozen=True)
 class MemorySample:
-    """One look: seconds since the start, and bytes. `group` is the control group's use, page cache included."""
+    """One sample: seconds since the start, and bytes. `group` is the control group's use, including the page cache."""
 
     seconds: float
     anonymous: int
@@ -25,7 +25,7 @@ class MemorySample:
 
 
 class MemoryMonitor:
-    """Samples memory on a thread while it is open; keeps at most a few thousand samples however long that is.
+    """Samples memory on a thread while it is open; keeps at most a few thousand samples.
 
     >>> with MemoryMonitor() as monitor:
     ...     _ = bytes(10)
@@ -34,7 +34,7 @@ class MemoryMonitor:
     """
 
     def __init__(self, interval: float = 0.1) -> None:
-        """Look every `interval` seconds, and half as often each time the list has grown too long."""
+        """Sample every `interval` seconds; the interval doubles each time the list is full."""
         self.samples: list[MemorySample] = []
         self._interval = interval
         self._start = time.perf_counter()
@@ -49,7 +49,7 @@ class MemoryMonitor:
     def look(self) -> MemorySample:
         """Take one sample now."""
         now = _core.system_memory()
-        anonymous = now["anonymous_rss"] or _peak_resident()  # not Linux: the peak is all there is
+        anonymous = now["anonymous_rss"] or _peak_resident()  # not Linux: only the peak is known
         group = now["cgroup_used"] if now["cgroup_version"] else None
         return MemorySample(time.perf_counter() - self._start, anonymous, now["file_rss"], group)
 
@@ -70,7 +70,7 @@ class MemoryMonitor:
         while not self._stop.wait(self._interval):
             self.samples.append(self.look())
             if len(self.samples) > _MOST_SAMPLES:
-                # of each pair keep the greater, so that thinning never hides a peak
+                # keep the greater of each pair, so that thinning does not hide a peak
                 pairs = zip(self.samples[::2], self.samples[1::2], strict=False)
                 self.samples[:] = [max(pair, key=lambda s: s.anonymous) for pair in pairs]
                 self._interval *= 2

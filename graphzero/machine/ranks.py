@@ -1,4 +1,4 @@
-"""Which process of how many this one is, as a loader needs to know it: of the job, and of this host."""
+"""The rank of this process in the job and on this host, as loaders use it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..args.ids import as_count
 
 
 def as_rank(rank: Any, world_size: Any) -> tuple[int, int] | None:
-    """Return what the user said, checked; None when nothing was said and torch.distributed decides."""
+    """Return the given rank and world size, checked; None if neither is given, so that torch.distributed decides."""
     if rank is None and world_size is None:
         return None
     if rank is None or world_size is None:
         given, missing = ("rank", "world_size") if world_size is None else ("world_size", "rank")
-        raise ValueError(f"{given} was given without {missing}: pass both, or neither to use torch.distributed")
+        raise ValueError(f"{given} was given without {missing}; pass both, or neither to use torch.distributed")
     world = as_count(world_size, "world_size", least=1)
     number = as_count(rank, "rank", least=0)
     if number >= world:
@@ -27,9 +27,9 @@ def as_rank(rank: Any, world_size: Any) -> tuple[int, int] | None:
 
 
 def current_rank(asked: tuple[int, int] | None) -> tuple[int, int]:
-    """Return (rank, world size): what was asked for, else the process group's, else (0, 1).
+    """Return (rank, world size): as requested, else of the process group, else (0, 1).
 
-    torch.distributed is looked at but never imported: whoever initialised it has imported it.
+    torch.distributed is never imported here: a program that initialised it has imported it.
     """
     if asked is not None:
         return asked
@@ -39,7 +39,7 @@ def current_rank(asked: tuple[int, int] | None) -> tuple[int, int]:
     return 0, 1
 
 
-# What launchers call the number of processes of this host, and this one's place among them.
+# Environment variables in which launchers pass the number of processes on this host, and the local rank.
 _LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 _LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")
@@ -47,19 +47,19 @@ _THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class LocalRank:
-    """This process among those of its host that load together: they divide `memory` and share what they read."""
+    """The local rank of this process. The ranks of a host divide `memory` and share what they read."""
 
     rank: int
     world_size: int
-    group: str  # the same for all of them, and for no others
+    group: str  # identifies the ranks of one job on this host
 
 
 def current_local_rank(asked: int | None, asked_rank: tuple[int, int] | None) -> LocalRank:
-    """Return what was asked for, else what the launcher says, else that this process is alone on its host."""
+    """Return the requested local rank, else that of the launcher, else rank 0 of 1."""
     rank, world_size = current_rank(asked_rank)
     size = asked if asked is not None else _number(_LOCAL_SIZES)
     if size is None and asked_rank is None and os.environ.get("MASTER_ADDR") in _THIS_HOST:
-        size = world_size  # all ranks are where rank 0 is, as multiprocessing starts them
+        size = world_size  # rank 0 is on this host, so all are, as multiprocessing starts them
     size = size or 1
     place = _number(_LOCAL_RANKS)
     place = rank % size if place is None or place >= size else place
@@ -72,29 +72,29 @@ def _number(names: tuple[str, ...]) -> int | None:
 
 
 def _job() -> str:
-    """Name the job that this process belongs to: ranks meet at one port, or are children of one process."""
+    """Return a name for the job of this process: its ranks share a master port, or a parent process."""
     port = os.environ.get("MASTER_PORT")
     return f"{os.environ.get('MASTER_ADDR')}:{port}" if port else f"child of {os.getppid()}"
 
 
 def local_threads(asked: int | None = None, feeds_gpu: bool = False) -> int:
-    """Return the threads of one rank where nothing else was asked for: its part of the processors of this host.
+    """Return the default number of threads of one rank: its share of the processors of this host.
 
-    Where a GPU is fed, one of several processors is left to the thread that tells it what to do. On 16 processors with
-    an H200, 15 threads loaded as fast as 16, and training was a twentieth faster on one machine, as fast on another.
+    If a GPU is fed, one of several processors is left to the thread that launches its kernels. On 16 processors with an
+    H200, 15 threads loaded as fast as 16, and training was 5 % faster on one machine and as fast on another.
     """
     part = max(1, _core.default_threads() // current_local_rank(asked, (0, 1)).world_size)
     return part - 1 if feeds_gpu and part > 4 else part
 
 
 def warn_if_alone(asked: tuple[int, int] | None, world_size: int) -> None:
-    """Warn when the launcher started several processes and this one is about to load everything by itself."""
+    """Warn if the launcher started several processes but this one is about to load every batch."""
     if asked is not None or world_size != 1 or "RANK" not in os.environ:
         return
     started = os.environ.get("WORLD_SIZE", "")
     if started.isdigit() and int(started) > 1:
         warnings.warn(
-            f"WORLD_SIZE is {started} but torch.distributed is not initialised, so this process loads every batch: "
+            f"WORLD_SIZE is {started} but torch.distributed is not initialised, so this process loads every batch; "
             "call torch.distributed.init_process_group() first, or pass rank= and world_size=",
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Whether the memory limit of a container leaves room for torch, asked before the kernel ends the process over it."""
+"""Checks that torch fits in the memory limit of a container, before the kernel kills the process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _TORCH_BYTES = 240_000_000  # torch 2.13, an optimizer and a first small step, c
 
 
 def check_room_for_torch() -> None:
-    """Raise BudgetError where torch is not loaded yet and would not fit: a limit is then enforced by a kill."""
-    found = _core.available_memory()  # 0 where the system does not say
+    """Raise BudgetError if torch is not loaded yet and does not fit: the kernel would kill the process."""
+    found = _core.available_memory()  # 0 if unknown
     if not found or found >= _TORCH_BYTES or "torch" in sys.modules or memory()["swap"]:
         return
     raise BudgetError(
-        f"the machine and the container leave {format_size(found)}, torch and an optimizer need about "
-        f"{format_size(_TORCH_BYTES)} before the first batch: raise the memory limit by at least "
+        f"{format_size(found)} of memory is available, but torch and an optimizer need about "
+        f"{format_size(_TORCH_BYTES)} before the first batch; raise the memory limit by at least "
         f"{format_size(_TORCH_BYTES - found)}",
         _TORCH_BYTES,
     )

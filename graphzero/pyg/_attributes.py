@@ -1,4 +1,4 @@
-"""Attributes of nodes and edges for the native loaders: rows in files, and PyG batches made of what they deliver."""
+"""Attributes of nodes and edges for the native loaders: rows in files, and PyG batches made of their results."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["Attributes"]
 
 
 class Attributes:
-    """The attributes of a graph by type: those that are in files come with each native batch.
+    """The attributes of a graph by type; those in files are part of each native batch.
 
-    Of a `Data` or a `HeteroData`, whatever a `.gd` file can hold is compiled, once for all loaders of the same tensors;
-    the rest (sparse, complex or on a GPU) is indexed in memory, as PyG does it. The one node type of a `Data` is
+    Attributes of a `Data` or a `HeteroData` that a `.gd` file can hold are compiled, once for all loaders of the same
+    tensors; others (sparse, complex or on a GPU) are indexed in memory, as in PyG. The one node type of a `Data` is
     "node", its edge type `HOMOGENEOUS`.
     """
 
     def __init__(self, data: Data | HeteroData | FeatureStore) -> None:
-        """Mount the attributes of objects in memory, or take the stores of a `FeatureStore`."""
+        """Compile and mount the attributes of objects in memory, or use the stores of a `FeatureStore`."""
         self._template = None if isinstance(data, FeatureStore) else data
         self.features: dict[str, dict[str, Rows]] = {}  # by node type and part
         self.edge_features: dict[Any, dict[str, Rows]] = {}
@@ -51,7 +51,7 @@ class Attributes:
                 self._add_tensors(store, store._key, store._key)
 
     def batch(self, raw: AnyBatch, homogeneous: bool) -> Data | HeteroData:
-        """Return the PyG batch of a native one: the same tensors, not copies."""
+        """Return the PyG batch of a native one, without copying tensors."""
         if homogeneous:
             data = Data() if self._template is None else copy.copy(self._template)
             for key in ("node", HOMOGENEOUS):
@@ -102,7 +102,7 @@ class Attributes:
             self._add(key, name, made.rows, tuple(value.shape[1:]))
 
     def _add(self, key: Any, name: str, rows: Rows, tail: tuple[int, ...]) -> None:
-        part = f"{_PART}{self._count}"  # some names of PyG's, such as y, mean something else to the native loaders
+        part = f"{_PART}{self._count}"  # some PyG names, such as y, have another meaning in the native loaders
         self._count += 1
         parts: dict[Any, Any] = self.features if isinstance(key, str) else self.edge_features
         parts.setdefault(key, {})[part] = rows
@@ -117,7 +117,7 @@ def _is_part(name: str) -> bool:
 
 
 def _fits(value: torch.Tensor) -> bool:
-    """Whether a `.gd` file can hold the rows of a tensor, and nothing is lost by it."""
+    """Return whether a `.gd` file can hold the rows of a tensor without loss."""
     return (
         value.layout == torch.strided
         and value.device.type == "cpu"
@@ -130,10 +130,10 @@ def _fits(value: torch.Tensor) -> bool:
 
 
 class _RowFile:
-    """The rows of a tensor in a temporary file that goes with this object."""
+    """The rows of a tensor in a temporary file that is removed with this object."""
 
     def __init__(self, value: torch.Tensor) -> None:
-        self.source = value  # kept, so that its address is not used again
+        self.source = value  # kept alive, so that its address is not reused
         folder = make_folder()
         remove_with(self, folder)
         path = os.path.join(folder, "rows.gd")

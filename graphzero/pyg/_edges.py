@@ -1,4 +1,4 @@
-"""What PyG's objects say about a graph: edge lists by type, node counts, times and weights."""
+"""Reads graphs from PyG's objects: edge lists by type, node counts, times and weights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch_geometric.sampler.utils import to_csc
 __all__ = ["HOMOGENEOUS", "EdgeList", "EdgeType", "GraphContents", "describe", "is_remote"]
 
 EdgeType = tuple[str, str, str]
-HOMOGENEOUS: EdgeType = ("node", "to", "node")  # what the one type of a `Data` is called in files
+HOMOGENEOUS: EdgeType = ("node", "to", "node")  # the name of the one type of a `Data` in files
 
 
 @dataclass(frozen=True)
 class EdgeList:
-    """The edges of one type in the order of their ids, with what sampling reads of them."""
+    """The edges of one type in the order of their ids, with the attributes used for sampling."""
 
     row: torch.Tensor
     col: torch.Tensor
@@ -28,7 +28,7 @@ class EdgeList:
     times: torch.Tensor | None = None
 
     def tensors(self) -> list[torch.Tensor]:
-        """All tensors that there are."""
+        """All tensors that are not None."""
         return [t for t in (self.row, self.col, self.weights, self.times) if t is not None]
 
     def reversed(self) -> EdgeList:
@@ -38,7 +38,7 @@ class EdgeList:
 
 @dataclass
 class GraphContents:
-    """A graph as PyG's objects hold it. A homogeneous one has the single edge type `HOMOGENEOUS`."""
+    """A graph read from PyG's objects. A homogeneous graph has the single edge type `HOMOGENEOUS`."""
 
     homogeneous: bool
     num_nodes: dict[str, int]
@@ -81,7 +81,7 @@ def describe(data: Any, time_attr: str | None, weight_attr: str | None) -> Graph
 
 
 def as_times(values: Any, what: str) -> torch.Tensor:
-    """Return timestamps as int64; fractional ones are refused."""
+    """Return timestamps as int64; raise TypeError for floats."""
     times = torch.as_tensor(values)
     if times.is_floating_point() or times.is_complex() or times.dtype == torch.bool:
         raise TypeError(f"{what} must hold integers (int64 timestamps), got {times.dtype}")
@@ -145,7 +145,7 @@ def _heterogeneous(data: HeteroData, time_attr: str | None, weight_attr: str | N
         store, targets = data[edge_type], contents.num_nodes[edge_type[2]]
         row, col = _endpoints(store, targets)
         weights = None
-        if weight_attr is not None:  # edges of a type without weights are all alike
+        if weight_attr is not None:  # edges of a type without weights get equal weights
             weights = store[weight_attr].reshape(-1) if weight_attr in store else torch.ones(len(row))
             contents.weighted = True
         contents.edges[edge_type] = EdgeList(
@@ -156,11 +156,11 @@ def _heterogeneous(data: HeteroData, time_attr: str | None, weight_attr: str | N
 
 # -- (FeatureStore, GraphStore) ---------------------------------------------------------------------------------------
 
-_PREFERRED = [EdgeLayout.CSC, EdgeLayout.COO, EdgeLayout.CSR]  # PyG's choice: its edge ids count in the first it finds
+_PREFERRED = [EdgeLayout.CSC, EdgeLayout.COO, EdgeLayout.CSR]  # PyG's order of preference
 
 
 def _remote(features: Any, graph: Any, time_attr: str | None) -> GraphContents:
-    """Read the edges in the order in which the store holds them: that is what edge ids count."""
+    """Read the edges in the order of the store, which defines edge ids."""
     attrs = graph.get_all_edge_attrs()
     if time_attr is not None and any(attr.layout == EdgeLayout.CSR for attr in attrs):
         raise ValueError("Temporal sampling requires that edges are stored in either COO or CSC layout")
@@ -176,7 +176,7 @@ def _remote(features: Any, graph: Any, time_attr: str | None) -> GraphContents:
     times = {} if time_attr is None else _remote_times(features, time_attr, contents)
     seen = set()
     for attr in attrs:
-        if attr.edge_type in seen:  # one type may be offered in several layouts, each with its own order of edges
+        if attr.edge_type in seen:  # a type may have several layouts, each with its own order of edges
             continue
         seen.add(attr.edge_type)
         row, col = graph.get_edge_index(attr) if attr.layout == EdgeLayout.COO else _as_coo(graph, attr)
@@ -208,7 +208,7 @@ def _remote_times(features: Any, time_attr: str, contents: GraphContents) -> dic
         if len(groups) != 1:
             raise ValueError("Temporal sampling specified but did not find any temporal data")
         (times,) = groups.values()
-        if time_attr == "time":  # PyG's rule: an attribute of this name belongs to nodes, any other to edges
+        if time_attr == "time":  # as in PyG, an attribute of this name belongs to nodes, any other to edges
             contents.node_time["node"] = times
             return {}
         contents.edge_timed = True

@@ -23,7 +23,7 @@ __all__ = ["MountedGraph", "mount"]
 
 @dataclass(eq=False)
 class MountedGraph:
-    """Mounted topologies by edge type, and what temporal and weighted sampling need beside them.
+    """Mounted topologies by edge type, with the data for temporal and weighted sampling.
 
     With `backward`, edges are followed from source to target: those of objects in memory are stored reversed, under
     reversed types; a mounted homogeneous graph uses its out-rows. Immutable; pickles as the paths of its files.
@@ -36,7 +36,7 @@ class MountedGraph:
     edge_timed: bool = False
     weighted: bool = False
     side: str = "in"  # which rows of a homogeneous file are followed
-    owner: CompiledEdges | None = None  # of files that are removed when nobody needs them
+    owner: CompiledEdges | None = None  # removes temporary files with its last reference
 
     @property
     def graph(self) -> Graph:
@@ -48,11 +48,11 @@ class MountedGraph:
         return HeteroGraph(self.relations, self.num_nodes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the owner: a worker uses the files, its parent removes them."""
+        """Omit the owner: a worker uses the files, its parent removes them."""
         return {**self.__dict__, "owner": None}
 
     def __copy__(self) -> MountedGraph:
-        """Return self, which does not change, so that copies keep the files."""
+        """Return self, which is immutable, so that copies keep the files."""
         return self
 
     def __deepcopy__(self, _: Any) -> MountedGraph:
@@ -88,11 +88,11 @@ def mount(
 
 
 class CompiledEdges:
-    """Files made of edges in memory: in a temporary folder that goes with this object, or in a cache folder."""
+    """Files compiled from edges in memory: in a temporary folder removed with this object, or in a cache folder."""
 
     def __init__(self, edges: dict[EdgeType, EdgeList], cache_dir: str | os.PathLike[str] | None) -> None:
         """Compile each type, unless the cache folder has it."""
-        self.sources = edges  # kept, so that their addresses are not used again (see _shared)
+        self.sources = edges  # kept alive, so that their addresses are not reused (see _shared)
         if cache_dir is None:
             folder = make_folder()
             remove_with(self, folder)
@@ -101,13 +101,13 @@ class CompiledEdges:
         self.graphs = {t: _compile(e, os.path.join(folder, f"{i}.gl")) for i, (t, e) in enumerate(edges.items())}
 
 
-# Graphs that are in use, by the memory and version of the tensors they were made of: the loaders of one object for
-# training, validation and test share one file.
+# Graphs in use, by address and version of their source tensors: the loaders of one object for training, validation
+# and test share one file.
 _shared: weakref.WeakValueDictionary[Any, CompiledEdges] = weakref.WeakValueDictionary()
 
 
 def mount_contents(contents: GraphContents, cache_dir: str | os.PathLike[str] | None = None) -> MountedGraph:
-    """Compile edges in memory, unless a sampler of the same tensors has, and mount them."""
+    """Compile and mount edges in memory, or reuse those of a sampler of the same tensors."""
     key = _key(contents.edges, cache_dir)
     made = _shared.get(key) if key is not None else None
     if made is None:
@@ -126,7 +126,7 @@ def mount_contents(contents: GraphContents, cache_dir: str | os.PathLike[str] | 
 
 
 def _key(edges: dict[EdgeType, EdgeList], cache_dir: Any) -> Any:
-    """Return what tells these edges from others in memory, None where torch does not count changes."""
+    """Return a key that identifies edges in memory; None if torch does not track changes of a tensor."""
     parts: list[Any] = [None if cache_dir is None else os.path.abspath(os.fspath(cache_dir))]
     for edge_type, edge_list in edges.items():
         parts.append((edge_type, edge_list.num_sources, edge_list.num_targets))
@@ -141,7 +141,7 @@ def _key(edges: dict[EdgeType, EdgeList], cache_dir: Any) -> Any:
 
 
 def _compile(edges: EdgeList, path: str) -> Graph:
-    if not os.path.exists(path):  # it is there in a cache folder
+    if not os.path.exists(path):  # it may exist in a cache folder
         sizes = (edges.num_sources, edges.num_targets)
         compile_graph(
             (edges.row, edges.col),
@@ -182,7 +182,7 @@ def _of_files(
     backward: bool,
     node_time: dict[str, torch.Tensor] | None = None,
 ) -> MountedGraph:
-    """Put mounted files together. Times and weights of edges are the files' own, whatever they are called."""
+    """Combine mounted files. Times and weights of edges are those of the files, whatever the attribute names."""
     if backward and not homogeneous:
         raise NotImplementedError("sample_direction='backward' is not supported for typed files")
     edge_timed = time_attr is not None and not node_time
@@ -198,7 +198,7 @@ def _of_files(
 
 
 def side_of(graph: Graph, backward: bool) -> str:
-    """Return which rows of a file lead against the edges, as messages are collected, or along them for `backward`."""
+    """Return which rows of a file to follow: those by target, or by source for `backward`."""
     wanted, other = ("out", "in") if backward else ("in", "out")
     if graph.direction in (wanted, "both"):
         return wanted
@@ -206,14 +206,14 @@ def side_of(graph: Graph, backward: bool) -> str:
         return other
     what = "targets of each source" if backward else "sources of each target"
     raise ValueError(
-        f"{graph.path} has {other}-rows only; PyG's sampling needs the {what}: compile it with "
+        f"{graph.path} has {other}-rows only, but sampling needs the {what}; compile it with "
         f'direction="{wanted}" or "both"'
     )
 
 
 def _of_dataset(ds: Dataset, time_attr: str | None, weight_attr: str | None, backward: bool) -> MountedGraph:
     mounted = _of_stores(FeatureStore(ds), GraphStore(ds), time_attr, weight_attr, backward)
-    for node_type, node in ds.nodes.items():  # those without features or edges too
+    for node_type, node in ds.nodes.items():  # including types without features or edges
         mounted.num_nodes.setdefault(node_type if ds.is_typed else "node", node.num_nodes)
     return mounted
 
@@ -221,7 +221,7 @@ def _of_dataset(ds: Dataset, time_attr: str | None, weight_attr: str | None, bac
 def _of_stores(
     features: Any, graph: GraphStore, time_attr: str | None, weight_attr: str | None, backward: bool
 ) -> MountedGraph:
-    """Mount the files of our own stores: nothing is compiled."""
+    """Use the mounted files of GraphZero's stores; nothing is compiled."""
     homogeneous = None in graph.graphs
     relations = {t or HOMOGENEOUS: g for t, g in graph.graphs.items()}
     num_nodes = {"node": relations[HOMOGENEOUS].num_nodes} if homogeneous else HeteroGraph(relations).num_nodes

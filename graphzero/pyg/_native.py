@@ -1,4 +1,4 @@
-"""When PyG's loaders may run on the native ones, and what the native ones are given."""
+"""Decides whether PyG's loaders can use the native ones, and sets those up."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .sampler import NeighborSampler
 
 __all__ = ["NativeEpochs", "why_not_native", "without_workers"]
 
-# Options of torch's DataLoader for its worker processes, which the native loader does without.
+# Options of torch's DataLoader for its worker processes, which the native loader does not need.
 _WORKERS = {
-    "num_workers": "batches are made by native threads; num_threads= sets how many",
+    "num_workers": "batches are built by native threads; use num_threads=",
     "persistent_workers": "there are no workers to keep",
-    "prefetch_factor": "batches are made ahead within memory=; prefetch= sets how many",
+    "prefetch_factor": "batches are prefetched within memory=; use prefetch=",
     "worker_init_fn": "there are no workers",
     "multiprocessing_context": "there are no workers",
     "timeout": "there are no workers to wait for",
-    "pin_memory": 'device="cuda" makes batches in page-locked memory and copies them ahead',
-    "pin_memory_device": 'device="cuda" makes batches in page-locked memory and copies them ahead',
+    "pin_memory": 'device="cuda" builds batches in page-locked memory and copies them asynchronously',
+    "pin_memory_device": 'device="cuda" builds batches in page-locked memory and copies them asynchronously',
 }
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 class NativeEpochs:
-    """The part that PyG's two loaders share here: epochs from a native loader, where there is one."""
+    """Shared by the two PyG loaders: runs epochs on a native loader if there is one."""
 
     why_not_native: str | None
     generator: Any
@@ -50,16 +50,16 @@ class NativeEpochs:
         return self.why_not_native is None
 
     def stats(self) -> LoaderStats:
-        """Where the time of the current (or last) epoch went; raises ValueError where the native loader is not used."""
+        """Statistics of the current (or last) epoch; raises ValueError if the native loader is not used."""
         if self._native is None:
-            raise ValueError(f"only the native loader has statistics, and it is not used: {self.why_not_native}")
+            raise ValueError(f"statistics need the native loader, which is not used: {self.why_not_native}")
         return self._native.stats()
 
     def __iter__(self) -> Iterator[Any]:
         """Start an epoch."""
         if self._native is None:
             return super().__iter__()  # type: ignore[misc, no-any-return]
-        # Batches are a function of (seed, epoch, number): an epoch that torch's generator draws follows manual_seed.
+        # Batches are a function of (seed, epoch, number): an epoch drawn from torch's generator follows manual_seed.
         self._native.set_epoch(int(torch.randint(0, 2**31 - 1, (1,), generator=self.generator)))
         return self._batches(iter(self._native))
 
@@ -69,14 +69,14 @@ class NativeEpochs:
         for raw in batches:
             batch = self._attributes.batch(raw, self._homogeneous)
             del raw
-            if input_id is not None:  # of a mask, PyG tells the nodes
+            if input_id is not None:  # for a mask, PyG returns node ids
                 store = batch if self._homogeneous else batch[self.input_data.input_type]
                 store.input_id = input_id[store.input_id.cpu()].to(store.input_id.device)
             yield batch if self._user_transform is None else self._user_transform(batch)
-            del batch  # while the next one is awaited, only the user holds this one
+            del batch  # while waiting for the next one, only the user holds this one
 
     def _start_native(self, data: Any, sampler: NeighborSampler, **options: Any) -> None:
-        """Make the native loader; `data` holds the attributes, and what a subclass has the seeds."""
+        """Create the native loader; `data` holds the attributes, the subclass the seeds."""
         mounted, attributes = sampler._mounted, Attributes(data)
         self._attributes, self._homogeneous = attributes, mounted.homogeneous
         plain = mounted.homogeneous and not mounted.node_time
@@ -90,7 +90,7 @@ class NativeEpochs:
             "temporal": sampler.temporal_strategy,
             "direction": mounted.side if plain else None,
             "seed": 0,
-            "rank": 0,  # as with PyG, each process loads what it is given
+            "rank": 0,  # as in PyG, each process loads all of its seeds
             "world_size": 1,
         }
         if mounted.node_time:
@@ -106,7 +106,7 @@ def _only(by_type: dict[Any, Any]) -> Any:
 
 
 def why_not_native(data: Any, sampler: Any, given_sampler: bool, kwargs: dict[str, Any]) -> str | None:
-    """Return why PyG's own loader has to run; None where the native one will do."""
+    """Return why PyG's own loader has to be used; None if the native one can be."""
     if given_sampler:
         return "neighbor_sampler is given"
     for name in ("sampler", "batch_sampler", "custom_cls", "transform_sampler_output"):
@@ -120,16 +120,16 @@ def why_not_native(data: Any, sampler: Any, given_sampler: bool, kwargs: dict[st
         if any("adj_t" in store or "adj" in store for store in data.edge_stores):
             return "edges are in a sparse matrix"
     if sampler.subgraph_type != SubgraphType.directional:
-        return f"subgraph_type={sampler.subgraph_type.value!r} is made of the sampler's output"
+        return f"subgraph_type={sampler.subgraph_type.value!r} needs the sampler's output"
     if not sampler.edge_types:
         return "there are no edges"
     return None if len(sampler.num_neighbors) else "there are no hops"
 
 
 def without_workers(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that are left without those for workers; explain those once."""
+    """Return the options without those for workers; warn once for each of those."""
     for name in _WORKERS.keys() & kwargs.keys():
-        if kwargs[name] and name not in _told:
-            _told.add(name)
+        if kwargs[name] and name not in _warned:
+            _warned.add(name)
             warnings.warn(f"{name}={kwargs[name]!r} is ignored: {_WORKERS[name]}", stacklevel=4)
     return {name: value for name, value in kwargs.items() if name not in _WORKERS}

@@ -1,4 +1,4 @@
-"""Temporary folders for compiled objects: removed with the object they belong to, or when the process ends."""
+"""Temporary folders for compiled objects: removed with their owner, or when the process ends."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def make_folder() -> str:
 
 
 def remove_with(owner: object, folder: str) -> None:
-    """Remove `folder` when `owner` is dropped, at the latest when this process ends.
+    """Remove `folder` when `owner` is garbage collected, at the latest when this process ends.
 
-    Worker processes end without `atexit`, and so without `weakref.finalize`, but they run these finalizers. A forked
-    child that drops its copy of the owner removes nothing: a finalizer counts in the process that made it.
+    Worker processes exit without `atexit`, and so without `weakref.finalize`, but they run these finalizers. A forked
+    child that deletes its copy of the owner removes nothing: a finalizer runs only in the process that created it.
     """
     Finalize(owner, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=0)

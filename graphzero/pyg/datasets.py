@@ -63,12 +63,12 @@ class _Parts:
         self._left: list[str] = []
 
     def _of_edges(self, name: str) -> bool:
-        """Whether edges have an attribute of this name, one number each."""
+        """Return whether edges have an attribute of this name with one number per edge."""
         stores = self._data.edge_stores
         return any(name in store and store.is_edge_attr(name) and store[name].squeeze().dim() == 1 for store in stores)
 
     def arguments(self) -> dict[str, Any]:
-        """Return graph, features, labels, splits and the rest, by type where there are types."""
+        """Return graph, features, labels, splits and other arguments, by type if there are types."""
         contents, data = self._contents, self._data
         nodes = {t: self._node_arrays(data if contents.homogeneous else data[t], t) for t in contents.num_nodes}
         edges = {t: self._edge_arrays(data if contents.homogeneous else data[t], t) for t in contents.edges}
@@ -77,7 +77,7 @@ class _Parts:
         splits = {t: arrays[2] for t, arrays in nodes.items() if arrays[2]}
         if self._left:
             warnings.warn(
-                f"left out, for they are neither of nodes nor of edges, or no numbers: {', '.join(self._left)}",
+                f"omitted attributes that are not numeric, or not of nodes or edges: {', '.join(self._left)}",
                 stacklevel=5,
             )
         graphs = {t: (e.row, e.col) for t, e in contents.edges.items()}
@@ -154,7 +154,7 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _are_classes(value: torch.Tensor) -> bool:
-    """Whether labels are whole numbers, -1 for none, one a node."""
+    """Return whether labels are whole numbers, -1 for none, one per node."""
     if value.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
         return False
     if value.numel() != len(value):
@@ -170,7 +170,7 @@ def to_data(ds: Dataset) -> Data | HeteroData:
     notes = ds._manifest.about.get("pyg", {})
     notes = notes if isinstance(notes, dict) else {}
     shapes = notes.get("shapes", {})
-    if not ds.is_typed and not notes.get("hetero"):  # before manifests said so, a single type had this note
+    if not ds.is_typed and not notes.get("hetero"):  # older manifests marked a single type by this note
         data = Data()
         _fill_nodes(data, next(iter(ds.nodes.values())), shapes.get("node", {}))
         _fill_edges(data, ds.graph, ds.edge_features, shapes.get("__".join(HOMOGENEOUS), {}), notes)
@@ -207,7 +207,7 @@ def _fill_edges(store: Any, graph: Graph, features: Any, shapes: dict[str, list[
 
 
 def _carried(graph: Graph, features: Any, notes: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what the file has of each edge, by the names that PyG gives it, unless a feature has it."""
+    """Return the weights and times of the file by PyG's names, except those that a feature has."""
     found = [("edge_weight", "weights", graph.has_weights), ("time", "times", graph.has_times)]
     named = [(notes.get(what) or name, what, there) for name, what, there in found]
     return [(name, what) for name, what, there in named if there and name not in features]

@@ -1,4 +1,4 @@
-"""PyG's NeighborLoader and LinkNeighborLoader over files: the same arguments and batches, made by native threads."""
+"""PyG's NeighborLoader and LinkNeighborLoader over files: the same arguments and batches, built by native threads."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = ["LinkNeighborLoader", "NeighborLoader"]
 
 
 class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has no types
-    """PyG's `NeighborLoader`: change the import and keep the script.
+    """PyG's `NeighborLoader`: a drop-in replacement.
 
     `data` is a `Data`, a `HeteroData`, a pair (FeatureStore, GraphStore), or a `gz.Dataset`, whose features, labels
     ("y") and edge features become attributes of the batches. Objects in memory are compiled once into temporary files
-    (`compile_seconds` says how long it took), which the loaders of one object share.
+    (`compile_seconds` is the time that took), which the loaders of one object share.
 
-    Batches are `Data` or `HeteroData`, with PyG's attributes. Where `native` is True they come from
-    `gz.NeighborLoader`: sampled and read ahead by native threads, within `memory`. Options for worker processes are
-    then not needed, and a warning says so once. Otherwise PyG's own loader runs, workers included, over our sampler and
-    stores; `why_not_native` tells the reason.
+    Batches are `Data` or `HeteroData`, with PyG's attributes. If `native` is True they come from `gz.NeighborLoader`:
+    sampled and prefetched by native threads, within `memory`. Options for worker processes are then ignored, with one
+    warning. Otherwise PyG's own loader runs, including its workers, on GraphZero's sampler and stores;
+    `why_not_native` is the reason.
 
-    A run repeats with `torch.manual_seed`, or with `generator=`. Under torch.distributed each process loads what it is
-    given as `input_nodes`, as with PyG.
+    A run is reproducible with `torch.manual_seed`, or with `generator=`. Under torch.distributed each process loads its
+    own `input_nodes`, as in PyG.
 
     >>> from graphzero.pyg import NeighborLoader  # doctest: +SKIP
     >>> loader = NeighborLoader(data, num_neighbors=[15, 10], input_nodes=data.train_mask,
@@ -74,7 +74,7 @@ class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has
     ) -> None:
         """Take PyG's arguments; `memory`, `prefetch`, `num_threads` and `device` are those of `gz.NeighborLoader`."""
         if input_time is not None and time_attr is None:
-            raise ValueError("'input_time' is given without 'time_attr': temporal sampling needs both")
+            raise ValueError("'input_time' is given without 'time_attr'; temporal sampling needs both")
         started = clock.perf_counter()
         sampling = (subgraph_type, replace, disjoint, temporal_strategy, time_attr, weight_attr)
         sampler = neighbor_sampler or NeighborSampler(
@@ -116,13 +116,13 @@ class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has
 
 
 class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
-    """PyG's `LinkNeighborLoader`: change the import and keep the script.
+    """PyG's `LinkNeighborLoader`: a drop-in replacement.
 
-    All is as in `NeighborLoader`; native batches are those of `gz.LinkNeighborLoader`, for edges without times. As with
-    PyG, the edges of a batch are not kept out of what is sampled for it (`gz.LinkNeighborLoader` can do that), and a
-    negative may be an edge. Of a `gz.Dataset`, `edge_label_index` is a tensor (2, E), or for typed ones (edge_type,
-    tensor); None, or (edge_type, None), takes all edges in the order of their ids, and `edge_label` and
-    `edge_label_time` then have an entry for each edge id.
+    Works like `NeighborLoader`; native batches are those of `gz.LinkNeighborLoader`, for edges without times. As in
+    PyG, the edges of a batch are not excluded from its samples (`gz.LinkNeighborLoader` can do that), and a negative
+    may be an edge. For a `gz.Dataset`, `edge_label_index` is a tensor (2, E), or for typed ones (edge_type, tensor);
+    None, or (edge_type, None), takes all edges in the order of their ids, and `edge_label` and `edge_label_time` then
+    have one entry per edge id.
     """
 
     @known_keywords(LinkLoader.__init__, torch.utils.data.DataLoader.__init__)
@@ -178,7 +178,7 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
         ours = stores if stores is not None or not is_remote(data) else data
         if ours is not None and isinstance(ours[1], GraphStore):
             edge_label_index, ids = _as_edges(ours[1], edge_label_index)
-            if ids is not None:  # arrays have an entry for each edge id, and some ids have no edge, or two
+            if ids is not None:  # arrays are indexed by edge id; an id may have no edge, or two
                 kwargs = {"input_id": ids, **kwargs}
                 edge_label = None if edge_label is None else edge_label[ids]
                 edge_label_time = None if edge_label_time is None else edge_label_time[ids]
@@ -199,7 +199,7 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
         if negatives is not None and (negatives.src_weight is not None or negatives.dst_weight is not None):
             self.why_not_native = self.why_not_native or "negatives are drawn by weights"
         if negatives is not None and negatives.is_triplet() and sampler.disjoint and negatives.amount > 1:
-            self.why_not_native = self.why_not_native or "PyG numbers the trees of several negatives otherwise"
+            self.why_not_native = self.why_not_native or "PyG numbers the trees of several negatives differently"
         if self.native:
             options = {"memory": memory, "prefetch": prefetch, "num_threads": num_threads, "device": device}
             self._start_native(data if stores is None else stores[0], sampler, **options)
@@ -223,7 +223,7 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
 
 
 class _JoinEdges:
-    """The transform of loaders over stores: adds edge attributes, then does what the user wants."""
+    """The transform of loaders over stores: adds edge attributes, then applies the user's transform."""
 
     def __init__(self, store: FeatureStore, transform: Callable[[Any], Any] | None) -> None:
         self._store, self._transform = store, transform
@@ -238,7 +238,7 @@ def _as_stores(data: Any) -> tuple[FeatureStore, GraphStore] | None:
 
 
 def _as_input_nodes(data: Any, nodes: Any) -> Any:
-    """Return seeds as PyG wants them; of a dataset, None means all nodes, and arrays are taken too."""
+    """Return seeds in PyG's form; for a dataset, None means all nodes, and arrays are accepted too."""
     if not isinstance(data, Dataset):
         return nodes
     if data.is_typed:
@@ -254,10 +254,10 @@ def _as_input_nodes(data: Any, nodes: Any) -> Any:
 
 
 def _as_edges(store: GraphStore, edges: Any) -> tuple[Any, Any]:
-    """Return edges as PyG wants them of stores, and where all edges are meant their ids, None for 0 to E - 1."""
+    """Return edges in PyG's form for stores, and their ids if all edges are requested (None for 0 to E - 1)."""
     if edges is None or is_edge_type(edges):
         edges = (edges, None)
-    elif not (isinstance(edges, (tuple, list)) and (edges[0] is None or is_edge_type(edges[0]))):  # pairs alone
+    elif not (isinstance(edges, (tuple, list)) and (edges[0] is None or is_edge_type(edges[0]))):  # untyped
         edges = (None, edges)
     edge_type, ends = edges
     edge_type = None if edge_type is None else tuple(edge_type)

@@ -1,4 +1,4 @@
-"""A PyG sampler over mounted graphs: what PyG's loaders call for the neighbourhoods of nodes and edges."""
+"""A PyG sampler over mounted graphs, called by PyG's loaders to sample around nodes and edges."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["NeighborSampler"]
 
 
 class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
-    """PyG's `NeighborSampler`, with the same arguments and the same output, over files instead of tensors.
+    """PyG's `NeighborSampler`, with the same arguments and output, over files instead of tensors.
 
     `data` is a `Data`, a `HeteroData`, a pair (FeatureStore, GraphStore), a `gz.Dataset`, a `gz.Graph` or a
     `gz.HeteroGraph`. Files are mounted. Objects in memory are compiled once, into a temporary folder that is removed
-    with the last sampler that uses it, or into `cache_dir`, where the next run finds them; samplers of the same tensors
+    with the last sampler that uses it, or into `cache_dir`, which later runs reuse; samplers of the same tensors
     share their files. Workers, forked or spawned, map the same files and copy nothing.
 
     `edge` in the output holds original edge ids, so `edge_permutation` is None. Random numbers come from torch's
-    generator: `torch.manual_seed` repeats a run. An edge of weight zero is never sampled.
+    generator: `torch.manual_seed` makes a run reproducible. An edge of weight zero is never sampled.
 
     >>> sampler = NeighborSampler(data, num_neighbors=[15, 10])  # doctest: +SKIP
     >>> loader = torch_geometric.loader.NodeLoader(data, sampler, input_nodes=data.train_mask)  # doctest: +SKIP
@@ -52,10 +52,10 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         *,
         cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Mount `data`. `is_sorted` and `share_memory` change nothing here; `directed=False` means "induced"."""
+        """Mount `data`. `is_sorted` and `share_memory` have no effect; `directed=False` means "induced"."""
         if not directed:
             subgraph_type = SubgraphType.induced
-            warnings.warn("'directed' is deprecated in PyG: use subgraph_type='induced'", stacklevel=2)
+            warnings.warn("'directed' is deprecated in PyG; use subgraph_type='induced'", stacklevel=2)
         if sample_direction not in ("forward", "backward"):
             raise ValueError(f"sample_direction is {sample_direction!r}, expected 'forward' or 'backward'")
         if temporal_strategy not in ("uniform", "last"):
@@ -66,7 +66,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
             raise NotImplementedError("Temporal Sampling not yet supported for backward sampling")
         mounted = mount(data, time_attr, weight_attr, backward=self._backward, cache_dir=cache_dir)
         if time_attr is not None and weight_attr is not None:
-            raise ValueError("time_attr and weight_attr cannot be combined: temporal sampling does not use weights")
+            raise ValueError("time_attr and weight_attr cannot be combined; temporal sampling does not use weights")
         self._mounted: MountedGraph = mounted
         self._typed: HeteroGraph | None = None if self._plain else mounted.typed()
         self.num_nodes: int | dict[str, int] = mounted.num_nodes["node"] if self._homogeneous else mounted.num_nodes
@@ -82,7 +82,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
 
     @property
     def num_neighbors(self) -> Any:
-        """How many neighbours each hop takes, by edge type in a typed graph: PyG's `NumNeighbors`."""
+        """The number of neighbours per hop, by edge type in a typed graph: PyG's `NumNeighbors`."""
         return self._num_neighbors
 
     @num_neighbors.setter
@@ -110,7 +110,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
 
     @property
     def disjoint(self) -> bool:
-        """Whether each seed gets a tree of its own; temporal sampling always does that."""
+        """Whether each seed gets its own tree, as always in temporal sampling."""
         return self._disjoint or self.is_temporal
 
     @disjoint.setter
@@ -119,7 +119,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
 
     @property
     def node_time(self) -> Any:
-        """The times of nodes, by type in a typed graph; None where edges have them, or nobody."""
+        """The times of nodes, by type in a typed graph; None if edges have times, or nothing has."""
         times = self._mounted.node_time
         return None if not times else times["node"] if self._homogeneous else times
 
@@ -138,11 +138,11 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
 
     @property
     def _plain(self) -> bool:
-        """Whether the topology of one type answers by itself: times of nodes are beside it."""
+        """Whether the topology is sampled as a homogeneous graph; node times need the typed sampler."""
         return self._mounted.homogeneous and not self._mounted.node_time
 
     def fanouts(self) -> Any:
-        """How many neighbours each hop takes: a list, or a list for each edge type of a typed graph."""
+        """The number of neighbours per hop: a list, or a list for each edge type of a typed graph."""
         if self._plain:
             return self.num_neighbors.get_values()
         if self._homogeneous:
@@ -150,20 +150,20 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         return self.num_neighbors.get_values(self._asked_types())
 
     def check_times(self, seed_time: Any) -> None:
-        """Raise where edges have times and seeds have none."""
+        """Raise ValueError if edges have times and seeds have none."""
         if self._mounted.edge_timed and seed_time is None:
-            raise ValueError("edges have times, and seeds have none: give input_time, or edge_label_time")
+            raise ValueError("edges have times, but seeds have none; pass input_time or edge_label_time")
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
-        """Sample around nodes, as PyG's NodeLoader asks for it."""
+        """Sample around nodes; called by PyG's NodeLoader."""
         return self._finished(node_sample(inputs, self._sample))
 
     def sample_from_edges(
         self, inputs: EdgeSamplerInput, neg_sampling: Any = None
     ) -> SamplerOutput | HeteroSamplerOutput:
-        """Sample around the endpoints of edges and of negative ones, as PyG's LinkLoader asks for it."""
+        """Sample around the endpoints of edges and of negative edges; called by PyG's LinkLoader."""
         out = edge_sample(inputs, self._sample, self.num_nodes, self.disjoint, self.node_time, neg_sampling)
         return self._finished(out)
 
@@ -173,7 +173,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
         return out.to_bidirectional(keep_orig_edges=self.keep_orig_edges)
 
     def _sample(self, seed: Any, seed_time: Any = None, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
-        """Sample around ids (by type in a typed graph), each with its time where that counts."""
+        """Sample around ids (by type in a typed graph), with a time for each if sampling is temporal."""
         induced = self.subgraph_type == SubgraphType.induced
         if induced and self.disjoint:
             raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
@@ -195,7 +195,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
     def _plain_sample(self, seed: torch.Tensor, options: dict[str, Any], induced: bool) -> SamplerOutput:
         graph, side, fanouts = self._mounted.graph, self._mounted.side, self.fanouts()
         hops = len(fanouts)
-        found = graph.sample(seed, fanouts if hops else [0], direction=side, **options)  # no hop: the seeds alone
+        found = graph.sample(seed, fanouts if hops else [0], direction=side, **options)  # no hops: only the seeds
         row, col, edge = found.row, found.col, found.edge
         counts: tuple[Any, Any] = (found.num_sampled_nodes[: hops + 1], found.num_sampled_edges[:hops])
         if induced:
@@ -238,7 +238,7 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
             whole = self._typed.sample(found.node, [-1], seed=0)
             row, col, edge = _between_types(whole, found)
             counts = (None, None)
-        if self._backward:  # stored reversed, told as they are
+        if self._backward:  # stored reversed, returned in the original direction
             row, col, edge = ({t[::-1]: v for t, v in values.items()} for values in (col, row, edge))
             if counts[1] is not None:
                 counts = (counts[0], {t[::-1]: v for t, v in counts[1].items()})
@@ -272,7 +272,7 @@ def _by_type(options: dict[str, Any], node_type: str) -> dict[str, Any]:
 
 
 def _as_ids(ids: torch.Tensor) -> torch.Tensor:
-    """Return ids as int64; an empty list of them may have any dtype."""
+    """Return ids as int64; an empty list may have any dtype."""
     return ids.to(torch.int64) if not ids.numel() else ids
 
 
@@ -281,7 +281,7 @@ def _tensors(arrays: dict[Any, Any]) -> dict[Any, torch.Tensor]:
 
 
 def _between(found: Any, count: int) -> tuple[Any, Any, Any]:
-    """Of all edges into `count` nodes, return those that come from one of them."""
+    """Of all edges into `count` nodes, return those whose source is one of them."""
     inside = np.flatnonzero(found.row < count)
     return found.row[inside], found.col[inside], found.edge[inside]
 

@@ -1,4 +1,4 @@
-"""PyG's FeatureStore and GraphStore over mounted files: what PyG's loaders read features and edges from."""
+"""PyG's FeatureStore and GraphStore over mounted files, for PyG's loaders."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
 
     `data` is a `gz.Dataset` (its features, and its labels as "y"), a `gz.FeatureStore` (every array of the file), a
     dict of names to stores, or, for typed graphs, a dict of node types to such dicts. `edges` are dicts of the same
-    kind for edges: a row for each edge id.
+    kind for edges, with one row per edge id.
 
-    PyG's loaders ask for node attributes once a batch, in one call (`_multi_get_tensor`). They have no way to ask for
-    edge attributes: in a homogeneous graph they would index them with node ids, so those are not listed here.
-    `join_edges(batch)` adds them by `e_id`; give it to a PyG loader as `transform`. It needs the edge ids that
+    PyG's loaders request node attributes once per batch, in one call (`_multi_get_tensor`). They cannot request edge
+    attributes: in a homogeneous graph they would index them with node ids, so those are not listed here.
+    `join_edges(batch)` adds them by `e_id`; pass it to a PyG loader as `transform`. It needs the edge ids that
     `graphzero.pyg.NeighborSampler` returns. `get_tensor(edge_type, "edge_attr", index=e_id)` reads them too.
 
     >>> store = FeatureStore(gz.Dataset("papers"))  # doctest: +SKIP
@@ -41,7 +41,7 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
     """
 
     def __init__(self, data: Any = None, edges: Any = None) -> None:
-        """Mount nothing, read nothing: the stores are open already."""
+        """Take stores that are already open; nothing is read."""
         super().__init__()
         if isinstance(data, Dataset):
             nodes, edges = _of_dataset(data)
@@ -55,7 +55,7 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
         return {**self.__dict__["_nodes"], **self.__dict__["_edges"]}
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
-        """Every node attribute, and those of typed edges; fresh objects, for PyG writes into them."""
+        """Every node attribute, and those of typed edges; new objects, since PyG modifies them."""
         listed = dict(self.__dict__["_nodes"])
         if None not in listed:
             listed.update(self.__dict__["_edges"])
@@ -77,7 +77,7 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
         return rows_of(self._store(attr), attr.index)
 
     def _multi_get_tensor(self, attrs: list[TensorAttr]) -> list[torch.Tensor]:
-        """Read all attributes of a batch: one deep read for each array, ids checked and converted once."""
+        """Read all attributes of a batch: one gather per array, ids checked and converted once."""
         ids: dict[int, Any] = {}
         for attr in attrs:
             if isinstance(attr.index, torch.Tensor) and id(attr.index) not in ids:
@@ -93,20 +93,20 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
         return tuple(rows_of(store, attr.index).shape)
 
     def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
-        raise TypeError(f"the store is read-only: compile {attr.attr_name!r} with gz.compile_features")
+        raise TypeError(f"the store is read-only; compile {attr.attr_name!r} with gz.compile_features")
 
     def _remove_tensor(self, attr: TensorAttr) -> bool:
-        raise TypeError("the store is read-only: its files are removed by hand")
+        raise TypeError("the store is read-only; delete its files instead")
 
     def _store(self, attr: TensorAttr) -> Rows:
         groups, group = self._rows, self._group(attr)
         if group not in groups or attr.attr_name not in groups[group]:
             known = ", ".join(f"{group!r}: {list(stores)}" for group, stores in groups.items()) or "none"
-            raise KeyError(f"no attribute {attr.attr_name!r} of {attr.group_name!r}, the store has {known}")
+            raise KeyError(f"no attribute {attr.attr_name!r} of {attr.group_name!r}; the store has {known}")
         return groups[group][attr.attr_name]
 
     def _group(self, attr: TensorAttr) -> Any:
-        """Return under which name the stores of an attribute are kept; "node" is the one type of a plain graph."""
+        """Return the key of an attribute's stores; "node" is the one type of a homogeneous graph."""
         return None if attr.group_name == "node" and None in self.__dict__["_nodes"] else attr.group_name
 
     def __repr__(self) -> str:
@@ -117,9 +117,9 @@ class FeatureStore(PygFeatureStore):  # type: ignore[misc]  # PyG has no types
 class GraphStore(PygGraphStore):  # type: ignore[misc]
     """Topologies in `.gl` files, as PyG's `GraphStore`: CSC from in-rows, CSR from out-rows. Read-only.
 
-    `data` is a `gz.Dataset`, a `gz.Graph`, a `gz.HeteroGraph` or a dict of edge types to graphs. Our sampler and
-    loaders sample the files; only a caller that asks for `get_edge_index`, `coo()` or `csc()` gets a copy in RAM. Edges
-    are then in the order of the file's rows.
+    `data` is a `gz.Dataset`, a `gz.Graph`, a `gz.HeteroGraph` or a dict of edge types to graphs. GraphZero's sampler
+    and loaders read the files; only `get_edge_index`, `coo()` and `csc()` copy edges to RAM, in the order of the file's
+    rows.
     """
 
     def __init__(self, data: Any) -> None:
@@ -150,10 +150,10 @@ class GraphStore(PygGraphStore):  # type: ignore[misc]
         return (ids, pointers) if by_target else (pointers, ids)
 
     def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> bool:
-        raise TypeError("the store is read-only: compile edges with gz.compile_graph")
+        raise TypeError("the store is read-only; compile edges with gz.compile_graph")
 
     def _remove_edge_index(self, edge_attr: EdgeAttr) -> bool:
-        raise TypeError("the store is read-only: its files are removed by hand")
+        raise TypeError("the store is read-only; delete its files instead")
 
     def __repr__(self) -> str:
         """List the edge types."""
@@ -161,9 +161,9 @@ class GraphStore(PygGraphStore):  # type: ignore[misc]
 
 
 def edges_by_id(graph: Graph) -> tuple[torch.Tensor, Any, Any]:
-    """Return all edges in the order of their ids, as (2, E); where they stand in the file; and the ids.
+    """Return all edges in the order of their ids, as (2, E); their positions in the file; and the ids.
 
-    Ids are None where they are 0 to E - 1. Edges may have been dropped, and an undirected edge is there both ways.
+    Ids are None if they are 0 to E - 1; edges may have been dropped, and an undirected edge has two entries.
     """
     side = "in" if graph.direction in ("in", "both") else "out"
     indptr, indices = graph.csr(direction=side)
@@ -174,12 +174,12 @@ def edges_by_id(graph: Graph) -> tuple[torch.Tensor, Any, Any]:
     ids = np.array(graph._open().array(f"{side}.edge_ids"), dtype=np.int64)
     order = np.argsort(ids, kind="stable")
     ids = ids[order]
-    told = None if np.array_equal(ids, np.arange(len(ids))) else ids
-    return torch.from_numpy(np.ascontiguousarray(ends[:, order])), order, told
+    sparse = None if np.array_equal(ids, np.arange(len(ids))) else ids
+    return torch.from_numpy(np.ascontiguousarray(ends[:, order])), order, sparse
 
 
 def rows_of(store: Rows, index: Any) -> torch.Tensor:
-    """Return rows of a store as a tensor: of ids, a mask, a slice, one number, or all (a view where it may be)."""
+    """Return rows of a store as a tensor: of ids, a mask, a slice, one number, or all (a view if possible)."""
     matrix = store._matrix(None)
     dtype = "float32" if store.dtype_name == "int8" and matrix.scaled else None
     whole = index is None or (isinstance(index, slice) and index == slice(None))
@@ -196,7 +196,7 @@ def rows_of(store: Rows, index: Any) -> torch.Tensor:
 
 
 def _as_index(index: Any) -> Any:
-    """Return ids where a mask was given."""
+    """Return the index; a mask is converted to ids."""
     if isinstance(index, torch.Tensor):
         index = index.detach().cpu().numpy()
     array = np.asarray(index)
@@ -204,7 +204,7 @@ def _as_index(index: Any) -> Any:
 
 
 def _arrays(store: Rows) -> dict[str, Rows]:
-    """Return every array of a file; the factors of scaled ones belong to those."""
+    """Return every array of a file, except the factors of scaled arrays."""
     return {name: store[name] for name in store.names if not name.endswith(".scale")}
 
 

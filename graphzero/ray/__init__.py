@@ -1,7 +1,7 @@
-"""Compile and inference on the workers of a Ray cluster, over files in a folder that all of them see.
+"""Compile and inference on the workers of a Ray cluster, over files in a shared folder.
 
-The results are those of one machine: `compile_graph` writes the very bytes of `graphzero.compile_graph`. Tasks read and
-write files alone, so one that dies with its worker is simply run again. Needs `pip install 'graphzero[ray]'`.
+The results are those of one machine: `compile_graph` writes the same bytes as `graphzero.compile_graph`. Tasks only
+read and write files, so a task whose worker died is retried. Needs `pip install 'graphzero[ray]'`.
 
 >>> import graphzero.ray
 >>> graphzero.ray.compile_graph("edges/", "graph.gl", memory="2GB")  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster, and the folder in which they meet."""
+"""Tasks on a Ray cluster, and the shared folder in which they exchange files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Callback = Callable[[str, int, int], None]
 
 
 def require_ray() -> Any:
-    """Return Ray, connected to the cluster of this program (or RAY_ADDRESS); else say how to get it."""
+    """Return Ray, connected to the cluster of this program (or RAY_ADDRESS); raise ImportError if it is missing."""
     try:
         import ray
     except ImportError as error:
@@ -30,7 +30,7 @@ def require_ray() -> Any:
 
 @dataclass(frozen=True)
 class Tasks:
-    """How tasks are run: what each takes of the cluster, and how often Ray repeats one whose worker died."""
+    """How tasks are run: the resources of each, and how often Ray retries one whose worker died."""
 
     num_cpus: float = 1
     num_gpus: float = 0
@@ -41,7 +41,7 @@ class Tasks:
         """Check the numbers before anything is started."""
         for name, value in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-                raise ValueError(f"{name} is {value!r}, expected a number, 0 or more")
+                raise ValueError(f"{name} is {value!r}, expected a number of at least 0")
         return cls(num_cpus, num_gpus, as_count(max_retries, "max_retries", least=0))
 
     @property
@@ -50,7 +50,7 @@ class Tasks:
         return max(1, int(self.num_cpus))
 
     def slots(self) -> int:
-        """Return how many tasks the cluster runs at once, as far as it is known now."""
+        """Return how many tasks the cluster can currently run in parallel."""
         total = require_ray().cluster_resources()
         asked = (("CPU", self.num_cpus), ("GPU", self.num_gpus))
         most = [int(total.get(kind, 0) / each) for kind, each in asked if each > 0]
@@ -64,10 +64,10 @@ class Tasks:
         progress: Callback | None = None,
         folder: str | None = None,
     ) -> list[Any]:
-        """Return the results of `work(*call)` in order; the first error stops the rest and is raised here.
+        """Return the results of `work(*call)` in order; the first error stops the others and is raised here.
 
-        No task runs any more when this returns or raises, so nobody writes into `folder` afterwards. Tasks that are
-        long look there whether they are still wanted: see `is_stopped`.
+        No task runs after this returns or raises, so nothing is written to `folder` afterwards. Long tasks poll
+        `is_stopped`, which checks for a file in it.
         """
         ray = require_ray()
         task = ray.remote(work).options(
@@ -80,18 +80,18 @@ class Tasks:
         waiting: list[Any] = []
         try:
             while waiting or len(refs) < len(calls):
-                # enough for a cluster to stay busy and to see that it should grow; the rest is not there to be stopped
+                # enough to keep a cluster busy and let it scale up; tasks not submitted need not be stopped
                 most = 2 * self.slots()
                 while len(refs) < len(calls) and len(waiting) < most:
                     refs.append(task.remote(*calls[len(refs)]))
                     waiting.append(refs[-1])
                 ready, waiting = ray.wait(waiting, num_returns=1)
-                ray.get(ready)  # an error now, not when all others are done
+                ray.get(ready)  # raises an error now, not when all others are done
                 if progress is not None:
                     progress(phase, len(refs) - len(waiting), len(calls))
             return list(ray.get(refs))
         except BaseException as error:
-            # not ray.cancel: of a task that ends at the same moment, Ray 2.60 aborts this process
+            # not ray.cancel: if the task ends at the same moment, Ray 2.60 aborts this process
             _stop(folder)
             if waiting:
                 ray.wait(waiting, num_returns=len(waiting))
@@ -104,34 +104,34 @@ _STOP = "stop"
 
 
 def _stop(folder: str | None) -> None:
-    """Tell the tasks that meet in the folder that nobody wants their results."""
+    """Signal the tasks that share the folder to stop, since their results are not needed."""
     if folder is not None:
-        with contextlib.suppress(OSError):  # a full disk, say: they run to their end
+        with contextlib.suppress(OSError):  # such as a full disk: the tasks run to completion
             Path(folder, _STOP).touch()
 
 
 def is_stopped(folder: str) -> bool:
-    """Whether another task failed or the driver was interrupted: what a task does now is not wanted."""
+    """Return whether another task failed or the driver was interrupted, so that a task should stop."""
     return os.path.exists(os.path.join(folder, _STOP))
 
 
 class WorkFolder:
-    """A folder beside the target for what tasks leave to each other; it goes when the work is done or has failed.
+    """A folder next to the target for files that tasks exchange; removed when the work is done or has failed.
 
-    It is locked, so that the next writer of the same target can tell a folder of a process that died, and remove it.
+    It is locked, so that the next writer of the same target can detect and remove the folder of a dead process.
     """
 
     def __init__(self, target: str) -> None:
-        """Remove what is abandoned; make the folder."""
+        """Remove abandoned folders; create the folder."""
         parent, name = os.path.split(target)
         self._mark = f".{name}.gzray-"
         for found in os.listdir(parent):
             if found.startswith(self._mark) and is_abandoned(os.path.join(parent, found, "lock")):
                 shutil.rmtree(os.path.join(parent, found), ignore_errors=True)
         made = tempfile.mkdtemp(prefix=f".{name}.gznew-", dir=parent)
-        os.chmod(made, 0o777 & ~_umask())  # as other folders: workers may run as another user of the group
+        os.chmod(made, 0o777 & ~_umask())  # like other folders: workers may run as another user of the group
         self._lock = lock(os.path.join(made, "lock"))
-        # it gets its name once it is locked: before that, it would look abandoned
+        # renamed only after it is locked, since an unlocked folder looks abandoned
         self.path = os.path.join(parent, self._mark + made.rsplit("-", 1)[1])
         os.rename(made, self.path)
 
@@ -152,7 +152,7 @@ def _umask() -> int:
 
 
 def put_together(file: Any, written: Iterable[Sequence[tuple[str, Any, list[tuple[int, bytes]]]]]) -> int:
-    """Finish a shared file from what its writers returned, in the order of their ranges; return its size."""
+    """Finish a shared file from the results of its writers, in the order of their ranges; return its size."""
     import numpy as np
 
     sums: dict[str, list[Any]] = {name: [] for name, _, _ in file.arrays}

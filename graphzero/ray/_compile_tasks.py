@@ -1,4 +1,4 @@
-"""What the workers do to compile a graph: cut a split into runs, count and write the rows of a range."""
+"""The tasks that compile a graph: cut a split into runs, count and write the rows of a range."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ._splits import Split
 
 
 def cut(split: Split, options: GraphOptions) -> dict[str, Any]:
-    """Leave the edges of a split in files of the folder, cut into buckets by row; return where they are.
+    """Write the edges of a split to files of the folder, partitioned into buckets by row; return their locations.
 
-    The files have a new name each time: of a task that runs twice, the answer that arrives names whole files.
+    File names are unique per attempt, so if a task runs twice, its result refers to complete files.
     """
     import numpy as np
 
@@ -41,15 +41,15 @@ def cut(split: Split, options: GraphOptions) -> dict[str, Any]:
         edge += len(block)
     if edge != split.first_edge + split.num_edges:
         raise InputError(
-            f"edges from {split.first_edge} on: found {edge - split.first_edge}, expected {split.num_edges}: did the "
-            "source change while it was read?"
+            f"found {edge - split.first_edge} edges from number {split.first_edge} on, expected {split.num_edges}; "
+            "the source may have changed while it was read"
         )
     return builder.finish_runs()
 
 
 @dataclass(frozen=True)
 class Part:
-    """A range of rows of one side, and where the runs hold it."""
+    """A range of rows of one side, and its locations in the runs."""
 
     side: str
     row_begin: int
@@ -61,7 +61,7 @@ class Part:
     runs: list[tuple[Any, ...]]
 
     def range(self) -> Any:
-        """Return it as the core takes it."""
+        """Return it in the form that the core expects."""
         return _core.RowRange(
             side=self.side,
             row_begin=self.row_begin,
@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What every range is written with."""
+    """The options for writing every range."""
 
     folder: str
     memory: int
@@ -83,7 +83,7 @@ class WriteOptions:
 
 
 def count_distinct(part: Part, options: WriteOptions) -> int:
-    """Return how many edges of a range are left without duplicates."""
+    """Return the number of edges of a range without duplicates."""
     if is_stopped(options.folder):
         return 0
     return int(part.range().count_distinct(memory=options.memory, threads=options.threads, spill_folder=options.folder))
@@ -92,7 +92,7 @@ def count_distinct(part: Part, options: WriteOptions) -> int:
 def write(
     part: Part, path: str, shape: dict[str, Any], edges_before: int, edges: int, options: WriteOptions
 ) -> dict[str, Any]:
-    """Write the rows of a range into the shared file; return the sums of its bytes and what is left at its ends."""
+    """Write the rows of a range into the shared file; return its checksums and the fragments at its ends."""
     if is_stopped(options.folder):
         return {}
     return dict(
@@ -109,9 +109,9 @@ def write(
 
 
 def _limit_arrow(threads: int) -> None:
-    """Let Arrow read with what the task was given; it would take every core of the host."""
+    """Limit Arrow to the CPUs of the task; by default it uses every core of the host."""
     try:
         import pyarrow
-    except ImportError:  # arrays need none
+    except ImportError:  # not needed for arrays
         return
     pyarrow.set_cpu_count(threads)

@@ -1,4 +1,4 @@
-"""Ranges of rows of about equal work, from how many edges the runs have in each bucket."""
+"""Ranges of rows of about equal work, from the number of edges in each bucket of the runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ._compile_tasks import Part
 
 _ROW_BYTES = 8  # of indptr
-_PART_RECORDS = 1 << 25  # what is lost at most when a worker dies: seconds
+_PART_RECORDS = 1 << 25  # bounds the work lost when a worker dies to seconds
 
 
 def plan_parts(
@@ -45,18 +45,18 @@ def plan_parts(
 
 
 def _bounds(counts: npt.NDArray[np.int64], shift: int, rows: int, bytes_each: int, slots: int) -> list[int]:
-    """Cut buckets into consecutive groups of about equal bytes: four for each slot, more where they would be large."""
+    """Cut buckets into consecutive groups of about equal bytes: four per slot, more if they would be large."""
     starts = np.minimum(np.arange(len(counts) + 1) << shift, rows)
     starts[-1] = rows  # rows after the last id belong to the last bucket
     work = np.concatenate([[0], np.cumsum(counts * bytes_each + np.diff(starts) * _ROW_BYTES)])
-    each = max(4, -(-int(counts.sum()) // (_PART_RECORDS * slots)))  # as many for each: all finish together
+    each = max(4, -(-int(counts.sum()) // (_PART_RECORDS * slots)))  # the same for each: all finish together
     parts = each * slots
     cuts = np.searchsorted(work, work[-1] * np.arange(1, parts) / parts)
     return sorted({0, len(counts), *(int(cut) for cut in cuts)})
 
 
 def _view(run: tuple[Any, ...], shift: int, begin: int, end: int) -> tuple[Any, ...] | None:
-    """Return a run with the offsets of buckets [begin, end) alone; None when it has nothing there."""
+    """Return a run with only the offsets of buckets [begin, end); None if they are empty."""
     *rest, offsets = run
     finer, last = shift - run[1], len(offsets) - 1
     own_begin, own_end = min(begin << finer, last), min(end << finer, last)

@@ -1,4 +1,4 @@
-"""Sources of edges cut into splits, which tasks read one each."""
+"""Sources of edges cut into splits, one per task."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _PARQUET = (".parquet", ".pq", ".parq")
 
 
 class Split(Protocol):
-    """Some consecutive edges of a source; it travels to the worker that reads it."""
+    """Consecutive edges of a source; pickled to the worker that reads it."""
 
     @property
     def first_edge(self) -> int:
-        """Its place in the source."""
+        """The position of its first edge in the source."""
 
     @property
     def num_edges(self) -> int:
-        """How many there are."""
+        """The number of edges."""
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield the edges, in source order."""
@@ -36,21 +36,21 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """A source as the driver knows it."""
+    """A source as seen by the driver."""
 
     name: str
     splits: Sequence[Split]
     num_edges: int
-    columns: EdgeColumns | None = None  # None: pairs of ids alone
+    columns: EdgeColumns | None = None  # None: only pairs of ids
 
     def has(self, column: str) -> bool:
-        """Whether edges carry a "weight" or a "time"; without an edge they carry nothing, as on one machine."""
+        """Return whether edges have a "weight" or a "time"; False for a source without edges, as on one machine."""
         return self.num_edges > 0 and self.columns is not None and getattr(self.columns, column) is not None
 
 
 @dataclass(frozen=True)
 class FragmentSplit:
-    """Row groups of Parquet files, by path and number: unpickled fragments of pyarrow have them in another order."""
+    """Row groups of Parquet files, by path and number: pyarrow does not keep their order in pickled fragments."""
 
     name: str
     first_edge: int
@@ -107,7 +107,7 @@ class ArraySplit:
 def split_source(
     source: Any, columns: Any, weights: Any, times: Any, split_edges: int, slots: int, tasks: Tasks
 ) -> Source:
-    """Cut `source` into splits of about `split_edges` edges, fewer where there would not be enough for all `slots`."""
+    """Cut `source` into splits of about `split_edges` edges, fewer if there would not be enough for all `slots`."""
     for name, asked in (("weights", weights), ("times", times)):
         if asked is not None and not isinstance(asked, (bool, str, int)):
             raise TypeError(f"{name} must be a column's name or number, True or False; got {type(asked).__name__}")
@@ -116,7 +116,7 @@ def split_source(
     paths = source if isinstance(source, (list, tuple)) else [source]
     if not paths or not all(isinstance(path, (str, os.PathLike)) for path in paths):
         raise TypeError(
-            f"cannot read edges from {type(source).__name__} on a cluster: expected Parquet files or folders, a .npy "
+            f"cannot read edges from {type(source).__name__} on a cluster; expected Parquet files or folders, a .npy "
             "file, or a Ray Dataset"
         )
     names = [os.path.abspath(os.fspath(path)) for path in paths]
@@ -129,7 +129,7 @@ def split_source(
 
 
 def _target_edges(total: int, split_edges: int, slots: int) -> int:
-    """Return how many edges a split should have: four for each slot at least, since some take longer than others."""
+    """Return the edges per split: at least four splits per slot, since some take longer than others."""
     return max(1, min(split_edges, -(-total // (4 * slots))))
 
 
@@ -150,8 +150,8 @@ def _from_parquet(names: list[str], columns: Any, weights: Any, times: Any, spli
     for name in names:
         if not is_table_file(name) or not (os.path.isdir(name) or name.lower().endswith(_PARQUET)):
             raise InputError(
-                f"{name}: not a Parquet file or a folder of them, a .npy file or a Ray Dataset, which a cluster can "
-                "read in parts; graphzero.compile_graph reads other sources on one machine"
+                f"{name}: expected a Parquet file or a folder of them, a .npy file or a Ray Dataset, which a cluster "
+                "can read in parallel; graphzero.compile_graph reads other sources on one machine"
             )
     groups: list[tuple[str, int]] = []
     counts: list[int] = []
@@ -180,7 +180,7 @@ def _from_dataset(
     require_ray()
     name = "Ray Dataset"
     options = dataset.context.execution_options
-    before, options.preserve_order = options.preserve_order, True  # equal edges stay in the order of the dataset
+    before, options.preserve_order = options.preserve_order, True  # keeps equal edges in the order of the dataset
     try:
         refs = dataset.to_arrow_refs()
     finally:
@@ -203,7 +203,7 @@ def _head(table: Any) -> tuple[int, Any]:
 
 
 def _pick(name: str, schema: Any, columns: Any, weights: Any, times: Any) -> EdgeColumns:
-    """Return the columns that one machine would take."""
+    """Return the columns that are used on one machine."""
     table = ArrowTable(name, schema.empty_table())
     return EdgeColumns.of(table.names, pick_columns(table, columns, weights, times))
 
@@ -211,7 +211,7 @@ def _pick(name: str, schema: Any, columns: Any, weights: Any, times: Any) -> Edg
 def _from_npy(path: str, columns: Any, weights: Any, times: Any, split_edges: int, slots: int) -> Source:
     for name, asked in (("columns", columns), ("weights", weights), ("times", times)):
         if asked is not None and asked is not False:
-            raise ValueError(f"{name} is {asked!r}, and {path} has sources and targets alone: leave it out")
+            raise ValueError(f"{name} is {asked!r}, but {path} has only sources and targets; omit it")
     total = ArraySource.of(load_npy(path), name=path).num_edges
     step = _target_edges(total, split_edges, slots)
     splits = [ArraySplit(path, first, min(step, total - first)) for first in range(0, total, step)]

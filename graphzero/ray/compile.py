@@ -1,8 +1,8 @@
 """Compile edges into a `.gl` file on the workers of a Ray cluster, byte for byte as one machine would.
 
-Workers cut the splits of the source into buckets by row, and leave them as files in a folder beside the target. Then
+Workers partition the splits of the source into buckets by row, written to files in a folder next to the target. Then
 the edges of every range of rows are known, so the file is laid out, and each worker sorts and writes ranges of rows
-straight into it. The driver passes small tables around: offsets, checksums, a few bytes at the borders of ranges.
+directly into it. The driver exchanges only small tables: offsets, checksums, a few bytes at the borders of ranges.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ._splits import Source, split_source
 
 __all__ = ["compile_graph"]
 
-_SPLIT_EDGES = 1 << 26  # of a split at most: seconds of work, which a worker that dies loses
+_SPLIT_EDGES = 1 << 26  # bounds the work lost when a worker dies to seconds
 _NARROW = 1 << 32
 
 
@@ -59,16 +59,16 @@ def compile_graph(
     """Compile edges from `source` into the `.gl` file `out` on the Ray cluster that this program is connected to.
 
     The source is a Parquet file or folder (or a list of them, in order), a `.npy` file of shape (2, E) or (E, 2), or a
-    Ray Dataset. `source` and `out` lie in folders that every node of the cluster sees under the same name; files that
-    workers leave to each other are made beside `out` and are gone afterwards.
+    Ray Dataset. `source` and `out` must be in folders that every node of the cluster sees under the same path; workers
+    exchange temporary files next to `out`.
 
-    The arguments mean what they mean in `graphzero.compile_graph`, and the file is the same, byte for byte.
+    The other arguments are those of `graphzero.compile_graph`, and the file is the same, byte for byte.
 
-    memory: what the engine may hold in each worker. Reading adds a row group of a Parquet file, or a block of a Ray
+    memory: the budget of the engine in each worker. Reading adds a row group of a Parquet file, or a block of a Ray
         Dataset.
-    dedup: True sorts twice, since the file can be laid out only when the duplicates of all ranges are counted.
-    num_cpus: of each task, and its threads. As many tasks run at once as the cluster has CPUs for.
-    max_retries: how often Ray repeats a task whose worker or node died. The result is the same.
+    dedup: True sorts twice, since the file can be laid out only after the duplicates of all ranges are counted.
+    num_cpus: CPUs and threads per task. As many tasks run in parallel as the cluster has CPUs for.
+    max_retries: how often Ray retries a task whose worker or node died. The result is the same.
 
     >>> import ray, graphzero.ray
     >>> ray.init("auto")  # doctest: +SKIP
@@ -96,7 +96,7 @@ def compile_graph(
             )
         with WorkFolder(target) as folder:
             job = _Job(tasks, slots, target, folder, budget, callback)
-            options = GraphOptions(  # it takes all splits to know what is a duplicate: dedup comes later
+            options = GraphOptions(  # duplicates are known only after all splits are read, so dedup comes later
                 spill_folder=folder,
                 directed=directed is not False,
                 direction=direction,
@@ -119,19 +119,19 @@ def _refuse(others: dict[str, Any], dedup: bool | str) -> None:
     for name in others:
         if name not in signature(compile_here).parameters:
             raise TypeError(f"compile_graph() got an unexpected keyword argument {name!r}")
-        raise ValueError(f"{name} is not supported on a cluster: graphzero.compile_graph has it, on one machine")
+        raise ValueError(f"{name} is not supported on a cluster; use graphzero.compile_graph on one machine")
     if isinstance(dedup, str) and dedup != "first":
-        raise ValueError(f"dedup is {dedup!r}, a cluster can do True, False or 'first'")
+        raise ValueError(f"dedup is {dedup!r}, expected True, False or 'first' on a cluster")
 
 
 def _split_edges(budget: int, direction: str) -> int:
-    """Return how many edges of a split stay in RAM until they are written as one run: half of the builder's share."""
+    """Return how many edges of a split are buffered before they are written as one run: half of the builder's share."""
     sides = 2 if direction == "both" else 1
     return max(1024, min(_SPLIT_EDGES, budget * 5 // 16 // sides // 16))
 
 
 class _Job:
-    """One graph on its way through the cluster."""
+    """The compilation of one graph on the cluster."""
 
     def __init__(
         self, tasks: Tasks, slots: int, target: str, folder: str, budget: int, progress: Callback | None
@@ -145,7 +145,7 @@ class _Job:
             cut, [(split, options) for split in source.splits], "reading", self.progress, self.options.folder
         )
         read = time.perf_counter()
-        if not cuts:  # no edges: what an empty builder says
+        if not cuts:  # no edges: as an empty builder
             cuts = [cut(_NoEdges(), options)]
         sources, targets = (max(c[of] for c in cuts) for of in ("nodes", "targets"))
         parts = {

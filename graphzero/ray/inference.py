@@ -1,4 +1,4 @@
-"""Outputs for every node on the workers of a Ray cluster: layer by layer, a block of rows each."""
+"""Outputs for every node on the workers of a Ray cluster: layer by layer, one block of rows per task."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def inference(
     max_retries: int = 3,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> InferenceReport:
-    """Run `model` over all nodes and all neighbours on a Ray cluster, and write a row for each to the `.gd` file `out`.
+    """Run `model` over all nodes and neighbours on a Ray cluster, and write one row per node to the `.gd` file `out`.
 
-    Does what `graphzero.inference` does, a block of rows on each worker, every layer after the one before it. The
-    graph, the features and `out` lie in folders that every node of the cluster sees under the same name. Each worker
-    writes its rows into the one file; a block whose worker died is computed again. The rows equal those of
+    Like `graphzero.inference`, layer by layer, with one block of rows per task. The graph, the features and `out` must
+    be in folders that every node of the cluster sees under the same path. Each worker writes its rows into one shared
+    file; a block whose worker died is computed again. The rows equal those of
     `graphzero.inference` up to the order of additions.
 
-    memory: what one worker may hold, as in `graphzero.inference`.
-    device: where workers compute, for example "cuda" together with num_gpus=1; the CPU unless given.
-    block_rows: rows that one task computes; unless given, so many that each worker has two blocks. The same number
+    memory: the budget of one worker, as in `graphzero.inference`.
+    device: where workers compute, for example "cuda" together with num_gpus=1 (default: the CPU).
+    block_rows: rows per task (default: two blocks per worker). The same number
         gives the same bytes on any cluster of equal machines.
-    num_cpus, num_gpus: of each task; max_retries: how often Ray repeats one whose worker or node died.
+    num_cpus, num_gpus: per task; max_retries: how often Ray retries one whose worker or node died.
 
     >>> import graphzero.ray
     >>> report = graphzero.ray.inference(model, ds.graph, ds.features["x"], "/shared/out.gd")  # doctest: +SKIP
@@ -71,7 +71,7 @@ def inference(
     if block_rows is not None:
         as_count(block_rows, "block_rows", least=1)
     if device is not None and num_gpus == 0:
-        as_device(device)  # a device of this machine; with GPUs it is one of the workers'
+        as_device(device)  # checks a device of this machine; with num_gpus the device is on the workers
     ray = require_ray()
     begin = time.perf_counter()
     here = _on_cpu(model)
@@ -114,7 +114,7 @@ def inference(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What every task of an inference is told; graph and stores travel as their paths."""
+    """The data of every task of an inference; graph and stores are pickled as their paths."""
 
     graph: Graph
     budget: int
@@ -136,14 +136,14 @@ class _Plan:
 
 
 def _on_cpu(model: Any) -> Any:
-    """Return the model as workers of any kind can take it; the caller's own stays where it is."""
+    """Return a copy of the model on the CPU, which any worker can load; the caller's model is not moved."""
     import torch
 
     return copy.deepcopy(model).cpu().eval() if isinstance(model, torch.nn.Module) else model
 
 
 def _width(model: Any, plan: _Plan, number: int, store: FeatureStore) -> int:
-    """Return how wide the rows after a step are."""
+    """Return the width of the rows after a step."""
     import torch
 
     with torch.no_grad():
@@ -178,7 +178,7 @@ def _write_block(
 @dataclass(frozen=True)
 class _Blocks:
     blocks: Iterator[npt.NDArray[np.float32]]
-    rows_read: Callable[[], int]  # when the blocks are done
+    rows_read: Callable[[], int]  # after the blocks are done
 
 
 def _blocks(job: Job, layers: int, number: int, store: FeatureStore, first: int, last: int) -> _Blocks:

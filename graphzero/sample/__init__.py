@@ -1,1 +1,1 @@
-"""What sampling returns; walks, links and HGT sampling."""
+"""The results of sampling; walks, link sampling and HGT sampling."""

@@ -1,4 +1,4 @@
-"""What sampling a graph of several types gives back."""
+"""The result of sampling a graph of several types."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ EdgeTypeName = tuple[str, str, str]
 
 @dataclass(frozen=True, eq=False)
 class HeteroSubgraph:
-    """A sampled neighbourhood in a typed graph: PyG's contract, as dicts of NumPy int64 arrays.
+    """A sampled neighbourhood in a typed graph, with PyG's conventions, as dicts of NumPy int64 arrays.
 
-    Every node type and every edge type of the graph has an entry, empty where nothing was sampled. By type, all is as
-    in `Subgraph`: `node[t]` has the seeds of type t first; an edge of (s, r, t) leads from `row`, counted in `node[s]`,
-    to `col`, counted in `node[t]`; edges are grouped by hop. `num_sampled_nodes[t]` has hops + 1 numbers, the first is
-    the number of seeds; `num_sampled_edges` has one a hop. `batch` is None unless disjoint.
+    Every node type and every edge type of the graph has an entry, empty if nothing was sampled. For each type, fields
+    are as in `Subgraph`: `node[t]` has the seeds of type t first; an edge of (s, r, t) leads from `row`, an index into
+    `node[s]`, to `col`, an index into `node[t]`; edges are grouped by hop. `num_sampled_nodes[t]` has hops + 1 numbers,
+    the first is the number of seeds; `num_sampled_edges` has one per hop. `batch` is None unless disjoint.
     """
 
     node: dict[str, IdArray]
@@ -30,13 +30,13 @@ class HeteroSubgraph:
     num_sampled_nodes: dict[str, list[int]]
     num_sampled_edges: dict[EdgeTypeName, list[int]]
     edge_index: dict[EdgeTypeName, IdArray]
-    """(2, E) by edge type: `row` above `col`, the same memory as those two."""
+    """(2, E) by edge type: `row` and `col` stacked, sharing their memory."""
 
     @classmethod
     def _of(
         cls, node_types: list[str], edge_types: list[EdgeTypeName], nodes: list[Any], edges: list[Any]
     ) -> HeteroSubgraph:
-        """Make one of what the core returns, which is in the order of the types."""
+        """Create one from the result of the core, which is in the order of the types."""
         by_node = dict(zip(node_types, nodes, strict=True))
         by_edge = dict(zip(edge_types, edges, strict=True))
         disjoint = any(part[1] is not None for part in nodes)
@@ -53,21 +53,21 @@ class HeteroSubgraph:
 
     @property
     def num_nodes(self) -> dict[str, int]:
-        """How many nodes of each type the subgraph has."""
+        """The number of nodes of each type."""
         return {t: len(nodes) for t, nodes in self.node.items()}
 
     @property
     def num_edges(self) -> dict[EdgeTypeName, int]:
-        """How many edges of each type the subgraph has."""
+        """The number of edges of each type."""
         return {t: len(edges) for t, edges in self.edge.items()}
 
     @property
     def num_hops(self) -> int:
-        """How many hops were sampled."""
+        """The number of hops."""
         return len(next(iter(self.num_sampled_nodes.values()))) - 1
 
     def __repr__(self) -> str:
-        """Say what it is: `HeteroSubgraph(author: 24 nodes, paper: 3 nodes, 26 edges, num_hops=2)`."""
+        """Return `HeteroSubgraph(author: 24 nodes, paper: 3 nodes, 26 edges, num_hops=2)`."""
         nodes = ", ".join(f"{t}: {n:,} nodes" for t, n in self.num_nodes.items())
         disjoint = ", disjoint" if self.batch is not None else ""
         edges = f"{sum(self.num_edges.values()):,} edges"

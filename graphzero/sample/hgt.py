@@ -34,14 +34,14 @@ class HgtMethods:
         seed: Any = None,
         num_threads: int | None = None,
     ) -> HeteroSubgraph:
-        """Sample as the Heterogeneous Graph Transformer does: so many nodes of every type a hop, and all edges between.
+        """Sample as the Heterogeneous Graph Transformer does: nodes of every type per hop, and all edges between them.
 
-        `num_samples` has one number a hop, for all node types, or such a list for each. A node that was not sampled has
-        a budget: the sum, over its edges to sampled nodes, of 1 / the number of edges of that type that the sampled
-        node has. Each hop draws nodes of a type without replacement by the squares of their budgets, so that types
-        stay in balance and the subgraph is dense. Rows are read whole.
+        `num_samples` has one number per hop, for all node types, or is a dict of such lists by node type. A node that
+        was not sampled has a budget: the sum, over its edges to sampled nodes, of 1 / the number of edges of that type
+        of the sampled node. Each hop draws nodes of a type without replacement by the squares of their budgets, so that
+        types stay balanced and the subgraph is dense. Rows are read whole.
 
-        Edges are all those between the sampled nodes, by target; they belong to no hop (`num_sampled_edges` is empty).
+        Returns all edges between the sampled nodes, by target; they belong to no hop (`num_sampled_edges` is empty).
 
         >>> g.sample_hgt({"paper": [0, 1, 2]}, [128, 128], seed=7)  # doctest: +SKIP
         HeteroSubgraph(author: 256 nodes, paper: 259 nodes, 1,288 edges, num_hops=2)
@@ -50,7 +50,7 @@ class HgtMethods:
             given = {self._known_node_type(t): as_fanouts(c) for t, c in num_samples.items()}
             missing = [t for t in self._num_nodes if t not in given]
             if missing:
-                raise ValueError(f"num_samples has no entry for node type {missing[0]!r}: use zeros to take none")
+                raise ValueError(f"num_samples has no entry for node type {missing[0]!r}; use zeros to sample none")
             lengths = {t: len(c) for t, c in given.items()}
             if len(set(lengths.values())) > 1:
                 raise ValueError(f"num_samples has different numbers of hops: {lengths}")

@@ -1,4 +1,4 @@
-"""Edges to be predicted, with negatives beside them and the neighbourhoods of their ends."""
+"""Edges to predict, with negatives and the neighbourhoods of their endpoints."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["HeteroLinkSubgraph", "LinkFields", "LinkMethods", "LinkSubgraph"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkFields:
-    """What a batch of edges has beside its subgraph; PyG's names. Numbers are places among the subgraph's nodes.
+    """The fields of a batch of edges in addition to its subgraph, with PyG's names. Indices refer to its nodes.
 
-    - without negatives and with binary ones: `edge_label_index` (2, M), sources above targets, the positive edges
-      first; `edge_label` (M), 0 for negatives; `edge_label_time` (M) where there are times
+    - without negatives and with binary ones: `edge_label_index` (2, M), sources in the first row, the positive edges
+      first; `edge_label` (M), 0 for negatives; `edge_label_time` (M) if there are times
     - with triplets: `src_index` (P), `dst_pos_index` (P), `dst_neg_index` (P), or (P, K) for K negatives each;
-      `seed_time` (P) where there are times
+      `seed_time` (P) if there are times
 
-    The rest is None.
+    The others are None.
     """
 
     edge_label_index: IdArray | None = None
@@ -42,16 +42,16 @@ class LinkFields:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkSubgraph(LinkFields, Subgraph):
-    """The neighbourhood of the ends of edges: a `Subgraph` with the fields of `LinkFields`."""
+    """The neighbourhood of the endpoints of edges: a `Subgraph` with the fields of `LinkFields`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeteroLinkSubgraph(LinkFields, HeteroSubgraph):
-    """The same of a typed graph; places count among the nodes of the edge type's source and of its target."""
+    """The same for a typed graph; indices are into the nodes of the edge type's source and target type."""
 
 
 class LinkCall:
-    """One call of `sample_links`: what its arguments say about the edges."""
+    """The arguments of one call of `sample_links` that concern the edges."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class LinkCall:
         strict: bool,
         exclude: str,
     ) -> None:
-        """Check what needs no graph."""
+        """Check the arguments as far as possible without the graph."""
         if neg_method not in ("uniform", "degree"):
             raise ValueError(f"neg_method is {neg_method!r}, expected 'uniform' or 'degree'")
         self.source, self.target = as_edges(edges, "edges")
@@ -82,7 +82,7 @@ class LinkCall:
     def run(
         self, call: _core.TypedCall, edge_type: int, reverse_types: Sequence[int], **options: Any
     ) -> tuple[list[Any], list[Any], LinkFields]:
-        """Sample; `call` knows the graph, and `options` are those of its `sample`."""
+        """Sample; `call` is bound to the graph, and `options` are those of its `sample`."""
         call.set_links(
             edge_type=edge_type,
             source=self.source,
@@ -100,7 +100,7 @@ class LinkCall:
 
 
 def link_fields(raw: dict[str, Any], labels: Any, negatives: str | None, timed: bool) -> LinkFields:
-    """Make the fields of what the core returns; `labels` are those of the positive edges."""
+    """Create the fields from the result of the core; `labels` are those of the positive edges."""
     times = raw.pop("time")
     times = times if timed else None
     if negatives == "triplet":
@@ -113,17 +113,17 @@ def link_fields(raw: dict[str, Any], labels: Any, negatives: str | None, timed: 
 
 
 def as_labels(labels: Any, count: int, negatives: str | None) -> npt.NDArray[Any] | None:
-    """Return the labels of `count` positive edges as an array; ones where there are none and negatives have 0."""
+    """Return the labels of `count` positive edges as an array; default to ones if negatives have 0."""
     if labels is None:
         return np.ones(count, np.float32) if negatives == "binary" else None
     if negatives == "triplet":
-        raise ValueError("labels and neg_sampling='triplet' do not go together: triplets have no labels")
+        raise ValueError("labels cannot be combined with neg_sampling='triplet', since triplets have no labels")
     array = labels.detach().cpu().numpy() if hasattr(labels, "detach") else np.asarray(labels)
     refuse_text(array, "labels")
     if array.dtype.kind not in "iufb":
         raise TypeError(f"labels must be numbers, got dtype {array.dtype}")
     if array.shape[:1] != (count,):
-        raise ValueError(f"labels has shape {array.shape}, expected an entry for each of {count} edges")
+        raise ValueError(f"labels has shape {array.shape}, expected one label per edge ({count})")
     return array
 
 
@@ -161,21 +161,21 @@ class LinkMethods:
         seed: Any = None,
         num_threads: int | None = None,
     ) -> LinkSubgraph:
-        """Sample around the ends of `edges` (2, P), sources above targets: what training on links takes.
+        """Sample around the endpoints of `edges` (2, P), sources in the first row, to train on links.
 
-        - `neg_sampling="binary"`: `neg_ratio` times as many pairs of nodes as there are edges are drawn beside them,
+        - `neg_sampling="binary"`: `neg_ratio` times as many pairs of nodes as there are edges are drawn as negatives,
           with the label 0. `"triplet"`: each edge gets `neg_ratio` other targets. They are those of
           `negative_edges(..., seed=seed)`: uniform, or with `neg_method="degree"` by degree**`neg_exponent`.
-        - `strict`: no negative is an edge of the graph or a node with itself; else they are drawn from all nodes, as in
+        - `strict`: no negative is an edge of the graph or a self-loop; otherwise they are drawn from all nodes, as in
           PyG, and some may be.
-        - `exclude="self"` keeps the edges themselves (all copies) out of the sample, "reverse" their reverses too: a
+        - `exclude="self"` excludes the edges themselves (all copies) from the sample, "reverse" also their reverses: a
           model must not see the edge that it is to predict. In an undirected graph both mean the same.
-        - `labels`: those of the edges; negatives get 0, so with negatives labels should begin at 1.
-        - `time`: a number for each edge. Neighbours no later than it are sampled around both its ends and around its
-          negatives. Implies `disjoint`.
-        - `disjoint`: each end of each edge has a tree of its own; `batch` says which edge a node belongs to.
+        - `labels`: those of the edges; negatives get 0, so with negatives labels should start at 1.
+        - `time`: a number for each edge. Neighbours no later than it are sampled around both its endpoints and around
+          its negatives. Implies `disjoint`.
+        - `disjoint`: each endpoint of each edge has its own tree; `batch` is the index of the edge of each node.
 
-        Nodes that are ends of several edges are seeds once, unless disjoint. The rest is as in `sample`.
+        A node that is an endpoint of several edges is a seed once, unless disjoint. All else is as in `sample`.
 
         >>> import graphzero as gz
         >>> g = gz.Graph("graph.gl")  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""What sampling gives back, and where its random numbers come from."""
+"""The result of sampling, and the generator of its random numbers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SEEDS = 1 << 64
 
 
 class Generator:
-    """A source of seeds that advances: each sampling call that is given one uses up its next seed.
+    """A sequence of seeds: each sampling call that is given a generator consumes its next seed.
 
-    The same generator gives the same sequence of samples on every machine and for any number of threads. It is two
-    numbers, `seed` and `position`, so it pickles, copies, and can be put back to an earlier `position`. Safe to share
-    between threads, though then the order in which they call decides who gets which seed.
+    The same generator gives the same sequence of samples on every machine and for any number of threads. It consists of
+    two numbers, `seed` and `position`, so it pickles, copies, and can be reset to an earlier `position`. It is
+    thread-safe, but the order of calls decides which thread gets which seed.
 
     >>> import graphzero as gz
     >>> rng = gz.Generator(7)
@@ -41,12 +41,12 @@ class Generator:
 
     @property
     def seed(self) -> int:
-        """The number the whole sequence follows from."""
+        """The number that determines the whole sequence."""
         return self._seed
 
     @property
     def position(self) -> int:
-        """How many seeds were given out; assign to go back or ahead."""
+        """The number of seeds consumed; assign to go back or ahead."""
         return self._position
 
     @position.setter
@@ -65,7 +65,7 @@ class Generator:
         return (Generator, (self._seed, self._position))
 
     def __eq__(self, other: object) -> bool:
-        """Equal when the seeds still to come are."""
+        """Compare the remaining sequences."""
         if not isinstance(other, Generator):
             return NotImplemented
         return (self._seed, self._position) == (other._seed, other._position)
@@ -73,15 +73,15 @@ class Generator:
     __hash__ = None  # type: ignore[assignment]  # it advances
 
     def __repr__(self) -> str:
-        """Say what it is: `Generator(7, position=2)`."""
+        """Return `Generator(7, position=2)`."""
         return f"Generator({self._seed}, position={self._position})"
 
 
 def resolve_seed(seed: Any) -> int:
-    """Return the 64-bit seed that `seed` stands for.
+    """Return the 64-bit seed for `seed`.
 
-    None is fresh entropy from the system; an int is itself; a `gz.Generator`, a `numpy.random.Generator` or a
-    `torch.Generator` gives its next number, so that repeated calls differ and the whole run repeats.
+    None takes fresh entropy from the system; an int is used directly; a `gz.Generator`, a `numpy.random.Generator` or a
+    `torch.Generator` yields its next number, so that repeated calls differ and the whole run is reproducible.
 
     >>> resolve_seed(7)
     7
@@ -111,15 +111,15 @@ def _checked(value: Any, name: str = "seed") -> int:
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """A sampled neighbourhood: PyG's contract, as NumPy int64 arrays.
+    """A sampled neighbourhood with PyG's conventions, as NumPy int64 arrays.
 
-    `node` holds the ids of the subgraph's nodes: the seeds first, in the order they were given (a seed that was given
-    twice stands there twice, so that `node[:len(seeds)]` are the seeds whatever they are), then every other node once,
-    in the order it was met. Edges point from `row` (the neighbour) to `col` (the node that was expanded), both counted
-    in `node`, grouped by hop; a repeated seed is met under its first number.
+    `node` holds the ids of the subgraph's nodes: the seeds first, in the given order and with duplicates, so that
+    `node[:len(seeds)]` equals the seeds, then every other node once, in the order in which it was sampled. Edges point
+    from `row` (the neighbour) to `col` (the expanded node), both indices into `node`, grouped by hop; edges refer to
+    the first copy of a repeated seed.
 
-    `edge` is each edge's number in the source the graph was compiled from where the file keeps those, and its position
-    in the file's rows otherwise. `batch` says whose tree a node belongs to, and is None unless disjoint.
+    `edge` is the edge id, the position of an edge in the source, if the file has edge ids, otherwise its position in
+    the file's rows. `batch` is the index of the tree of each node, and is None unless disjoint.
     """
 
     node: IdArray
@@ -130,25 +130,25 @@ class Subgraph:
     num_sampled_nodes: list[int]
     num_sampled_edges: list[int]
     edge_index: IdArray
-    """(2, E): `row` above `col`, the same memory as those two."""
+    """(2, E): `row` and `col` stacked, sharing their memory."""
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes the subgraph has."""
+        """The number of nodes."""
         return len(self.node)
 
     @property
     def num_edges(self) -> int:
-        """How many edges the subgraph has."""
+        """The number of edges."""
         return len(self.edge)
 
     @property
     def num_hops(self) -> int:
-        """How many hops were sampled."""
+        """The number of hops."""
         return len(self.num_sampled_nodes) - 1
 
     def to_torch(self) -> dict[str, Any]:
-        """The arrays as torch tensors over the same memory, under the names that PyG's batches give them.
+        """The arrays as torch tensors that share their memory, with the names of PyG's batches.
 
         Keys: n_id, e_id, edge_index, batch (None unless disjoint), num_sampled_nodes, num_sampled_edges.
         """
@@ -164,7 +164,7 @@ class Subgraph:
         }
 
     def __repr__(self) -> str:
-        """Say what it is: `Subgraph(num_nodes=5, num_edges=4, num_hops=2)`."""
+        """Return `Subgraph(num_nodes=5, num_edges=4, num_hops=2)`."""
         disjoint = ", disjoint" if self.batch is not None else ""
         return (
             f"{type(self).__name__}(num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "

@@ -1,4 +1,4 @@
-"""Subgraphs with other edges than those that were drawn: both ways of each, or all between the sampled nodes."""
+"""Subgraphs with other edges than those that were drawn: with their reverses, or all between the sampled nodes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KINDS = ("directional", "bidirectional", "induced")
 
 
 def check_kind(kind: str, disjoint: bool, timed: bool) -> None:
-    """Refuse kinds that there are not, and those that would show a tree what it must not see."""
+    """Raise ValueError for unknown kinds, and for those that would reveal edges that a tree must not see."""
     if kind not in KINDS:
         raise ValueError(f"subgraph is {kind!r}, expected 'directional', 'bidirectional' or 'induced'")
     if kind == "induced" and (disjoint or timed):
         other = "time=" if timed else "disjoint=True"
         raise ValueError(
-            f"subgraph='induced' takes all edges between the sampled nodes: it cannot be combined with {other}"
+            f"subgraph='induced' takes all edges between the sampled nodes and cannot be combined with {other}"
         )
 
 
@@ -39,10 +39,10 @@ def induced(call: _core.TypedCall, found: Subgraph, threads: int) -> Subgraph:
 
 
 def bidirectional_types(found: HeteroSubgraph) -> HeteroSubgraph:
-    """The same for typed graphs: an edge type and its reverse type get each other's edges, turned round.
+    """The same for typed graphs: an edge type and its reverse type get each other's edges, reversed.
 
-    The reverse of (s, r, t) is (t, "rev_" + r, s); without one, an edge type from a node type to itself is its own.
-    Raises ValueError for an edge type that has none.
+    The reverse of (s, r, t) is (t, "rev_" + r, s); without one, an edge type within one node type is its own reverse.
+    Raises ValueError for an edge type without a reverse.
     """
     edges: dict[EdgeTypeName, tuple[IdArray, IdArray]] = {}
     for edge_type in found.edge:
@@ -52,10 +52,10 @@ def bidirectional_types(found: HeteroSubgraph) -> HeteroSubgraph:
         other = next((t for t in known if t in found.edge), edge_type if source == target else None)
         if other is None:
             raise ValueError(
-                f"subgraph='bidirectional' needs a reverse of each edge type: no {known[-1]!r} for {edge_type!r}, the "
+                f"subgraph='bidirectional' needs a reverse of each edge type; no {known[-1]!r} for {edge_type!r}, the "
                 f"graph has {', '.join(repr(t) for t in found.edge)}"
             )
-        # Ids of another edge type say nothing about this one.
+        # Edge ids of one type are not valid in another.
         ids = found.edge[other] if other == edge_type else np.full(len(found.edge[other]), -1)
         edges[edge_type] = _both_ways(
             *(found.row[edge_type], found.col[edge_type], found.row[other], found.col[other]),
@@ -73,7 +73,7 @@ def induced_types(call: _core.TypedCall, found: HeteroSubgraph, threads: int) ->
 def _both_ways(
     row: IdArray, col: IdArray, rev_row: IdArray, rev_col: IdArray, edge: IdArray, rev_edge: IdArray, num_sources: int
 ) -> tuple[IdArray, IdArray]:
-    """Put edges and turned edges together, each (source, target) once: the first that comes stands for all."""
+    """Concatenate edges and reversed edges, and keep the first of each (source, target)."""
     sources, targets = np.concatenate([row, rev_col]), np.concatenate([col, rev_row])
     _, first = np.unique(targets * max(num_sources, 1) + sources, return_index=True)
     return np.stack([sources[first], targets[first]]), np.concatenate([edge, rev_edge])[first]

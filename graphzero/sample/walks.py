@@ -14,14 +14,14 @@ __all__ = ["Pairs", "WalkMethods", "walk_pairs"]
 
 
 class WalkMethods:
-    """What `gz.Graph` can draw one node at a time: neighbours, walks, pairs that are no edges.
+    """The methods of `gz.Graph` that sample neighbours, walks and pairs that are not edges.
 
-    All of them take `seed`: an int, a `gz.Generator`, a NumPy or a torch generator, or None for fresh entropy. What is
-    drawn for position i of a batch follows from (seed, i) and the node there, so the same seed gives the same answer
-    for any number of threads, and a node that is given twice draws twice, independently.
+    All of them take `seed`: an int, a `gz.Generator`, a NumPy or a torch generator, or None for fresh entropy. The
+    draws for position i of a batch depend only on (seed, i) and the node there, so the same seed gives the same result
+    for any number of threads, and draws for a repeated node are independent.
 
-    Ids out of range are an IndexError and other bad arguments a ValueError, before any work is done. The GIL is
-    released while the core works.
+    Raises IndexError for ids out of range and ValueError for other invalid arguments, before any work is done. The GIL
+    is released while the core runs.
     """
 
     def _open(self) -> _core.Topology:
@@ -41,9 +41,10 @@ class WalkMethods:
     ) -> IdArray:
         """Return K neighbours of each node, as a (B, K) int64 matrix.
 
-        They are distinct edges where a node has at least K. A node with fewer gives all of them, in order, and then
-        draws with replacement; one with none gives itself. `pad` (-1, say) fills short rows instead. `weighted` draws
-        by the weights of edges, and counts only those above zero. `out` is a matrix to fill instead of a new one.
+        They are distinct edges if a node has at least K. For a node with fewer, all of them are returned in order, and
+        the rest is drawn with replacement; a node with none returns itself. `pad` (such as -1) fills short rows
+        instead. `weighted` draws by edge weights, and counts only those above zero. `out` is a matrix to fill instead
+        of a new one.
 
         >>> g.batch_random_fanout([0, 5], 15, seed=7).shape  # doctest: +SKIP
         (2, 15)
@@ -68,7 +69,7 @@ class WalkMethods:
     def sample_neighbours(
         self, start_node: int, K: int, *, weighted: bool = False, direction: str | None = None, seed: Any = None
     ) -> IdArray:
-        """Return up to K distinct neighbours of one node, as int64: all of them, in order, where it has no more.
+        """Return up to K distinct neighbours of one node, as int64: all of them, in order, if it has at most K.
 
         >>> g.sample_neighbours(0, 5, seed=7)  # doctest: +SKIP
         array([ 12, 731, 733, 940])
@@ -87,7 +88,7 @@ class WalkMethods:
         num_threads: int | None = None,
         out: Any = None,
     ) -> IdArray:
-        """Return walks whose every step goes to a neighbour at random: `batch_random_walk` with p = q = 1.
+        """Return walks with uniform random steps: `batch_random_walk` with p = q = 1.
 
         >>> g.batch_random_walk_uniform([0, 5], 10, seed=7).shape  # doctest: +SKIP
         (2, 11)
@@ -119,13 +120,13 @@ class WalkMethods:
         """Return one walk of `walk_length` steps from each node, as (B, walk_length + 1) int64, the start first.
 
         - `p`, `q`: node2vec. A step from v, reached from t, weighs neighbour x by 1/p when x is t, by 1 when t has an
-          edge to x, and by 1/q otherwise. Both 1: the past does not matter.
-        - `weighted`: steps also weigh by the weights of edges.
-        - `restart`: the probability that a step goes back to the start instead, and forgets where it came from.
+          edge to x, and by 1/q otherwise. If both are 1, steps do not depend on the past.
+        - `weighted`: steps are also weighted by edge weights.
+        - `restart`: the probability that a step goes back to the start instead, and forgets the previous node.
         - `out`: a matrix to fill instead of a new one: int64, of the right shape, contiguous.
 
         A walk that reaches a dead end (no neighbours, or none with weight) stays there, unless it restarts. A longer
-        walk with the same seed begins with the shorter one.
+        walk with the same seed starts with the shorter one.
 
         >>> g.batch_random_walk([0, 5], 10, p=1.0, q=0.5, seed=7).shape  # doctest: +SKIP
         (2, 11)
@@ -163,17 +164,17 @@ class WalkMethods:
         """Return pairs of nodes that are not edges, as a (2, M) int64 `edge_index`, to train link prediction against.
 
         Without `src`, M is `num_samples` and both ends are drawn. With `src`, each source gets `num_samples` targets,
-        one after the other, so M is `len(src) * num_samples`: pass the sources of the positive edges to corrupt their
+        consecutively, so M is `len(src) * num_samples`: pass the sources of the positive edges to corrupt their
         targets. Samples are independent: two may be the same pair.
 
-        - `method="uniform"`: every pair that is no edge is equally likely. `"degree"` draws nodes by
-          degree**`exponent`, as word2vec does words. Degrees are those of `degrees()`: of targets by incoming edges
-          and of sources by outgoing ones where the file has both directions.
+        - `method="uniform"`: every pair that is not an edge is equally likely. `"degree"` draws nodes by
+          degree**`exponent`, as word2vec does for words. Degrees are those of `degrees()`; if the file has both
+          directions, in-degrees of targets and out-degrees of sources.
         - `exclude_edges`: exactly, by a search in the row. `exclude_self`: no (u, u), unless sources and targets are
           different nodes.
 
-        It ends on dense graphs too: where nearly every pair is an edge, what remains is enumerated. A source with an
-        edge to every other node has no negative: that is a ValueError which names it.
+        It terminates on dense graphs too: if nearly every pair is an edge, the remaining ones are enumerated. Raises
+        ValueError for a source with an edge to every other node, which has no negatives.
 
         >>> g.negative_edges(1000, seed=7).shape  # doctest: +SKIP
         (2, 1000)
@@ -194,7 +195,7 @@ class WalkMethods:
 
 
 class Pairs(NamedTuple):
-    """What skip-gram trains on: `context[i]` was seen near `center[i]`. Both are int64, of one length."""
+    """Training pairs for skip-gram: `context[i]` is near `center[i]`. Both are int64, of equal length."""
 
     center: IdArray
     context: IdArray
@@ -211,13 +212,13 @@ def walk_pairs(
 ) -> Pairs:
     """Return every (center, context) pair of nodes that are at most `window` steps apart in a walk.
 
-    `walks` is what `Graph.batch_random_walk` gives, or any integer matrix with one walk a row. A walk ends before its
-    first negative number, so padding with -1 is understood; and where it only repeats its last node, as walks do that
-    reached a dead end, the repeats are dropped, since they would train a node to predict itself.
+    `walks` is the result of `Graph.batch_random_walk`, or any integer matrix with one walk per row. A walk ends before
+    its first negative number, so it may be padded with -1; repeats of the last node at the end of a walk, as after a
+    dead end, are dropped, since they would train a node to predict itself.
 
-    Pairs come walk by walk, center by center, contexts from left to right; with `shuffle` in random order. `limit`
-    draws that many of them at random, without replacement and without making the others. Order and choice follow from
-    `seed` alone, for any number of threads.
+    Pairs are ordered by walk, then by center, contexts from left to right; with `shuffle`, randomly. `limit` draws that
+    many of them at random, without replacement and without creating the others. Order and choice depend only on `seed`,
+    not on the number of threads.
 
     >>> center, context = walk_pairs([[0, 1, 2]], window=1)
     >>> center.tolist(), context.tolist()
@@ -243,7 +244,7 @@ def walk_pairs(
 
 
 def checked_out(out: Any, shape: tuple[int, int]) -> IdArray:
-    """Return `out`, a NumPy array or a torch tensor, as the array to fill; refuse what does not fit exactly."""
+    """Return `out`, a NumPy array or a torch tensor, as the array to fill; raise unless shape and dtype match."""
     array = out.detach().numpy() if hasattr(out, "detach") else out
     if not isinstance(array, np.ndarray):
         raise TypeError(f"out must be a NumPy array or a torch tensor, got {type(out).__name__}")

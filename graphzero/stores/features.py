@@ -1,4 +1,4 @@
-"""Mounted features: named matrices of rows, straight from the file."""
+"""Mounted features: named matrices of rows, read from the file on demand."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["FeatureStore"]
 
 
 class FeatureStore:
-    """The features in a `.gd` file, mounted in no time whatever their size.
+    """The features in a `.gd` file, mounted instantly regardless of size.
 
-    A file may hold several named arrays; `name` picks one, and may be left out when there is only one (or one named
-    "x"). The object is safe to use from many threads at once, survives fork, and pickles as its path.
+    A file may hold several named arrays; `name` selects one, and may be omitted if there is only one (or one named
+    "x"). The object is thread-safe, survives fork, and pickles as its path.
 
     >>> import graphzero as gz
     >>> fs = gz.FeatureStore("x.gd")  # doctest: +SKIP
@@ -33,7 +33,7 @@ class FeatureStore:
     """
 
     def __init__(self, filename: str | os.PathLike[str], name: str | None = None) -> None:
-        """Mount `filename`. Raises FormatError when it is no valid `.gd` file, StorageError when it cannot be read."""
+        """Mount `filename`. Raises FormatError if it is not a valid `.gd` file, StorageError if it cannot be read."""
         self._path = os.path.abspath(os.fsdecode(filename))
         self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path)
         self._info: dict[str, Any] = self._file.info
@@ -41,10 +41,10 @@ class FeatureStore:
         if not self._matrices:
             raise ValueError(f"{self._path}: the file holds no features")
         if name is not None and name not in self._matrices:
-            raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
+            raise KeyError(f"{self._path}: no feature {name!r}; the file has {', '.join(map(repr, self._matrices))}")
         self._asked = name
         self._name = name if name is not None else "x" if "x" in self._matrices else next(iter(self._matrices))
-        self._row_shape: tuple[int, ...] | None = None  # of rows that a dataset says are more than vectors
+        self._row_shape: tuple[int, ...] | None = None  # set by a dataset for rows that are not vectors
         self._tally = _core.ReadCounts()
 
     # -- what it is ---------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ class FeatureStore:
 
     @property
     def name(self) -> str:
-        """The array that calls without a name mean."""
+        """The array used if no name is given."""
         return self._name
 
     @property
@@ -66,23 +66,23 @@ class FeatureStore:
 
     @property
     def num_nodes(self) -> int:
-        """How many rows every array has."""
+        """The number of rows of every array."""
         return int(self._info["num_nodes"])
 
     @property
     def feature_dim(self) -> int:
-        """How many columns the array has; 1 for a vector."""
+        """The number of columns of the array; 1 for a vector."""
         return int(self._matrices[self._name].columns)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The array's shape, as NumPy has it. Rows of a dataset may have several dimensions: (100, 3, 4)."""
+        """The array's shape, as in NumPy. Rows of a dataset may have several dimensions: (100, 3, 4)."""
         m = self._matrices[self._name]
         return (int(m.rows), *self._tail(m))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The array's NumPy dtype. bfloat16, which NumPy lacks, is uint16 here; `dtype_name` tells."""
+        """The array's NumPy dtype. bfloat16, which NumPy lacks, is uint16 here; see `dtype_name`."""
         name = self.dtype_name
         return np.dtype(np.uint16 if name == "bfloat16" else name)
 
@@ -93,11 +93,11 @@ class FeatureStore:
 
     @property
     def info(self) -> dict[str, Any]:
-        """All that the header says, as a dict."""
+        """The contents of the header, as a dict."""
         return dict(self._info)
 
     def __getitem__(self, name: str) -> FeatureStore:
-        """Return a store of the same mounted file with another array in focus: `fs["label"]`."""
+        """Return a store of the same mounted file for another array: `fs["label"]`."""
         self._matrix(name)
         store = FeatureStore.__new__(FeatureStore)
         store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.ReadCounts())
@@ -105,9 +105,9 @@ class FeatureStore:
         return store
 
     def preload(self, *, num_threads: int | None = None, progress: bool | Callback | None = None) -> None:
-        """Read the whole file into RAM now, in one run, rather than row by row when it is first needed.
+        """Read the whole file into RAM now, sequentially, rather than row by row when it is first needed.
 
-        Worth it when the file fits: see `Graph.preload`. Raises BudgetError when it is larger than the memory left.
+        Useful if the file fits; see `Graph.preload`. Raises BudgetError if it is larger than the available memory.
         """
         with Reporting(progress) as callback:
             self._open().preload(as_threads(num_threads), callback)
@@ -115,11 +115,11 @@ class FeatureStore:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def get_tensor(self) -> npt.NDArray[Any]:
-        """The whole array as a view of the file: nothing is read until it is touched, nothing is copied.
+        """The whole array as a view of the file: pages are read on access, nothing is copied.
 
-        The memory is private and copy-on-write: `torch.from_numpy(fs.get_tensor())` does not warn, and a stray write
-        changes neither the file nor what the engine reads: `gather` and loaders do not see it, other views of this
-        store do. To change features, write a new file. The view keeps the mapping alive after the store is gone.
+        The memory is private and copy-on-write: `torch.from_numpy(fs.get_tensor())` does not warn, and a write to it
+        changes neither the file nor what `gather` and loaders read, only other views of this store. To change features,
+        write a new file. The view keeps the mapping alive after the store is deleted.
         """
         return self._open().view(self._name).reshape(self.shape)
 
@@ -140,18 +140,18 @@ class FeatureStore:
         as_torch: bool | None = None,
         pinned: bool = False,
     ) -> Any:
-        """The rows of `ids` as one contiguous array: what a batch needs.
+        """The rows of `ids` as one contiguous array.
 
-        Rows that are in RAM are copied; rows that are not are read deep and past the page cache, many at a time,
-        where indexing a mapped array would fault them in one by one. Other Python threads run meanwhile.
+        Rows that are in RAM are copied; the others are read with many reads in flight, bypassing the page cache, where
+        indexing a mapped array would fault them in one by one. The GIL is released.
 
         `out` is filled and returned: a NumPy array or a torch tensor (pinned or not) of the right shape and dtype.
         `dtype="float32"` (or `np.float32`, `torch.float32`) converts float16, bfloat16 and scaled int8 on the way.
-        `io` forces a way: "mmap" the mapping alone, "uring" or "pread" reads alone; all give the same bytes.
-        `name` picks another array of the file. The result is a torch tensor when `ids` is one or `as_torch=True`, in
+        `io` forces a read path: "mmap" uses only the mapping, "uring" or "pread" only reads; the result is the same.
+        `name` selects another array of the file. The result is a torch tensor if `ids` is one or `as_torch=True`, in
         page-locked memory with `pinned=True`, and a NumPy array otherwise.
 
-        Raises IndexError for an id outside the store before anything is read, StorageError when the disk fails.
+        Raises IndexError for an id that is out of range, before anything is read; StorageError if a read fails.
 
         >>> x = fs.gather([3, 1, 3])  # doctest: +SKIP
         >>> fs.gather(ids, out=batch)  # doctest: +SKIP
@@ -162,12 +162,12 @@ class FeatureStore:
         target = Destination.of(out, ids, as_torch, pinned)
         make_room(8 * len(rows) * matrix.columns if out is None else 0)
         tail = self._tail(matrix)
-        room = target.room(matrix, (len(rows), *tail), wanted)
-        found = _core.gather(self._open(), matrix.name, rows, room, wanted, io, as_threads(num_threads), self._tally)
+        buffer = target.buffer(matrix, (len(rows), *tail), wanted)
+        found = _core.gather(self._open(), matrix.name, rows, buffer, wanted, io, as_threads(num_threads), self._tally)
         return target.result(found, tail, wanted or matrix.dtype)
 
     def stats(self) -> dict[str, Any]:
-        """What this store's gathers did so far: rows, how many came from the mapping, bytes useful and read, seconds.
+        """Counters of this store's gathers: rows, rows from the mapping, useful bytes, bytes read, seconds.
 
         `bytes_read / bytes_useful` is the read amplification; seconds are summed over threads.
         """
@@ -176,7 +176,7 @@ class FeatureStore:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the file. Arrays that were handed out stay valid; calls raise ValueError from now on."""
+        """Close the file. Arrays already returned stay valid; later calls raise ValueError."""
         self._file = None
 
     def __enter__(self) -> FeatureStore:
@@ -196,7 +196,7 @@ class FeatureStore:
         return (FeatureStore, (self._path, self._asked), {"_row_shape": self._row_shape})
 
     def __repr__(self) -> str:
-        """Say what it is: `FeatureStore('x.gd', 'x', shape=(4, 2), dtype=float32, 12.3 KB)`."""
+        """Return `FeatureStore('x.gd', 'x', shape=(4, 2), dtype=float32, 12.3 KB)`."""
         state = "" if self._file is not None else ", closed"
         others = [n for n in self._matrices if n != self._name]
         more = f", also {', '.join(map(repr, others))}" if others else ""
@@ -206,7 +206,7 @@ class FeatureStore:
         )
 
     def _shaped(self, row_shape: tuple[int, ...]) -> FeatureStore:
-        """Return self, with rows of this shape; ValueError where a row has another number of columns."""
+        """Return self with rows of this shape; raise ValueError if the number of columns does not match."""
         if math.prod(row_shape) != self.feature_dim:
             raise ValueError(f"rows have {self.feature_dim} columns, expected {math.prod(row_shape)}")
         self._row_shape = row_shape
@@ -221,7 +221,7 @@ class FeatureStore:
         if name is None:
             return self._matrices[self._name]
         if name not in self._matrices:
-            raise KeyError(f"{self._path}: no feature {name!r}, the file has {', '.join(map(repr, self._matrices))}")
+            raise KeyError(f"{self._path}: no feature {name!r}; the file has {', '.join(map(repr, self._matrices))}")
         return self._matrices[name]
 
     def _open(self) -> _core.FeatureFile:

@@ -24,9 +24,9 @@ Fanouts = Sequence[int] | Mapping[EdgeTypeName, Sequence[int]]
 class HeteroGraph(HgtMethods):
     """A graph of several node and edge types: one mounted topology for each (source type, relation, target type).
 
-    Nodes of each type have ids of their own, from 0. Messages flow from source to target, so sampling follows the edges
-    that come in: each file needs its rows by target (`compile_graph(..., direction="in")`, or "both"), unless it is
-    undirected. Nothing is loaded; the object is safe to use from many threads and pickles as its paths.
+    Ids of each node type start at 0. Messages flow from source to target, so sampling follows incoming edges: each file
+    needs its rows by target (`compile_graph(..., direction="in")`, or "both"), unless it is undirected. Nothing is
+    loaded; the object is thread-safe and pickles as its paths.
 
     >>> import graphzero as gz
     >>> g = gz.HeteroGraph({("author", "writes", "paper"): gz.Graph("writes.gl"),
@@ -40,9 +40,9 @@ class HeteroGraph(HgtMethods):
         relations: Mapping[EdgeTypeName, Graph | str | os.PathLike[str]],
         num_nodes: Mapping[str, int] | None = None,
     ) -> None:
-        """Put mounted graphs, or paths of `.gl` files, together. `num_nodes` is checked, and may name more types.
+        """Combine mounted graphs, or paths of `.gl` files. `num_nodes` is checked, and may name more types.
 
-        Raises ValueError where two files disagree about how many nodes a type has.
+        Raises ValueError if two files disagree about the number of nodes of a type.
         """
         declared = dict(num_nodes or {}).items()
         self._num_nodes = {_type_name(t): as_count(n, f"num_nodes[{t!r}]", least=0) for t, n in declared}
@@ -55,16 +55,16 @@ class HeteroGraph(HgtMethods):
             for node_type, count in zip((edge_type[0], edge_type[2]), graph.shape, strict=True):
                 self._check_count(node_type, count, edge_type, counted_by)
         if not self._num_nodes:
-            raise ValueError("a graph needs at least one node type: give relations or num_nodes")
+            raise ValueError("a graph needs at least one node type; pass relations or num_nodes")
 
     def _check_count(self, node_type: str, count: int, edge_type: EdgeTypeName, counted_by: dict[str, str]) -> None:
         known = self._num_nodes.setdefault(node_type, count)
-        who = counted_by.setdefault(node_type, str(edge_type))
+        known_from = counted_by.setdefault(node_type, str(edge_type))
         if known != count:
             graph = self._relations[edge_type]
             raise ValueError(
                 f"{edge_type}: {graph.path} has {graph.num_sources} source and {graph.num_targets} target nodes, but "
-                f"there are {known} nodes of type {node_type!r} (from {who}): compile it with "
+                f"there are {known} nodes of type {node_type!r} (from {known_from}); compile it with "
                 "num_nodes=(sources, targets)"
             )
 
@@ -72,17 +72,17 @@ class HeteroGraph(HgtMethods):
 
     @property
     def num_nodes(self) -> dict[str, int]:
-        """How many nodes each type has."""
+        """The number of nodes of each type."""
         return dict(self._num_nodes)
 
     @property
     def num_edges(self) -> dict[EdgeTypeName, int]:
-        """How many edges each type has."""
+        """The number of edges of each type."""
         return {edge_type: graph.num_edges for edge_type, graph in self._relations.items()}
 
     @property
     def node_types(self) -> list[str]:
-        """The node types, those of `num_nodes` first, then in the order that relations name them."""
+        """The node types, those of `num_nodes` first, then in the order of the relations."""
         return list(self._num_nodes)
 
     @property
@@ -121,26 +121,26 @@ class HeteroGraph(HgtMethods):
     ) -> HeteroSubgraph:
         """Sample the neighbourhood of seeds of one or more types, as one relabelled subgraph.
 
-        `seeds` are ids by node type. `fanouts` is a list with one number a hop, for all edge types, or a dict with such
-        a list for each edge type; -1 takes all edges, 0 does not follow the type. A hop expands the nodes of every type
-        that the hop before met first, edge type after edge type. Each copy of a repeated seed is expanded.
+        `seeds` are ids by node type. `fanouts` is a list with one number per hop, for all edge types, or a dict with
+        such a list for each edge type; -1 takes all edges, 0 does not follow the type. A hop expands the nodes of every
+        type that the previous hop sampled first, edge type by edge type. Each copy of a repeated seed is expanded.
 
         - `time`: a number for each seed, by type, or one for all. Edges whose time is later than their seed's are not
-          taken, on any hop; edge types without times are taken whatever the time. Implies `disjoint`.
-        - `node_time`: by node type, a number for each node: nodes later than the seed are not sampled. Where `time` is
-          not given, it is the seeds' own. Rows are read whole.
-        - `window`: with times, only edges newer than the seed's time minus `window` (nodes, where edges have no times).
-        - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'. Where
-          `weighted`, those of positive weight.
+          sampled, on any hop; edge types without times are always sampled. Implies `disjoint`.
+        - `node_time`: by node type, a number for each node: nodes later than the seed are not sampled. It is also the
+          default of `time`, for the seeds. Rows are read whole.
+        - `window`: with times, only edges newer than the seed's time minus `window` (nodes, if edges have no times).
+        - `temporal="last"` takes the latest that remain: by the edges' times, or else by the nodes'. If `weighted`,
+          those of positive weight.
         - `method="labor"`: nodes of a hop prefer the same neighbours, over all edge types with one source type.
-        - `exclude_edges`: by edge type, (2, M): edges that are never taken, as in `Graph.sample`. `exclude_reverse`
+        - `exclude_edges`: by edge type, (2, M): edges that are never sampled, as in `Graph.sample`. `exclude_reverse`
           excludes the reverse of each too: in `(target, "rev_" + relation, source)`, the name that PyG's `ToUndirected`
-          gives, and in the edge type itself where it leads from a node type to itself.
+          gives, and in the edge type itself if its source and target types are the same.
         - `subgraph`: as in `Graph.sample`; "bidirectional" gives an edge type and its reverse type each other's edges,
-          with the id -1 where an edge comes from the other type.
+          with the id -1 for an edge of the other type.
 
         The rest is as in `Graph.sample`; a graph with one node type and one edge type gives the same subgraph as
-        `Graph.sample(..., direction="in")`. In a disjoint sample trees are numbered on from one seed type to the next,
+        `Graph.sample(..., direction="in")`. In a disjoint sample, tree numbers continue from one seed type to the next,
         in the order of `seeds`.
 
         >>> import graphzero as gz
@@ -159,7 +159,7 @@ class HeteroGraph(HgtMethods):
             call.add_seeds(numbers[name], nodes, None if times is None else times[name])
         check_kind(subgraph, disjoint, times is not None)
         if window is not None and times is None:
-            raise ValueError("window needs time= or node_time=: it counts back from the time of each seed")
+            raise ValueError("window needs time= or node_time=, since it is relative to the time of each seed")
         nodes_out, edges_out = call.sample(
             hops=num_hops,
             timed=times is not None,
@@ -204,8 +204,8 @@ class HeteroGraph(HgtMethods):
     ) -> HeteroLinkSubgraph:
         """Sample around the ends of `edges` (2, P) of one edge type: `Graph.sample_links` for typed graphs.
 
-        Sources and targets are seeds of their own node types, together where those are one. `exclude="reverse"` also
-        keeps the reverses out of `(target, "rev_" + relation, source)`, as `exclude_reverse` of `sample` does. With
+        Sources and targets are seeds of their node types, combined if those are the same. `exclude="reverse"` also
+        excludes the reverses in `(target, "rev_" + relation, source)`, as `exclude_reverse` of `sample` does. With
         `node_time`, which needs `time`, negatives are nodes that exist at the time of their edge.
 
         >>> g.sample_links(("user", "buys", "item"), edges, [15, 10], neg_sampling="triplet")  # doctest: +SKIP
@@ -214,7 +214,7 @@ class HeteroGraph(HgtMethods):
         links = LinkCall(edges, labels, time, neg_sampling, neg_ratio, neg_method, neg_exponent, strict, exclude)
         node_times = self._by_node_type(node_time, "node_time")
         if links.times is None and (node_times or window is not None):
-            raise ValueError(f"{'node_time' if node_times else 'window'} needs time=: a number for each edge")
+            raise ValueError(f"{'node_time' if node_times else 'window'} needs time=, one number per edge")
         call, num_hops = self._call(fanouts, node_times)
         numbers = {name: i for i, name in enumerate(self._relations)}
         reverse_types = self._reverse_types(own) if exclude == "reverse" else []
@@ -236,7 +236,7 @@ class HeteroGraph(HgtMethods):
         return HeteroLinkSubgraph(**vars(plain), **vars(found))
 
     def _call(self, fanouts: Fanouts, node_times: dict[str, IdArray]) -> tuple[_core.TypedCall, int]:
-        """Return a call that knows the graph, and the number of hops."""
+        """Return a call bound to the graph, and the number of hops."""
         call = _core.TypedCall()
         for name, count in self._num_nodes.items():
             call.add_node_type(name, count, node_times.get(name))
@@ -248,14 +248,14 @@ class HeteroGraph(HgtMethods):
         return call, num_hops
 
     def _hops(self, fanouts: Fanouts) -> tuple[dict[EdgeTypeName, list[int]], int]:
-        """Return a list of fanouts for every edge type, and how many hops those are."""
+        """Return a list of fanouts for every edge type, and the number of hops."""
         if not isinstance(fanouts, Mapping):
             all_types = as_fanouts(fanouts)
             return dict.fromkeys(self._relations, all_types), len(all_types)
         hops = {self._known_edge_type(t): as_fanouts(f) for t, f in fanouts.items()}
         missing = [t for t in self._relations if t not in hops]
         if missing:
-            raise ValueError(f"fanouts has no entry for edge type {missing[0]}: use zeros not to follow it")
+            raise ValueError(f"fanouts has no entry for edge type {missing[0]}; use zeros to ignore it")
         lengths = {t: len(f) for t, f in hops.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"fanouts has different numbers of hops: {lengths}")
@@ -264,7 +264,7 @@ class HeteroGraph(HgtMethods):
     def _excluded(
         self, edges: Mapping[EdgeTypeName, Any] | None, reverse: bool
     ) -> Iterator[tuple[int, IdArray, IdArray, bool]]:
-        """Give what is excluded of which edge type, by number: sources, targets, and whether their reverse too."""
+        """Yield the excluded edges by number of the edge type: sources, targets, and whether to exclude the reverse."""
         if edges is not None and not isinstance(edges, Mapping):
             raise TypeError(f"exclude_edges must be a dict by edge type, got {type(edges).__name__}")
         numbers = {edge_type: i for i, edge_type in enumerate(self._relations)}
@@ -276,13 +276,13 @@ class HeteroGraph(HgtMethods):
                 yield numbers[other], target, source, False
 
     def _reverse_types(self, edge_type: EdgeTypeName) -> list[EdgeTypeName]:
-        """Return the edge types that hold the reverses of this one's edges; raises where there are none."""
+        """Return the edge types that hold the reverses of this one's edges; raise ValueError if there are none."""
         source, relation, target = edge_type
         names = [f"rev_{relation}", *([relation[4:]] if relation.startswith("rev_") else [])]
         found = [(target, name, source) for name in names if (target, name, source) in self._relations]
         if not found and source != target:
             raise ValueError(
-                f"no edge type {(target, names[-1], source)!r} for the reverse of {edge_type!r}, the graph has "
+                f"no edge type {(target, names[-1], source)!r} for the reverse of {edge_type!r}; the graph has "
                 f"{_listed(self._relations)}"
             )
         return found
@@ -297,7 +297,7 @@ class HeteroGraph(HgtMethods):
     def _seed_times(
         self, seeds: dict[str, IdArray], time: Any, node_times: dict[str, IdArray]
     ) -> dict[str, IdArray] | None:
-        """Return a time for each seed, None where time does not matter."""
+        """Return a time for each seed; None if sampling is not temporal."""
         if time is None and not node_times:
             return None
         times = {}
@@ -305,7 +305,7 @@ class HeteroGraph(HgtMethods):
             own = time.get(name) if isinstance(time, Mapping) else time
             if own is None:
                 if name not in node_times:
-                    raise ValueError(f"no time for the seeds of type {name!r}: give time={{{name!r}: ...}}")
+                    raise ValueError(f"no time for the seeds of type {name!r}; pass time={{{name!r}: ...}}")
                 known = node_times[name]
                 _core.check_ids(nodes, f"seeds[{name!r}]", len(known), "values", f"node_time[{name!r}]")
                 times[name] = known[nodes]
@@ -320,13 +320,13 @@ class HeteroGraph(HgtMethods):
 
     def _known_node_type(self, name: Any) -> str:
         if name not in self._num_nodes:
-            raise ValueError(f"no node type {name!r}, the graph has {_listed(self._num_nodes)}")
+            raise ValueError(f"no node type {name!r}; the graph has {_listed(self._num_nodes)}")
         return str(name)
 
     def _known_edge_type(self, name: Any) -> EdgeTypeName:
         key = tuple(name) if isinstance(name, list) else name
         if key not in self._relations:
-            raise ValueError(f"no edge type {key!r}, the graph has {_listed(self._relations)}")
+            raise ValueError(f"no edge type {key!r}; the graph has {_listed(self._relations)}")
         found: EdgeTypeName = key
         return found
 
@@ -373,7 +373,7 @@ def rows_followed(edge_type: EdgeTypeName, graph: Graph) -> str:
     if graph.info["undirected"]:
         return "out"
     raise ValueError(
-        f"{edge_type}: {graph.path} has rows by source only; sampling goes from targets to their sources: compile it "
+        f"{edge_type}: {graph.path} has rows by source only, but sampling goes from targets to sources; compile it "
         'with direction="in" or "both"'
     )
 

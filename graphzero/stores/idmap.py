@@ -1,4 +1,4 @@
-"""Maps between the ids of your data and the dense ids 0, 1, 2, ... of a graph, looked up where they lie on disk."""
+"""Maps between the ids of your data and the dense ids 0, 1, 2, ... of a graph, looked up on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["IdMap"]
 
 
 class IdMap:
-    """The original ids of nodes, strings or integers: a `.gd` file that is never loaded, whatever its size.
+    """The original ids of nodes, strings or integers: a `.gd` file that is mounted, not loaded.
 
     `compile_graph(..., "g.gl", ids="map")` writes it as `g.ids.gd`; in a dataset it is `ds.ids`.
 
@@ -27,12 +27,12 @@ class IdMap:
     """
 
     def __init__(self, path: str | os.PathLike[str], text: str | os.PathLike[str] | None = None) -> None:
-        """Mount the map at `path`; strings are in the file `text`, `*.text.gd` beside it unless given."""
+        """Mount the map at `path`; strings are in the file `text` (default: `*.text.gd` next to it)."""
         self._path = os.path.abspath(os.fsdecode(path))
         text = text_path(self._path) if text is None else os.path.abspath(os.fsdecode(text))
         self._text = text
         if not os.path.exists(self._path):
-            raise StorageError(2, f"{self._path}: no map of ids here; compile with ids='map'", self._path)
+            raise StorageError(2, f"{self._path}: no id map found; compile with ids='map'", self._path)
         self._map = _core.IdMap.open(self._path, text if os.path.exists(text) else "")
 
     @property
@@ -46,27 +46,27 @@ class IdMap:
         return bool(self._map.is_text)
 
     def __len__(self) -> int:
-        """Return how many ids there are."""
+        """Return the number of ids."""
         return int(self._map.size)
 
     def to_dense(self, ids: Any, *, missing: str = "raise", num_threads: int | None = None) -> IdArray:
         """Return the dense ids of original ones, as int64.
 
-        ids: a list, an array, or a column of a table. missing: "raise" names the first that is unknown (KeyError), -1
-        stands for it with "mark".
+        ids: a list, an array, or a column of a table. missing: "raise" raises KeyError for the first unknown id, "mark"
+        returns -1 for unknown ids.
         """
         from ..sources.keys import keys_of
 
         if missing not in ("raise", "mark"):
             raise ValueError(f"missing is {missing!r}, expected 'raise' or 'mark'")
         if isinstance(ids, (str, bytes)):
-            raise TypeError("to_dense takes a list of ids, got a single string")
+            raise TypeError("to_dense expects a list of ids, got a single string")
         if hasattr(ids, "__len__") and len(ids) == 0:
             return np.empty(0, np.int64)
         found: IdArray = self._map.find(*keys_of(ids), as_threads(num_threads))
         if missing == "raise" and found.size and int(found.min()) < 0:
             at = int(np.argmin(found))
-            raise KeyError(f"ids[{at}] is {ids[at]!r}, which is no id of this map")
+            raise KeyError(f"ids[{at}] is {ids[at]!r}, which is not in this map")
         return found
 
     def to_original(self, ids: Any) -> list[str] | npt.NDArray[np.int64]:
@@ -83,7 +83,7 @@ class IdMap:
         return (IdMap, (self._path, self._text))
 
     def __repr__(self) -> str:
-        """Say what it is."""
+        """Return a short description."""
         return f"IdMap({self._path!r}, {len(self):,} {'strings' if self.is_text else 'integers'})"
 
 
@@ -93,5 +93,5 @@ def text_path(path: str) -> str:
 
 
 def map_path(graph: str) -> str:
-    """Return where the map of a single graph file is: beside it."""
+    """Return the path of the map of a single graph file: next to it."""
     return graph.removesuffix(".gl") + ".ids.gd"

@@ -1,4 +1,4 @@
-"""The deep check of a file: what mounting cannot afford to look at."""
+"""The full check of a file: everything that mounting does not check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["VerifyReport", "verify"]
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` read. That it returned at all means that no fault was found."""
+    """The result of `verify`, which returns only if no fault was found."""
 
     path: str
     bytes: int
@@ -29,10 +29,10 @@ def verify(
     num_threads: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> VerifyReport:
-    """Read the whole of a `.gl` or `.gd` file and check all that FORMAT.md says about it.
+    """Read a whole `.gl` or `.gd` file and check everything that FORMAT.md requires.
 
-    Checksums of every array, zero padding, row pointers that never fall, neighbours that exist, rows in the promised
-    order, weights and times that make sense. Raises FormatError for the first fault, by field and position.
+    Checked are the checksums of every array, zero padding, monotonic row pointers, neighbours in range, sorted rows,
+    and valid weights and times. Raises FormatError for the first fault, with field and position.
 
     >>> import graphzero as gz
     >>> gz.verify("graph.gl").arrays  # doctest: +SKIP

@@ -49,7 +49,7 @@ def store(here):
 @pytest.mark.parametrize(
     ("ids", "error", "match"),
     [
-        (np.ones(4, bool), TypeError, r"got dtype bool: of a mask, np.flatnonzero\(mask\) gives the ids"),
+        (np.ones(4, bool), TypeError, r"got dtype bool; np.flatnonzero\(mask\) converts a mask to ids"),
         (["1"], TypeError, "seeds must be integers, got dtype <U1"),
         ([1, None], TypeError, "seeds must be integers, got None among them"),
         ([NO_MORE], TypeError, r"past 2\^63 - 1"),
@@ -127,7 +127,7 @@ def test_labels_that_are_text(graph, here, labels):
         (lambda *_: gz.Graph("edges.csv"), gz.FormatError, "graphzero compile"),
         (lambda *_: gz.Graph("folder"), gz.FormatError, "a dataset folder opens with Dataset"),
         (lambda *_: gz.Dataset("g.gl"), gz.StorageError, "is a file, expected a dataset folder"),
-        (lambda *_: gz.Dataset("folder"), gz.StorageError, "no dataset here; Dataset.create"),
+        (lambda *_: gz.Dataset("folder"), gz.StorageError, "not a dataset; Dataset.create"),
         (lambda *_: gz.synthesize("s", nodes=1e3, edges=10), TypeError, "nodes must be an integer, got float"),
     ],
 )
@@ -222,7 +222,7 @@ def test_somebodys_data_is_not_overwritten(here, kind):
         with pytest.raises(FileExistsError, match="would be overwritten; choose another name"):
             compile_it(source, name)
         assert (here / name).read_bytes() == before
-    with pytest.raises(IsADirectoryError, match="is a folder, expected the name of a file"):
+    with pytest.raises(IsADirectoryError, match="is a folder, expected a file name"):
         compile_it(source, "folder")
     if hasattr(os, "mkfifo"):
         os.mkfifo("pipe")
@@ -242,7 +242,7 @@ def test_an_older_or_a_broken_file_of_the_same_kind_is_replaced(here):
 def test_labels_past_the_classes_and_options_that_would_be_ignored(here):
     with pytest.raises(ValueError, match=r"labels\[1\] is 5, expected less than num_classes = 3"):
         gz.Dataset.create("ds", "g.gl", labels=[0, 5, 1, 2], num_classes=3)
-    with pytest.raises(TypeError, match="directed: options of compile_graph, but the graph is compiled already"):
+    with pytest.raises(TypeError, match="directed: options of compile_graph cannot be used with a compiled graph"):
         gz.Dataset.create("ds", "g.gl", directed=False)
     assert not (here / "ds").exists()
 

@@ -73,7 +73,7 @@ def test_synth_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--nodes", 10), "nodes and edges are needed"),
+        (("--nodes", 10), "nodes and edges are required"),
         (("--nodes", 10, "--edges", 10, "--classes", 20), "classes is 20, expected 1 to 10"),
         (("--preset", "cora"), "preset is 'cora'"),
         (("--nodes", 100, "--edges", 10, "--memory", "lots"), "memory is 'lots'"),
@@ -91,7 +91,7 @@ def test_synth_refuses_what_cannot_be(tmp_path: Path, options: tuple[object, ...
 def test_synth_does_not_replace_a_dataset_unless_asked(toy: Path, tmp_path: Path) -> None:
     result = run("synth", toy, "--nodes", 100, "--edges", 10)
     assert result.exit_code == 1
-    assert f"graphzero: error: {toy}: there is a dataset already" in result.stderr
+    assert f"graphzero: error: {toy}: dataset already exists" in result.stderr
     options = ("--nodes", 100, "--edges", 10, "--dim", 2)
     assert run("synth", tmp_path / "s", *options).exit_code == 0
     assert run("synth", tmp_path / "s", *options, "--overwrite").exit_code == 0
@@ -239,7 +239,7 @@ def test_verify_tells_the_first_fault_and_exits_with_1(toy: Path, tmp_path: Path
 
 def test_info_of_nothing_and_of_a_bad_manifest(tmp_path: Path) -> None:
     assert run("info", tmp_path / "none.gl").exit_code == 1
-    assert "no dataset here" in run("info", tmp_path).stderr
+    assert "not a dataset" in run("info", tmp_path).stderr
     (tmp_path / "dataset.json").write_text("{}")
     result = run("verify", tmp_path)
     assert result.exit_code == 1
@@ -271,7 +271,7 @@ def test_doctor_says_what_an_epoch_costs(toy: Path) -> None:
 def test_doctor_of_no_folder(tmp_path: Path) -> None:
     result = run("doctor", tmp_path / "none")
     assert result.exit_code == 1
-    assert "no folder here" in result.stderr
+    assert "not a folder" in result.stderr
 
 
 # -- the frame --------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_several_arrays_in_one_file(tmp_path: Path) -> None:
     assert report.arrays["x"] == ((10, 4), "float16")
     np.testing.assert_array_equal(load(tmp_path / "all.gd", "y"), y)
     assert load(tmp_path / "all.gd", "z").shape == (10, 2)
-    with pytest.raises(gz.InputError, match="y: 9 rows, expected 10"):
+    with pytest.raises(gz.InputError, match="y: found 9 rows, expected 10"):
         gz.compile_features({"x": x, "y": y[:9]}, tmp_path / "bad.gd")
     assert os.listdir(tmp_path) == ["all.gd"]
 

@@ -71,7 +71,7 @@ def test_edge_ids_of_a_file_are_kept(tmp_path: Path) -> None:
 def test_an_undirected_file_says_how_it_may_be_read(tmp_path: Path) -> None:
     gz.compile_graph(PAIRS, tmp_path / "a.gl", directed=False)
     assert gz.Graph(tmp_path / "a.gl").num_edges == 9
-    with pytest.raises(ValueError, match="their order is not known"):
+    with pytest.raises(ValueError, match="their order is unknown"):
         gz.compile_graph(tmp_path / "a.gl", tmp_path / "b.gl", directed=False, edge_ids=True)
     gz.compile_graph(tmp_path / "a.gl", tmp_path / "b.gl", directed=True, edge_ids=True)  # the stored ones, as they are
     assert [e[:2] for e in edges_of(tmp_path / "b.gl")] == edges_of(tmp_path / "a.gl")
@@ -82,7 +82,7 @@ def test_old_files_are_not_doubled(tmp_path: Path) -> None:
     indptr, indices = np.array([0, 1, 2], "<u8"), np.array([1, 0], "<u8")  # 0 - 1, both ways
     header = struct.pack("<8Q", 8388354976772092519, indptr.nbytes, indices.nbytes, 64, 128, 2, 2, 0)
     (tmp_path / "old.gl").write_bytes((header + indptr.tobytes()).ljust(128, b"\0") + indices.tobytes())
-    with pytest.raises(ValueError, match=r"GraphZero 0\.2 do not say"):
+    with pytest.raises(ValueError, match=r"GraphZero 0\.2 do not record"):
         gz.compile_graph(tmp_path / "old.gl", tmp_path / "new.gl", directed=False)
     gz.compile_graph(tmp_path / "old.gl", tmp_path / "new.gl", directed=False, dedup=True)
     assert edges_of(tmp_path / "new.gl") == [(0, 1), (1, 0)]

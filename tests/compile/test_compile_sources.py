@@ -134,7 +134,7 @@ def test_bad_sources_are_told(tmp_path: Path, source: Any, error: type[Exception
         ({"num_threads": -2}, ValueError, "num_threads is -2"),
         ({"spill_dir": "/nowhere"}, FileNotFoundError, "/nowhere: no such folder"),
         ({"progress": 3}, TypeError, "progress must be"),
-        ({"weights": "w"}, TypeError, "this source has none"),
+        ({"weights": "w"}, TypeError, "this source has no columns"),
     ],
 )
 def test_bad_options_are_told(tmp_path: Path, options: dict[str, Any], error: type[Exception], message: str) -> None:

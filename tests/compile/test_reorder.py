@@ -230,6 +230,6 @@ def test_the_command(tmp_path: Path) -> None:
     assert (reordered["by"], reordered["fanouts"]) == ("presample", [3, 2])
     again = testing.CliRunner().invoke(app, words)
     assert again.exit_code == 1
-    assert "there is a dataset already" in again.stderr
+    assert "dataset already exists" in again.stderr
     assert testing.CliRunner().invoke(app, [*words, "--overwrite"]).exit_code == 0
     assert_same(gz.Dataset(tmp_path / "source"), gz.Dataset(tmp_path / "out"))

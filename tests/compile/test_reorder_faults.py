@@ -32,7 +32,7 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": "presample", "fanouts": [-2]}, ValueError, "fanout"),
     ({"by": "presample", "epochs": 0}, ValueError, "epochs is 0"),
     ({"by": "presample", "memory": "50KB"}, gz.BudgetError, "memory"),
-    ({"by": "degree", "memory": "1KB"}, gz.BudgetError, "memory is 1 KB, ordering 20 nodes by degree needs 2 MB"),
+    ({"by": "degree", "memory": "1KB"}, gz.BudgetError, "memory is 1 KB, but ordering 20 nodes by degree needs 2 MB"),
     ({"by": "degree", "direction": "in"}, ValueError, "direction"),
     ({"by": "degree", "memory": "much"}, ValueError, "memory is 'much'"),
     ({"by": "degree", "num_threads": -1}, ValueError, "thread"),
@@ -51,7 +51,7 @@ def test_mistakes_are_told_before_any_work(
 
 def test_the_target_is_not_the_source_and_is_not_overwritten_unasked(tmp_path: Path) -> None:
     old = make(tmp_path, 20, 60)
-    with pytest.raises(ValueError, match="is the dataset itself"):
+    with pytest.raises(ValueError, match="is the folder of the dataset itself"):
         gz.reorder(old, old.path, overwrite=True)
     first = gz.reorder(old, tmp_path / "out", by="degree")
     with pytest.raises(FileExistsError):

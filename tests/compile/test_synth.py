@@ -226,5 +226,5 @@ def test_unknown_presets_and_options_are_refused() -> None:
         plan(None, None, None, "cora", 1, None, {})
     with pytest.raises(TypeError, match="no option 'colour'"):
         plan(10, 10, None, None, 1, None, {"colour": 1})
-    with pytest.raises(ValueError, match="nodes and edges are needed"):
+    with pytest.raises(ValueError, match="nodes and edges are required"):
         plan(10, None, None, None, 1, None, {})

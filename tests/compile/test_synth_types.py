@@ -106,9 +106,9 @@ def test_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nodes": 5}, "nodes is given, the preset 'mag' has several types"),
+        ({"nodes": 5}, "nodes cannot be combined with the preset 'mag'"),
         ({"scale": 0}, "scale is 0"),
-        ({"feature_types": ("papr",)}, "feature_types has 'papr', the preset has paper, author"),
+        ({"feature_types": ("papr",)}, "feature_types has 'papr', expected one of paper, author"),
         ({"homophily": 2}, "homophily is 2"),
         ({"classes": 10_000_000}, "classes is 10000000"),
         ({"communities": 3}, "no option 'communities'"),

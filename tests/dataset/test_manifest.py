@@ -124,7 +124,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("version", ..., "version: found nothing"),
         ("version", 1, "version: found 1, expected text such as '1.0'"),
         ("version", "1", "version: found"),
-        ("version", "2.0", "version: found '2.0', expected '1.x': this GraphZero reads 1.3"),
+        ("version", "2.0", "version: found '2.0', expected '1.x' (this GraphZero reads 1.3"),
         ("version", "1.0.0", "version: found"),
         ("version", "1.²", "version: found"),
         ("name", ..., "name: found nothing"),
@@ -133,13 +133,13 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("nodes", [], "nodes: found a list"),
         ("nodes", {}, "edges.paper__cites__paper.source: found 'paper'"),
         ("edges", {}, "edges: found no type, expected at least one"),
-        ("extra", 1, "extra: found a field that is not known"),
+        ("extra", 1, "extra: found an unknown field"),
         ("nodes.paper.count", ..., "nodes.paper.count: found nothing"),
         ("nodes.paper.count", -1, "nodes.paper.count: found -1, expected a whole number of at least 0"),
         ("nodes.paper.count", 1.5, "nodes.paper.count: found 1.5"),
         ("nodes.paper.count", True, "nodes.paper.count: found true"),
         ("nodes.paper.count", 2**63, "nodes.paper.count: found 9223372036854775808"),
-        ("nodes.paper.feature", {}, "nodes.paper.feature: found a field that is not known, expected one of columns"),
+        ("nodes.paper.feature", {}, "nodes.paper.feature: found an unknown field, expected one of columns"),
         ("nodes.paper.features", [], "nodes.paper.features: found a list"),
         ("nodes.paper.features", {"a/b": 1}, "nodes.paper.features: found the name 'a/b'"),
         ("nodes.paper.features", {"..": 1}, "nodes.paper.features: found the name '..'"),
@@ -164,7 +164,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("nodes.paper.labels.file", "y.gd", "nodes.paper.labels.file: found no file"),
         ("nodes.paper.splits.train.file", "t.gd", "nodes.paper.splits.train.file: found no file"),
         ("nodes.paper.ids", {"file": "ids.gd"}, "nodes.paper.ids.file: found no file"),
-        ("nodes.paper.ids", {"file": "labels.gd", "array": "x"}, "nodes.paper.ids.array: found a field that is not"),
+        ("nodes.paper.ids", {"file": "labels.gd", "array": "x"}, "nodes.paper.ids.array: found an unknown field"),
         (f"{CITES}.file", "labels.gd", f"{CITES}.file: found"),
         (f"{CITES}.relation", "knows", f"{CITES}: found 'paper__knows__paper' in its fields"),
         (f"{CITES}.source", ..., f"{CITES}.source: found nothing"),
@@ -176,7 +176,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ),
         ("default.node", "venue", "default.node: found"),
         ("default.edge", "paper", "default.edge: found"),
-        ("default.nodes", "paper", "default.nodes: found a field that is not known"),
+        ("default.nodes", "paper", "default.nodes: found an unknown field"),
         ("about", [], "about: found a list"),
     ],
 )
@@ -194,8 +194,8 @@ def test_a_fault_is_told_by_its_field(folder: Path, path: str, value: Any, messa
         ("{", "not valid JSON"),
         ("[]", "format: found a list"),
         ("null", "format: found nothing"),
-        ('{"a": 1, "a": 2}', "the field 'a' stands twice"),
-        ('{"a": NaN}', "NaN is no JSON number"),
+        ('{"a": 1, "a": 2}', "duplicate field 'a'"),
+        ('{"a": NaN}', "NaN is not a valid JSON number"),
         ("[" * 100_000, "not valid JSON"),
         (" " * (MOST_BYTES + 1), "size: found more than"),
     ],
@@ -225,7 +225,7 @@ def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_fine(folder: Path
 
 
 def test_no_manifest_is_told_as_such(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="no dataset here"):
+    with pytest.raises(StorageError, match="not a dataset"):
         read_manifest(str(tmp_path))
 
 

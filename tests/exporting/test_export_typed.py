@@ -159,13 +159,13 @@ def test_streams_of_graphs_without_edges(tmp_path: Path) -> None:
 
 def test_networkx_refuses_types(dataset: gz.Dataset) -> None:
     pytest.importorskip("networkx")
-    with pytest.raises(ValueError, match="one node type and one edge type; to_pyg takes several"):
+    with pytest.raises(ValueError, match="one node type and one edge type; to_pyg supports several"):
         dataset.to_networkx()
 
 
 def test_what_npy_cannot_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     ds = gz.Dataset.create(tmp_path / "ds", graphs={CITES: EDGES[CITES]}, features={"paper": X}, dtype="bfloat16")
-    with pytest.raises(gz.InputError, match=r"bfloat16, which \.npy does not have"):
+    with pytest.raises(gz.InputError, match=r"bfloat16, which \.npy does not support"):
         gz.export_dataset(ds, tmp_path / "out", format="npy")
     assert not (tmp_path / "out").exists()
 

@@ -44,7 +44,7 @@ def warnings(path: str, value: Any) -> list[tuple[str, str | None]]:
 def test_a_good_machine_has_no_warnings() -> None:
     assert warnings("torch", GOOD["torch"]) == []
     words = " ".join(finding.text for finding in advise(GOOD))
-    assert "200,000 a second" in words
+    assert "200,000 per second" in words
     assert "20 times faster" in words
     assert "io_uring works" in words
 
@@ -55,10 +55,10 @@ def test_a_good_machine_has_no_warnings() -> None:
         ("disk.in_ram", True, "in RAM", None),
         ("disk.remote", True, "network or shared", "local SSD"),
         ("disk.random_256", 3000.0, "That is slow", "local SSD"),
-        ("disk.random_256", 12_000.0, "gains little from depth", None),
+        ("disk.random_256", 12_000.0, "Queue depth helps little", None),
         ("disk.readahead_bytes", 8 << 20, "Readahead is 8.39 MB", "/sys/block/nvme0n1/queue/read_ahead_kb"),
-        ("disk.o_direct", False, "refuses O_DIRECT", "ext4"),
-        ("io_uring", {"works": False, "why": "forbidden"}, "io_uring does not work (forbidden)", "seccomp"),
+        ("disk.o_direct", False, "does not support O_DIRECT", "ext4"),
+        ("io_uring", {"works": False, "why": "forbidden"}, "io_uring is not available (forbidden)", "seccomp"),
         ("limits.memlock", 64 << 10, "Locked memory is limited to 65.5 KB", "ulimit -l"),
         ("limits.open_files", 256, "Open files are limited to 256", "ulimit -n"),
         ("limits.max_map_count", 1000, "Maps are limited to 1,000", "vm.max_map_count"),
@@ -91,7 +91,7 @@ def test_the_scratch_file_is_bounded_and_gone(tmp_path: Path) -> None:
 
 
 def test_too_little_room_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="too little room"), disk.scratch_file(str(tmp_path), 1 << 20, 10):
+    with pytest.raises(OSError, match="not enough free space"), disk.scratch_file(str(tmp_path), 1 << 20, 10):
         pass
 
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_stored_is_named(tmp_path):
     data = Data(
         x=torch.eye(3), edge_index=torch.tensor([[0], [1]]), title="toy", spin=torch.ones(3).to(torch.complex64)
     )
-    with pytest.warns(UserWarning, match="left out.*spin, title|left out.*title, spin"):
+    with pytest.warns(UserWarning, match="omitted.*spin, title|omitted.*title, spin"):
         gz.Dataset.from_pyg(data, tmp_path / "ds")
     with pytest.raises(TypeError, match="got dict"):
         gz.Dataset.from_pyg({}, tmp_path / "no")

@@ -129,9 +129,9 @@ def test_torchs_seed_and_a_generator_repeat_epochs():
 
 
 def test_options_for_workers_are_explained_once(monkeypatch):
-    monkeypatch.setattr(graphzero.pyg._native, "_told", set())
+    monkeypatch.setattr(graphzero.pyg._native, "_warned", set())
     data = small_data()
-    with pytest.warns(UserWarning, match="num_workers=2 is ignored: batches are made by native threads"):
+    with pytest.warns(UserWarning, match="num_workers=2 is ignored: batches are built by native threads"):
         loader = NeighborLoader(data, [2], num_workers=2, persistent_workers=True, pin_memory=True)
     assert loader.num_workers == 0
     with warnings.catch_warnings():

@@ -190,7 +190,7 @@ def test_mistakes_are_named(world, typed):
         world.graph.sample([0], [2], exclude_edges=([0.5], [1]))
     with pytest.raises(TypeError, match="exclude_edges must be a dict by edge type, got list"):
         sample([[0], [1]])
-    with pytest.raises(ValueError, match=r"no edge type \('a', 'b', 'c'\), the graph has \('author', 'writes'"):
+    with pytest.raises(ValueError, match=r"no edge type \('a', 'b', 'c'\); the graph has \('author', 'writes'"):
         sample({("a", "b", "c"): [[0], [1]]})
     with pytest.raises(ValueError, match=r"no edge type \('paper', 'rev_reviews', 'author'\) for the reverse of"):
         sample({("author", "reviews", "paper"): [[0], [1]]}, exclude_reverse=True)

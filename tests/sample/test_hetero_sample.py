@@ -239,10 +239,10 @@ def test_what_it_is(world):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (({"editor": [0]}, [2]), ValueError, "no node type 'editor', the graph has 'paper', 'author', 'venue'"),
+        (({"editor": [0]}, [2]), ValueError, "no node type 'editor'; the graph has 'paper', 'author', 'venue'"),
         (({"paper": [60]}, [2]), IndexError, r"seeds\[0\] = 60 is out of range for node type 'paper' with 60"),
         (({"paper": [0]}, {("author", "wrote", "paper"): [2]}), ValueError,
-         r"no edge type \('author', 'wrote', 'paper'\), the graph has \('author', 'writes', 'paper'\)"),
+         r"no edge type \('author', 'wrote', 'paper'\); the graph has \('author', 'writes', 'paper'\)"),
         (({"paper": [0]}, {WRITES: [2]}), ValueError, r"fanouts has no entry for edge type \('paper', 'cites'"),
         (({"paper": [0]}, UNEVEN | {IN: [2]}), ValueError, "different numbers of hops"),
         (({"paper": [0]}, [-2]), ValueError, r"fanouts\[0\] is -2"),

@@ -210,7 +210,7 @@ def test_mistakes_are_named(world, typed):
         "neg_method is 'best', expected 'uniform' or 'degree'": {"neg_method": "best"},
         "neg_ratio is 0, expected more than 0": {"neg_sampling": "binary", "neg_ratio": 0},
         "neg_ratio is 1.5, expected a whole number": {"neg_sampling": "triplet", "neg_ratio": 1.5},
-        r"labels has shape \(3,\), expected an entry for each of 2 edges": {"labels": [1, 2, 3]},
+        r"labels has shape \(3,\), expected one label per edge \(2\)": {"labels": [1, 2, 3]},
         "triplets have no labels": {"labels": [1, 2], "neg_sampling": "triplet"},
         "time has 3 values for 2 edges": {"time": [1, 2, 3]},
         "method 'labor' .* cannot be combined with disjoint=True": {"method": "labor", "disjoint": True},
@@ -221,7 +221,7 @@ def test_mistakes_are_named(world, typed):
         world.graph.sample_links([[0, 40], [1, 1]], [2])
     with pytest.raises(IndexError, match=r"edges\[1\]\[0\] = 60 is out of range for node type 'paper' with 60"):
         typed.graph.sample_links(WRITES, [[0], [60]], [2])
-    with pytest.raises(ValueError, match=r"no edge type \('author', 'wrote', 'paper'\), the graph has"):
+    with pytest.raises(ValueError, match=r"no edge type \('author', 'wrote', 'paper'\); the graph has"):
         typed.graph.sample_links(("author", "wrote", "paper"), edges, [2])
     with pytest.raises(ValueError, match=r"no edge type \('paper', 'rev_publishes', 'venue'\) for the reverse of"):
         typed.graph.sample_links(IN, [[0], [1]], [2], exclude="reverse")

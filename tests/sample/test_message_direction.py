@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("torch")
 
 import graphzero as gz
+from graphzero.compile.synthetic import SyntheticGraph
 
-EDGES = np.array([[0, 1, 2], [3, 3, 3]])  # node 3 hears from 0, 1 and 2
+EDGES = np.array([[0, 1, 2], [3, 3, 3]])  # node 3 receives messages from 0, 1 and 2
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_inference_follows_the_same_rows_as_loaders(compiled, tmp_path):
 def test_synthetic_datasets_have_in_rows(tmp_path):
     ds = gz.synthesize(tmp_path / "ds", nodes=200, edges=900, dim=4)
     assert ds.graph.direction == "in"
-    drawn = np.concatenate([np.stack(b) for b in gz.synth.SyntheticGraph(nodes=200, edges=900, dim=4).edge_blocks()], 1)
+    drawn = np.concatenate([np.stack(b) for b in SyntheticGraph(nodes=200, edges=900, dim=4).edge_blocks()], 1)
     indptr, indices = ds.graph.csr()
     rows = np.repeat(np.arange(200), np.diff(indptr))
     assert sorted(zip(rows, indices, strict=True)) == sorted(zip(*drawn, strict=True))

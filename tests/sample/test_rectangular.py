@@ -116,7 +116,11 @@ def test_a_side_of_no_nodes_has_no_edges(tmp_path):
     ("options", "error", "message"),
     [
         ({"num_nodes": (1, 2, 3)}, ValueError, r"num_nodes is \(1, 2, 3\), expected one number, or two"),
-        ({"num_nodes": 5, "num_targets": 5}, ValueError, "num_nodes is given together with num_sources or num_targets"),
+        (
+            {"num_nodes": 5, "num_targets": 5},
+            ValueError,
+            "num_nodes cannot be combined with num_sources or num_targets",
+        ),
         ({"num_nodes": (5, -1)}, ValueError, "num_targets is -1, expected at least 0"),
         ({"num_nodes": (5, 6), "directed": False}, ValueError, "directed=False needs one num_nodes"),
         ({"num_nodes": (5, 6), "self_loops": False}, ValueError, "self_loops=False needs one num_nodes"),
@@ -129,7 +133,7 @@ def test_what_cannot_be_compiled_says_why(tmp_path, options, error, message):
 
 def test_what_needs_one_set_of_nodes_is_refused(tmp_path, edges):
     g = compiled(tmp_path / "g.gl", edges)
-    with pytest.raises(ValueError, match="7 source nodes to 300 target nodes, so there is no one num_nodes"):
+    with pytest.raises(ValueError, match="7 source nodes to 300 target nodes, so num_nodes is not defined"):
         _ = g.num_nodes
     calls = {
         "sampling around nodes of one kind needs": lambda: g.sample([0], [2]),

@@ -218,7 +218,7 @@ def test_hgt_mistakes_are_named(typed):
     g = typed.graph
     with pytest.raises(ValueError, match="num_samples has no entry for node type 'author'"):
         g.sample_hgt({"paper": [0]}, {"paper": [1]})
-    with pytest.raises(ValueError, match="no node type 'editor', the graph has 'paper'"):
+    with pytest.raises(ValueError, match="no node type 'editor'; the graph has 'paper'"):
         g.sample_hgt({"editor": [0]}, [1])
     with pytest.raises(ValueError, match="num_samples of 'paper' has -1"):
         g.sample_hgt({"paper": [0]}, [-1])

@@ -117,7 +117,7 @@ def test_out_that_does_not_fit_is_refused(many: tuple[str, dict[str, np.ndarray]
             fs.gather([0, 1], out=out)
     with pytest.raises(TypeError, match="NumPy array or a torch tensor"):
         fs.gather([0, 1], out=[0])
-    with pytest.raises(ValueError, match="leave out"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         fs.gather([0], out=np.zeros((1, width), np.float32), as_torch=True)
 
 

@@ -64,9 +64,9 @@ def test_what_a_feature_store_says(features_path):
     assert (label.shape, label.feature_dim, label.dtype, label.name) == ((4,), 1, np.int64, "label")
     assert label.get_data(1).tolist() == [0]
     assert label.get_tensor().tolist() == [1, 0, 1, 1]
-    with pytest.raises(KeyError, match="no feature 'y', the file has 'x', 'label'"):
+    with pytest.raises(KeyError, match="no feature 'y'; the file has 'x', 'label'"):
         gz.FeatureStore(features_path, "y")
-    with pytest.raises(KeyError, match="no feature 'y', the file has 'x', 'label'"):
+    with pytest.raises(KeyError, match="no feature 'y'; the file has 'x', 'label'"):
         fs["y"]
 
 

@@ -66,12 +66,15 @@ def test_a_dataset_keeps_columns(tmp_path: Path) -> None:
         ({"array": "y"}, r"columns\[0\].array: found 'y', expected a feature of the type: columns_number, "),
         ({"column": -1}, r"columns\[0\].column: found -1, expected a whole number of at least 0"),
         ({"column": 9}, r"columns\[0\].column: found 9, 'columns_number' has 2 columns"),
-        ({"name": "country"}, r"columns\[1\].name: found 'country', expected a name that no other column"),
-        ({"stats": {"mean": 1}}, r"columns\[0\].stats.std: found nothing, expected a value: a column of kind number"),
+        ({"name": "country"}, r"columns\[1\].name: found 'country', expected a unique column name"),
+        (
+            {"stats": {"mean": 1}},
+            r"columns\[0\].stats.std: found nothing, expected a value, which is required for kind number",
+        ),
         ({"stats": {"mean": 1, "std": -1}}, r"columns\[0\].stats.std: found -1, expected a number of at least 0"),
         ({"stats": {"mean": "1", "std": 1}}, r"columns\[0\].stats.mean: found '1', expected a number"),
-        ({"more": 1}, r"columns\[0\].more: found a field that is not known"),
-        ({"array": "columns_time"}, r"columns\[0\].array: 'columns_time' is int64, a number is float32"),
+        ({"more": 1}, r"columns\[0\].more: found an unknown field"),
+        ({"array": "columns_time"}, r"columns\[0\].array: 'columns_time' is int64, expected float32 for kind number"),
     ],
 )
 def test_a_damaged_column_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -91,7 +94,7 @@ def test_edge_types_have_columns(tmp_path: Path) -> None:
         tmp_path / "d", graphs=edges, edge_features={("user", "buys", "item"): arrays}, table_columns=described
     )
     assert ds.edges["user", "buys", "item"].columns["price"].stats["max"] == 3.0
-    with pytest.raises(ValueError, match="table_columns: no type 'shop', the dataset has 'user'"):
+    with pytest.raises(ValueError, match="table_columns: no type 'shop'; the dataset has 'user'"):
         gz.Dataset.create(tmp_path / "e", graphs=edges, table_columns={"shop": columns})
 
 
