@@ -1,4 +1,4 @@
-"""A dataset of several node and edge types, from whatever the user has."""
+"""The parts of a dataset by type, checked and then written; a dataset without types is the case of one type."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 from ..args.ids import as_count
 from ..compile.graph import compile_graph
 from ..errors import InputError
-from ..sample.hetero_subgraph import EdgeTypeName
+from ..sample.hetero_subgraph import EDGE, NODE, EdgeTypeName
 from ..sources.edge_blocks import Block, GraphFileSource
+from ..sources.row_text import text_nodes
+from ..sources.rows import is_text
 from ..stores.graph import Graph
 from . import manifest as _manifest
-from .writer import DatasetWriter, MadeGraph, needs_edge_ids, rows_known
+from .writer import DatasetWriter, MadeGraph, compiled_path, needs_edge_ids, rows_known
 
-__all__ = ["TypedParts", "is_typed"]
+__all__ = ["Parts", "is_typed"]
 
 
 def is_typed(graph: Any) -> bool:
@@ -25,8 +27,8 @@ def is_typed(graph: Any) -> bool:
 
 
 @dataclass
-class TypedParts:
-    """What was asked for, by type, checked as far as that is possible without reading it."""
+class Parts:
+    """The arguments of `Dataset.create` by type, checked as far as possible without reading the data."""
 
     graphs: dict[EdgeTypeName, Any]
     num_nodes: dict[str, int]  # declared
@@ -41,10 +43,38 @@ class TypedParts:
     reverse: bool = False
     node_types: list[str] = field(default_factory=list)
     typed: bool = True
+    plain: bool = False  # the user named no types: files and messages do not name them either
 
     @classmethod
-    def of(cls, graphs: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> TypedParts:
+    def _of_one(cls, graph: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> Parts:
+        """Check the arguments for a graph without types."""
+        if parts.get("reverse"):
+            raise TypeError("reverse=True is for datasets of several types; directed=False stores each edge both ways")
+        given = {what: value for what, value in parts.items() if value is not None}
+        made = cls(
+            {EDGE: graph},
+            {},
+            {NODE: _named(given.get("features", {}), "x")},
+            {NODE: given["labels"]} if "labels" in given else {},
+            {NODE: _named(given.get("splits", {}), None, "splits")},
+            {EDGE: _named(given.get("edge_features", {}), "edge_attr")},
+            {EDGE: _named(given.get("edge_splits", {}), None, "edge_splits")},
+            {NODE: os.fspath(given["ids"])} if "ids" in given else {},
+            {NODE: as_count(given["num_classes"], "num_classes", least=1)} if "num_classes" in given else {},
+            {EDGE: dict(options) if num_nodes is None else {**options, "num_nodes": num_nodes}},
+            node_types=[NODE],
+            typed=False,
+            plain=True,
+        )
+        if compiled_path(graph, Graph, ".gl") is None and made._needs_edge_ids(EDGE):
+            made.options[EDGE].setdefault("edge_ids", True)
+        return made
+
+    @classmethod
+    def of(cls, graph: Any, graphs: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> Parts:
         """Check the arguments of `Dataset.create`; `parts` are those by type, `options` those of `compile_graph`."""
+        if graphs is None:
+            return cls._of_one(graph, num_nodes, parts, options)
         if not isinstance(graphs, Mapping) or not graphs:
             raise TypeError("graphs must be a dict of edge types, such as {('author', 'writes', 'paper'): edges}")
         named: dict[EdgeTypeName, Any] = {as_edge_type(key): source for key, source in graphs.items()}
@@ -100,13 +130,14 @@ class TypedParts:
         self, writer: DatasetWriter, common: dict[str, Any], dtype: Any, name: str, about: dict[str, Any]
     ) -> _manifest.Manifest:
         """Make every file and return the manifest."""
-        made = self._write_graphs(writer, common)
+        made = self._write_one_graph(writer, common) if self.plain else self._write_graphs(writer, common)
         rows = {**common, "dtype": dtype}
         nodes = {t: self._write_nodes(writer, t, common, rows) for t in self.node_types}
         edges: dict[str, _manifest.EdgeType] = {}
         for edge_type, graph in made.items():
             key, features = _manifest.edge_key(edge_type), self.edge_features.get(edge_type, {})
-            refs, splits, count = writer.edge_parts(graph, features, self.edge_splits.get(edge_type, {}), rows, key)
+            where, given = "" if self.plain else key, self.edge_splits.get(edge_type, {})
+            refs, splits, count = writer.edge_parts(graph, features, given, rows, where)
             edges[key] = _manifest.EdgeType(*edge_type, graph.file, refs, splits, count)
         if self.reverse:
             for edge_type in self.graphs:
@@ -117,20 +148,60 @@ class TypedParts:
         self, writer: DatasetWriter, t: str, common: dict[str, Any], rows: dict[str, Any]
     ) -> _manifest.NodeType:
         count, labels = self.num_nodes[t], None
+        folder, what = ("", "") if self.plain else (f"/{t}", f"[{t!r}]")
         features = self.features.get(t, {}).items()
-        made = {n: writer.features(n, source, count, rows, f"features/{t}") for n, source in features}
+        made = {n: writer.features(n, source, count, rows, f"features{folder}") for n, source in features}
         if t in self.labels:
             classes = self.num_classes.get(t)
-            labels = writer.labels(self.labels[t], classes, count, common, f"labels/{t}.gd", f"labels[{t!r}]")
+            labels = writer.labels(self.labels[t], classes, count, common, f"labels{folder}.gd", f"labels{what}")
         splits = {
-            n: writer.split(n, ids, count, common, f"splits/{t}", f"splits[{t!r}]")
+            n: writer.split(n, ids, count, common, f"splits{folder}", f"splits{what}")
             for n, ids in self.splits.get(t, {}).items()
         }
         keys = writer.keys(self.ids[t], count, t) if t in self.ids else None
         return _manifest.NodeType(count, made, labels, splits, keys=keys)
 
+    def _write_one_graph(self, writer: DatasetWriter, common: dict[str, Any]) -> dict[EdgeTypeName, MadeGraph]:
+        """Make the topology of a dataset without types, and count its nodes."""
+        made = self._write_with_rows(writer, common)
+        with Graph(writer.path(made.file)) as graph:
+            self.num_nodes[NODE] = graph.num_nodes  # refuses a rectangular one
+        return {EDGE: made}
+
+    def _write_with_rows(self, writer: DatasetWriter, common: dict[str, Any]) -> MadeGraph:
+        """Make the only topology; rows beyond the last node that has an edge are isolated nodes."""
+        source, given, file = self.graphs[EDGE], self.options[EDGE], "graph.gl"
+        known, options = self._known_rows(), {**common, **given}
+        if known is None or any(given.get(name) is not None for name in ("num_nodes", "ids", "node_ids")):
+            return writer.graph(source, options, file)
+        count, origin = known
+        path = compiled_path(source, Graph, ".gl")
+        if path is None:
+            try:
+                return writer.graph(source, {**options, "num_nodes": count}, file)
+            except InputError as error:
+                if "num_nodes" not in str(error):
+                    raise
+                raise InputError(f"{error} (the rows of {origin})") from error
+        with Graph(path) as graph:
+            if given or not 0 < graph.shape[0] == graph.shape[1] < count:
+                return writer.graph(source, options, file)
+            compile_graph(path, writer.target(file), num_nodes=count, direction=graph.direction, **common)
+        return writer.made(file, None)
+
+    def _known_rows(self) -> tuple[int, str] | None:
+        """Return how many rows there are, and of what; None where the number is only known after reading them."""
+        for what, source in (*self.features[NODE].items(), ("labels", self.labels.get(NODE))):
+            if source is None or isinstance(source, Iterator):
+                continue
+            base = self.options[EDGE].get("id_base") or 0
+            count = text_nodes(source, base) if is_text(source) else rows_known(source)
+            if count is not None:
+                return count, what
+        return None
+
     def _write_graphs(self, writer: DatasetWriter, common: dict[str, Any]) -> dict[EdgeTypeName, MadeGraph]:
-        """Make every topology. Counts that nobody declared are the largest that any edge type needs."""
+        """Make every topology. Counts that are not declared are the largest that any edge type needs."""
         made = {t: self._write_graph(writer, t, {**common, **self.options[t]}) for t in self.graphs}
         for (source, _, target), graph in made.items():
             for t, count in ((source, graph.shape[0]), (target, graph.shape[1])):
@@ -142,6 +213,9 @@ class TypedParts:
                 made[edge_type] = self._resize(writer, edge_type, graph, {**common, **self.options[edge_type]})
         return made
 
+    def _needs_edge_ids(self, edge_type: EdgeTypeName) -> bool:
+        return needs_edge_ids(self.edge_features.get(edge_type, {}), self.edge_splits.get(edge_type, {}))
+
     def _shape(self, edge_type: EdgeTypeName) -> tuple[int | None, int | None]:
         return self.num_nodes.get(edge_type[0]), self.num_nodes.get(edge_type[2])
 
@@ -152,13 +226,12 @@ class TypedParts:
             return writer.graph(source, plain, file)
         counts = self._shape(edge_type)
         wanted = {"direction": "in", "num_nodes": counts if edge_type[0] != edge_type[2] else counts[0], **options}
-        if needs_edge_ids(self.edge_features.get(edge_type, {}), self.edge_splits.get(edge_type, {})):
+        if self._needs_edge_ids(edge_type):
             wanted.setdefault("edge_ids", True)
-        compiled = isinstance(source, Graph) or (isinstance(source, (str, os.PathLike)) and _ends(source, ".gl"))
+        path = compiled_path(source, Graph, ".gl")
         try:
-            if not compiled:
+            if path is None:
                 return writer.graph(source, wanted, file)
-            path = source.path if isinstance(source, Graph) else os.fspath(source)
             if wanted.pop("edge_ids", False) and not Graph(path).has_edge_ids:
                 raise ValueError(
                     f"{edge_type}: {path} has no edge ids, so the rows of its edge features cannot be matched to its "
@@ -171,10 +244,9 @@ class TypedParts:
 
     def _fits(self, edge_type: EdgeTypeName, source: Any) -> bool:
         """Whether a source is a graph file that can be linked in as it is."""
-        if not isinstance(source, Graph):
-            if not isinstance(source, (str, os.PathLike)) or not _ends(source, ".gl"):
-                return False
-            source = Graph(source)
+        if compiled_path(source, Graph, ".gl") is None:
+            return False
+        source = source if isinstance(source, Graph) else Graph(source)
         wanted = [n for n, known in zip(source.shape, self._shape(edge_type), strict=True) if known not in (None, n)]
         inward = source.direction in ("in", "both") or bool(source.info["undirected"])
         return inward and not wanted and not self.options[edge_type]
@@ -317,7 +389,3 @@ def _options_of(
     if found.get("directed") is False and edge_type[0] != edge_type[2]:
         raise ValueError(f"directed=False is for edges within a node type, not for {edge_type}: use reverse=True")
     return found
-
-
-def _ends(path: Any, suffix: str) -> bool:
-    return bool(os.fspath(path).endswith(suffix))
