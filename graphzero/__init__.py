@@ -26,9 +26,8 @@ from .dataset.task_table import TaskTable
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, MissingFileError, StorageError
 from .importing import ImportReport, export_dataset, import_dataset
 from .infer.inference import InferenceReport, inference
-from .load.batch import Batch
+from .load.batch import Batch, HeteroBatch
 from .load.group import LoaderGroup
-from .load.hetero_batch import HeteroBatch
 from .load.link_loader import LinkNeighborLoader
 from .load.loader import LoaderStats, NeighborLoader
 from .machine.memory import MemoryReport, memory_report

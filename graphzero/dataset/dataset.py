@@ -22,9 +22,8 @@ from .manifest import MANIFEST, VERSION, parse_manifest, read_bytes
 from .manifest_writer import check_about, described
 from .node_data import Lazy, NodeData
 from .node_ids import NodeIds
-from .plain_writer import PlainParts
+from .parts import Parts, is_typed
 from .task_table import TaskMethods
-from .typed_writer import TypedParts, is_typed
 from .writer import DatasetWriter
 
 __all__ = ["Dataset", "EdgeData", "NodeData"]
@@ -148,8 +147,7 @@ class Dataset(TaskMethods):
         target = os.path.abspath(os.fspath(folder))
         by_type = {"features": features, "labels": labels, "splits": splits, "ids": ids, "num_classes": num_classes}
         by_type |= {"edge_features": edge_features, "edge_splits": edge_splits, "reverse": reverse, "typed": typed}
-        kind = PlainParts if graphs is None else TypedParts
-        parts = kind.of(graph if graphs is None else graphs, num_nodes, by_type, graph_options)
+        parts = Parts.of(graph, graphs, num_nodes, by_type, graph_options)
         common = {"memory": memory, "num_threads": num_threads, "progress": progress}
         with DatasetWriter(target, overwrite) as writer:
             title = name or os.path.basename(target) or "dataset"

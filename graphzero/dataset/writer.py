@@ -76,9 +76,9 @@ class DatasetWriter:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
-    def graph(self, source: Any, options: dict[str, Any], file: str = "graph.gl") -> MadeGraph:
+    def graph(self, source: Any, options: dict[str, Any], file: str) -> MadeGraph:
         """Write or link a topology."""
-        path = _compiled(source, Graph, ".gl")
+        path = compiled_path(source, Graph, ".gl")
         given = [name for name in options if name not in ("memory", "num_threads", "progress")]
         if path is not None and given:
             raise TypeError(f"{', '.join(given)}: options of compile_graph cannot be used with a compiled graph")
@@ -93,9 +93,7 @@ class DatasetWriter:
         with Graph(self.path(file)) as graph:
             return MadeGraph(file, graph.shape, count, graph.has_edge_ids)
 
-    def features(
-        self, name: str, source: Any, count: int, options: dict[str, Any], folder: str = "features"
-    ) -> ArrayRef:
+    def features(self, name: str, source: Any, count: int, options: dict[str, Any], folder: str) -> ArrayRef:
         """Write or link one matrix of features; `dtype` may be a dict by name."""
         if isinstance(options.get("dtype"), Mapping):
             options = {**options, "dtype": options["dtype"].get(name)}
@@ -104,7 +102,7 @@ class DatasetWriter:
     def _array(
         self, file: str, array: str, source: Any, rows: int | None, options: dict[str, Any], each: str = _NODE
     ) -> ArrayRef:
-        path = _compiled(source, FeatureStore, ".gd")
+        path = compiled_path(source, FeatureStore, ".gd")
         source, row_shape = _flat(source)
         if path is None:
             compile_features(source, self.target(file), name=array, num_nodes=rows, **_announced(options, file))
@@ -117,13 +115,7 @@ class DatasetWriter:
         return ArrayRef(file, array, row_shape=row_shape)
 
     def labels(
-        self,
-        source: Any,
-        classes: int | None,
-        count: int,
-        options: dict[str, Any],
-        file: str = "labels.gd",
-        what: str = "labels",
+        self, source: Any, classes: int | None, count: int, options: dict[str, Any], file: str, what: str
     ) -> Labels:
         """Write the labels."""
         kind = "classification"
@@ -143,21 +135,13 @@ class DatasetWriter:
         ref = self._array(file, "y", source, count, options)
         return Labels(ref.file, ref.array, classes)
 
-    def split(
-        self,
-        name: str,
-        ids: Any,
-        count: int,
-        options: dict[str, Any],
-        folder: str = "splits",
-        what: str = "splits",
-    ) -> ArrayRef:
+    def split(self, name: str, ids: Any, count: int, options: dict[str, Any], folder: str, what: str) -> ArrayRef:
         """Write the ids of one split."""
         if not isinstance(ids, Iterator):
             ids = as_split(ids, name, count, what)
         return self._array(f"{folder}/{name}.gd", "ids", ids, None, options)
 
-    def keys(self, path: str, count: int, name: str = "node") -> KeyFiles:
+    def keys(self, path: str, count: int, name: str) -> KeyFiles:
         """Link a map of original ids."""
         known = IdMap(path)
         if len(known) != count:
@@ -174,7 +158,7 @@ class DatasetWriter:
         features: Mapping[str, Any],
         splits: Mapping[str, Any],
         options: dict[str, Any],
-        where: str = "",
+        where: str,
     ) -> tuple[dict[str, ArrayRef], dict[str, ArrayRef], int | None]:
         """Write the features and splits of a graph's edges; also return the number of edge ids.
 
@@ -209,7 +193,7 @@ class DatasetWriter:
         plain = {key: value for key, value in options.items() if key != "dtype"}
         parts = {}
         for name, values in splits.items():
-            if not isinstance(values, Iterator) and _compiled(values, FeatureStore, ".gd") is None:
+            if not isinstance(values, Iterator) and compiled_path(values, FeatureStore, ".gd") is None:
                 values = as_edge_split(_loaded(values), f"edge_splits{what}[{name!r}]", count, made.shape)
             parts[name] = self._array(f"edge_splits{folder}/{name}.gd", "edges", values, None, plain)
         return rows, parts, count
@@ -349,7 +333,8 @@ def _announced(options: dict[str, Any], file: str) -> dict[str, Any]:
     return {**options, "progress": lambda phase, done, total: progress(f"{file}: {phase}", done, total)}
 
 
-def _compiled(source: Any, kind: type[Graph] | type[FeatureStore], suffix: str) -> str | None:
+def compiled_path(source: Any, kind: type[Graph] | type[FeatureStore], suffix: str) -> str | None:
+    """Return the path of a source that is compiled already, None for any other."""
     if isinstance(source, (Graph, FeatureStore)) and isinstance(source, kind):
         return source.path
     if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(suffix):

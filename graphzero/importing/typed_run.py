@@ -16,7 +16,7 @@ from ..compile.graph import compile_graph
 from ..compile.reports import GraphReport
 from ..dataset import manifest as _manifest
 from ..dataset.dataset import Dataset
-from ..dataset.typed_writer import as_edge_type
+from ..dataset.parts import as_edge_type
 from ..errors import InputError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..sources.rows import all_rows, is_text

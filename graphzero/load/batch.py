@@ -1,18 +1,29 @@
-"""One mini-batch, with the names that PyG users know."""
+"""Mini-batches, with the names that PyG users know: `Batch`, and `HeteroBatch` by type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..sample.hetero_subgraph import EdgeTypeName
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Batch"]
+__all__ = ["AnyBatch", "Batch", "HeteroBatch", "TypeData"]
+
+_Own = TypeVar("_Own", bound="Attributes")
+
+# What a batch may have besides its rows, in the order in which it lists them; features cannot have these names.
+ATTRIBUTES = (
+    *("y", "edge_index", "n_id", "e_id", "input_id"),
+    *("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
+    *("batch", "seed_time", "batch_size", "num_sampled_nodes", "num_sampled_edges"),
+)
 
 
 class Attributes:
-    """Named values of nodes and their edges: what a batch of one type is, and what one of several holds for a type."""
+    """Named values of nodes and edges: a whole `Batch`, or what a `HeteroBatch` has for one type."""
 
     n_id: torch.Tensor
     edge_index: torch.Tensor
@@ -47,14 +58,21 @@ class Attributes:
         """Iterate over (name, value)."""
         return iter(self.__dict__.items())
 
+    def _map(self: _Own, change: Callable[[torch.Tensor], torch.Tensor]) -> _Own:
+        """Return a copy with every tensor changed."""
+        return type(self)(**changed(self.__dict__, change))
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        return (value for _, value in self if is_tensor(value))
+
 
 class Batch(Attributes):
     """A sampled subgraph with its rows: what `NeighborLoader` yields.
 
-    Attributes, all torch tensors unless said otherwise:
+    Attributes, torch tensors unless noted:
 
-    - `x` and the other named features: a row for each node of `n_id`; `edge_attr` and the other edge features: a row
-      for each edge of `e_id`
+    - `x` and the other named features: one row per node of `n_id`; `edge_attr` and the other edge features: one row
+      per edge of `e_id`
     - `y`: the labels of the seeds, `batch_size` of them
     - `edge_index`: (2, E), row 0 the neighbour, row 1 the node it was sampled for, both positions in `n_id`
     - `n_id`: global node ids, the seeds first; `e_id`: edge ids
@@ -79,13 +97,6 @@ class Batch(Attributes):
         """Return the batch with every tensor on `device`."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
-    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-        """Return the batch with every tensor changed."""
-        return Batch(**{k: change(v) if is_tensor(v) else v for k, v in self})
-
-    def _tensors(self) -> Iterator[torch.Tensor]:
-        return (value for _, value in self if is_tensor(value))
-
     def to_pyg(self) -> Any:
         """Return a `torch_geometric.data.Data` with the same attributes (needs `graphzero[pyg]`)."""
         from torch_geometric.data import Data
@@ -99,6 +110,133 @@ class Batch(Attributes):
         return f"Batch({', '.join(f'{k}={shape_of(v)}' for k, v in self)})"
 
 
+class TypeData(Attributes):
+    """What a batch holds for one node type or edge type: attributes, as `batch["paper"].x`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what there is."""
+        raise AttributeError(f"there is no {name!r} here, but {', '.join(self.__dict__) or 'nothing'}")
+
+    def __repr__(self) -> str:
+        """Show shapes: `{x=[423, 128], n_id=[423]}`."""
+        return "{" + ", ".join(f"{k}={shape_of(v)}" for k, v in self) + "}"
+
+
+class HeteroBatch:
+    """A sampled subgraph of a typed graph with its rows: what `NeighborLoader` yields for typed graphs.
+
+    `batch["paper"]` has, for the nodes of a type: `x` and the other named features, `n_id`, `num_sampled_nodes` (the
+    number of seeds, then one number per hop); for the type of the seeds also `y`, `batch_size`, `input_id`, and
+    `seed_time` for temporal sampling; `batch` for disjoint sampling. `batch["author", "writes", "paper"]` has, for the
+    edges of a type: `edge_index`, where row 0 counts in the source type's `n_id` and row 1 in the target type's,
+    `e_id`, `num_sampled_edges` and the named edge features. Every type of the graph is present, empty or not.
+
+    `batch.x_dict`, `batch.edge_index_dict`, ... collect one attribute from all types that have it.
+
+    >>> for batch in loader:  # doctest: +SKIP
+    ...     out = model(batch.x_dict, batch.edge_index_dict)["paper"][: batch["paper"].batch_size]
+    ...     loss = cross_entropy(out, batch["paper"].y)
+    """
+
+    def __init__(self, nodes: Mapping[str, TypeData], edges: Mapping[EdgeTypeName, TypeData]) -> None:
+        """Make a batch of what each type has."""
+        self._nodes = dict(nodes)
+        self._edges = dict(edges)
+
+    @property
+    def node_types(self) -> list[str]:
+        """The node types of the graph."""
+        return list(self._nodes)
+
+    @property
+    def edge_types(self) -> list[EdgeTypeName]:
+        """The edge types of the graph."""
+        return list(self._edges)
+
+    def metadata(self) -> tuple[list[str], list[EdgeTypeName]]:
+        """(node_types, edge_types), as PyG's `to_hetero` takes them."""
+        return self.node_types, self.edge_types
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes the subgraph has, of all types."""
+        return sum(data.num_nodes for data in self._nodes.values())
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges the subgraph has, of all types."""
+        return sum(data.num_edges for data in self._edges.values())
+
+    def __getitem__(self, key: str | EdgeTypeName) -> TypeData:
+        """Return what a type has: `batch["paper"]`, `batch["author", "writes", "paper"]`."""
+        types: dict[Any, TypeData] = self._edges if isinstance(key, tuple) else self._nodes
+        if key not in types:
+            what = "edge" if isinstance(key, tuple) else "node"
+            raise KeyError(f"no {what} type {key!r}, the batch has {', '.join(map(repr, types)) or 'none'}")
+        return types[key]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the graph has this node type or edge type."""
+        return key in self._nodes or key in self._edges
+
+    def __iter__(self) -> Iterator[tuple[str | EdgeTypeName, TypeData]]:
+        """Iterate over (type, what it has): node types, then edge types."""
+        yield from self._nodes.items()
+        yield from self._edges.items()
+
+    def collect(self, name: str) -> dict[Any, Any]:
+        """Return one attribute of all types that have it: `batch.collect("x")` is `batch.x_dict`."""
+        return {key: data[name] for key, data in self if name in data}
+
+    def __getattr__(self, name: str) -> Any:
+        """Collect an attribute by type: `batch.x_dict`."""
+        if name.endswith("_dict") and not name.startswith("_"):
+            found = self.collect(name.removesuffix("_dict"))
+            if found:
+                return found
+            has = sorted({key for _, data in self for key, _ in data})
+            raise AttributeError(f"no type of the batch has {name.removesuffix('_dict')!r}, types have {has}")
+        raise AttributeError(f"a HeteroBatch has no attribute {name!r}: what a type has is batch[type].{name}")
+
+    def to(self, device: Any, non_blocking: bool = False) -> HeteroBatch:
+        """Return the batch with every tensor on `device`."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def to_pyg(self) -> Any:
+        """Return a `torch_geometric.data.HeteroData` over the same memory (needs `graphzero[pyg]`)."""
+        from torch_geometric.data import HeteroData
+
+        data = HeteroData()
+        for key, values in self:
+            data[key].update(dict(values))
+        for key, values in self._nodes.items():
+            data[key].num_nodes = values.num_nodes
+        return data
+
+    to_hetero_data = to_pyg
+
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> HeteroBatch:
+        """Return a copy with every tensor changed."""
+        made = HeteroBatch(
+            {key: data._map(change) for key, data in self._nodes.items()},
+            {key: data._map(change) for key, data in self._edges.items()},
+        )
+        added = {k: v for k, v in self.__dict__.items() if k not in made.__dict__}  # by the user
+        made.__dict__.update(changed(added, change))
+        return made
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        return (value for _, data in self for value in data._tensors())
+
+    def __repr__(self) -> str:
+        """Show shapes by type, one type per line, as PyG does."""
+        lines = [f"  {key if isinstance(key, str) else ', '.join(key)}={data}," for key, data in self]
+        return "HeteroBatch(\n" + "\n".join(lines) + "\n)"
+
+
+AnyBatch = Batch | HeteroBatch
+
+
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a torch tensor, without importing torch."""
     return hasattr(value, "detach") and hasattr(value, "to")
@@ -107,3 +245,8 @@ def is_tensor(value: Any) -> bool:
 def shape_of(value: Any) -> str:
     """Show a tensor by its shape, anything else as it is."""
     return str(list(value.shape)) if is_tensor(value) else repr(value)
+
+
+def changed(values: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
+    """Return the values with every tensor changed."""
+    return {name: change(value) if is_tensor(value) else value for name, value in values.items()}

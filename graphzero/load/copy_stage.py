@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from .hetero_batch import AnyBatch
+from .batch import AnyBatch
 
 COPIES = 3  # host batches that are being copied at once: one moves, the others wait behind it
 MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those COPIES, one in use, and one after it

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .. import _core
@@ -14,9 +14,9 @@ from ..args.ids import as_count, as_threads
 from ..args.sizes import format_size, parse_size
 from ..machine.ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
 from ..sample.subgraph import resolve_seed
+from .batch import AnyBatch
 from .copy_stage import COPIES, CopyStage
 from .handoff import Handoff, Run
-from .hetero_batch import AnyBatch
 from .source import LoadSource
 from .stats import LoaderStats
 from .transfer import CudaCopies, as_device, page_lock, plain_copies
@@ -51,11 +51,6 @@ class LoaderOptions:
     local_world_size: int | None
     uneven: str
 
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> LoaderOptions:
-        """Pick them out of all arguments of a constructor."""
-        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
-
 
 class EpochLoader:
     """A loader: a plan that is made once, and an epoch of batches each time it is iterated over.
@@ -78,6 +73,7 @@ class EpochLoader:
             raise TypeError(f"transform must be callable, got {type(options.transform).__name__}")
         self._source = source
         self._seeds = seeds
+        views = {**views, **{f"node_time[{t!r}]": times for t, times in source.node_time.items()}}
         self._views = {name: array for name, array in views.items() if array is not None}
         self._asked_rank = as_rank(options.rank, options.world_size)
         local = options.local_world_size

@@ -1,8 +1,8 @@
-"""What a loader is given (features, seeds, labels), checked and in the form that it works with."""
+"""The arguments of a loader (features, seeds, times, labels), checked and in the form that it works with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,32 +12,74 @@ from .. import _core
 from ..args.dtypes import dtype_name, refuse_text
 from ..args.ids import IdArray, as_ids
 from ..args.times import as_times
+from ..dataset.dataset import Dataset
 from ..stores.features import FeatureStore
-from .batch import Batch
+from .batch import ATTRIBUTES
 
 if TYPE_CHECKING:
     import torch
 
-# Attributes of a batch that features may not be called.
-_TAKEN = {
-    *("y", "edge_index", "n_id", "e_id", "input_id", "batch", "batch_size", "seed_time"),
-    *("num_sampled_nodes", "num_sampled_edges"),
-    *("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
-}
 Features = FeatureStore | Sequence[FeatureStore] | Mapping[str, FeatureStore] | None
 
 
-def all_parts(features: Features, edge_features: Features, dtype: str | None) -> dict[str, Any]:
-    """Name the features of nodes and of edges, which must differ: each becomes an attribute of the batch."""
-    nodes = named_features(features, "x", dtype)
-    edges = named_features(edge_features, "edge_attr", dtype, by_edge=True)
-    for name in nodes.keys() & edges.keys():
-        paths = f"{nodes[name][0].path} and {edges[name][0].path}"
-        raise ValueError(
-            f"features and edge_features both have the name {name!r} ({paths}): "
-            'pass a dict that gives them different names, as in edge_features={"edge_attr": store}'
-        )
-    return nodes | edges
+def find_split(
+    types: Mapping[Any, Any], split: str, of_type: Any, *, kind: str, option: str, word: str = "split"
+) -> tuple[Any, IdArray]:
+    """Return the type that has a split, and the split; ValueError unless `of_type`, or exactly one type, has it."""
+    has = {name: list(data.splits) for name, data in types.items() if data.splits}
+    if of_type is not None and of_type not in list(types):
+        raise ValueError(f"no {kind} type {of_type!r}, the dataset has {', '.join(map(repr, types))}")
+    having = [name for name in has if split in has[name] and of_type in (None, name)]
+    if not having:
+        listed = "; ".join(f"{name!r}: {', '.join(splits)}" for name, splits in has.items()) or "none"
+        of = "" if of_type is None else f" of {kind} type {of_type!r}"
+        raise ValueError(f"no {word} {split!r}{of}, the dataset has {word}s {listed}")
+    if len(having) > 1:
+        found = ", ".join(map(repr, having))
+        raise ValueError(f"{word} {split!r} is of several {kind} types, {found}: choose one with {option}=")
+    return having[0], types[having[0]].splits[split]
+
+
+def seeds_or_split(
+    data: Any, seeds: Any, split: str | None, of_type: Any, find: Callable[..., tuple[Any, Any]], name: str
+) -> tuple[Any, Any]:
+    """Return the type of the seeds, where it is known, and the seeds: those given, or those of a dataset's split."""
+    if split is None:
+        return of_type, seeds
+    if seeds is not None:
+        raise ValueError(f"give either split={split!r} or {name}=")
+    if not isinstance(data, Dataset):
+        raise ValueError(f"split is {split!r}, but only a Dataset has splits: pass one, or {name}=")
+    found, seeds = find(data, split, of_type)
+    return found if data.is_typed else of_type, seeds
+
+
+def seeds_of_type(
+    seeds: Any, of_type: Any, types: list[Any], is_type: Callable[[Any], bool], *, kind: str, option: str, name: str
+) -> tuple[Any, Any]:
+    """Return the type of the seeds and the seeds, which may be given as `(type, seeds)` or `{type: seeds}`."""
+    named = None
+    if isinstance(seeds, Mapping):
+        if len(seeds) != 1:
+            raise ValueError(f"{name} are of types {list(seeds)}, expected one {kind} type: make a loader for each")
+        named, seeds = next(iter(seeds.items()))
+    elif isinstance(seeds, (tuple, list)) and len(seeds) == 2 and is_type(seeds[0]):
+        named, seeds = seeds
+    if named is not None and of_type is not None and as_type(of_type) != as_type(named):
+        raise ValueError(f"{name} are of type {as_type(named)!r}, but {option} is {of_type!r}")
+    of_type = of_type if named is None else named
+    if of_type is None and len(types) == 1:
+        of_type = types[0]
+    if of_type is None:
+        example = f"Give {option}= or {name}=(type, {'ids' if kind == 'node' else name})"
+        listed = ", ".join(map(repr, types))
+        raise ValueError(f"the type of the {name} is not known. {example}; the graph has {kind} types {listed}")
+    return as_type(of_type), seeds
+
+
+def as_type(name: Any) -> Any:
+    """Return a node type as it is, an edge type as a tuple."""
+    return tuple(name) if isinstance(name, list) else name
 
 
 def named_features(
@@ -45,13 +87,13 @@ def named_features(
     default: str,
     dtype: str | None,
     *,
-    by_edge: bool = False,
-    kind: type = Batch,
-    where: str = "",
-) -> dict[str, Any]:
+    kind: type,
+    where: str,
+) -> dict[str, tuple[FeatureStore, str | None]]:
     """Name each store: the user's name in a dict, the array's own in a list, `default` for a single store.
 
-    They become attributes of a `kind`, whose own names are taken; messages begin with `where`.
+    Return each store with the dtype to convert its rows to. They become attributes of a `kind`, whose own names are
+    taken; messages begin with `where`.
     """
     if features is None:
         return {}
@@ -72,11 +114,11 @@ def named_features(
                 f"{where}feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features "
                 "makes a .gd file of rows, gz.FeatureStore(path) opens it"
             )
-        if not isinstance(name, str) or not name.isidentifier() or name in _TAKEN or hasattr(kind, name):
+        if not isinstance(name, str) or not name.isidentifier() or name in ATTRIBUTES or hasattr(kind, name):
             raise ValueError(
                 f"{where}feature name {name!r} is taken or no attribute name: pass a dict with other names"
             )
-    return {name: (store, by_edge, _converted(store, dtype)) for name, store in named.items()}
+    return {name: (store, _converted(store, dtype)) for name, store in named.items()}
 
 
 def _converted(store: FeatureStore, dtype: str | None) -> str | None:
@@ -95,7 +137,7 @@ def wanted_dtype(dtype: Any) -> str | None:
 
 
 def resolve_seeds(seeds: Any, num_nodes: int) -> IdArray | npt.NDArray[np.int32] | None:
-    """Return the seeds without a copy where their array will do; None means all nodes."""
+    """Return the seeds without a copy where possible; None means all nodes."""
     if seeds is None:
         return None
     if isinstance(seeds, FeatureStore):
@@ -111,7 +153,7 @@ def resolve_seeds(seeds: Any, num_nodes: int) -> IdArray | npt.NDArray[np.int32]
 
 
 def resolve_time(time: Any, count: int | None = None) -> IdArray | None:
-    """Return one timestamp a seed as int64: dates as seconds since 1970; a single one stands for `count` of them."""
+    """Return one timestamp per seed as int64: dates as seconds since 1970; a single one stands for `count` of them."""
     if time is None:
         return None
     return _whole_numbers(time, "time") if isinstance(time, FeatureStore) else as_times(time, count=count)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..args.ids import IdArray
 from ..args.keywords import known_keywords
 from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph
+from .batch import AnyBatch
 from .epochs import EpochLoader, LoaderOptions
-from .hetero_batch import AnyBatch
-from .inputs import wanted_dtype
-from .loader import LoaderInputs, read_times, refuse_direction, refuse_types
-from .seed_edges import SeedEdges, edge_split_of, typed_edges
-from .source import LoadSource, PlainSource, TypedSource
+from .inputs import seeds_or_split
+from .seed_edges import SeedEdges, edge_split_of
+from .source import LoadSource
 
 __all__ = ["LinkNeighborLoader"]
 
@@ -110,81 +108,37 @@ class LinkNeighborLoader(EpochLoader):
         - `time`: a number or a date for each edge, joined as `labels` are, or "edges" for the times that edges of the
           file have.
         """
-        options = LoaderOptions.of(locals())
+        options = LoaderOptions(
+            batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
+            num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
+            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
+            rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+        )  # fmt: skip
         if neg_method not in ("uniform", "degree"):
             raise ValueError(f"neg_method is {neg_method!r}, expected 'uniform' or 'degree'")
-        if split is not None and edges is not None:
-            raise ValueError(f"give either split={split!r} or edges=")
-        if split is not None and not isinstance(graph, Dataset):
-            raise ValueError(f"split is {split!r}, but only a Dataset has splits: pass one, or edges=")
-        if split is not None and isinstance(graph, Dataset):
-            found, edges = edge_split_of(graph, split, edge_type)
-            edge_type = found if graph.is_typed else edge_type
-        given = LoaderInputs(graph, features, edge_features, {}, None, None, None)
-        time, node_time = in_time_unit(graph, time), in_time_unit(graph, node_time)
-        source: LoadSource
-        self._edge_type: EdgeTypeName | None = None
-        number, reverse_types = 0, [0][:0]
-        node_times: dict[str, IdArray] = {}
-        if isinstance(given.graph, HeteroGraph):
-            refuse_direction(direction)
-            typed = given.graph
-            node_times = typed._by_node_type(read_times(node_time), "node_time")
-            source = TypedSource(
-                typed, given.features, given.edge_features, fanouts=fanouts, node_time=node_times,
-                dtype=wanted_dtype(dtype),
-            )  # fmt: skip
-            self._edge_type, edges = typed_edges(typed, edges, edge_type)
-            number, topology = typed.edge_types.index(self._edge_type), typed[self._edge_type]
-            others = typed._reverse_types(self._edge_type) if exclude == "reverse" else []
-            reverse_types = [typed.edge_types.index(other) for other in others]
-            side = "in" if topology.direction in ("in", "both") else "out"
-        else:
-            refuse_types(given.graph, fanouts, edge_type=edge_type, node_time=node_time)
-            topology = given.graph
-            source = PlainSource(
-                topology, given.features, given.edge_features, fanouts=fanouts, direction=direction,
-                dtype=wanted_dtype(dtype),
-            )  # fmt: skip
-            side = source.direction
-        self._edges = SeedEdges(edges, topology, side, labels, time, neg_sampling)
-        if not self._edges.timed and (node_times or window is not None):
-            raise ValueError(f"{'node_time' if node_times else 'window'} needs time=: a number for each edge")
-        super().__init__(
-            source,
-            self._edges.source(
-                source.open()[0],
-                edge_type=number,
-                ratio=float(neg_ratio),
-                strict=bool(strict),
-                by_degree=neg_method == "degree",
-                exponent=float(neg_exponent),
-                exclude=exclude,
-                reverse_types=reverse_types,
-                disjoint=bool(disjoint) or self._edges.timed,
-                direction=source.asked_direction,
-            ),
-            options,
-            timed=self._edges.timed,
-            views=self._edges.views | {f"node_time[{t!r}]": array for t, array in node_times.items()},
+        source = LoadSource(
+            graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
+            edge_type=edge_type,
+        )  # fmt: skip
+        edge_type, edges = seeds_or_split(graph, edges, split, edge_type, edge_split_of, "edges")
+        self._edges = found = SeedEdges(source, edges, edge_type, labels, in_time_unit(graph, time), neg_sampling)
+        if not found.timed and (source.node_time or window is not None):
+            raise ValueError(f"{'node_time' if source.node_time else 'window'} needs time=: a number for each edge")
+        seeds = found.source(
+            ratio=float(neg_ratio),
+            strict=bool(strict),
+            by_degree=neg_method == "degree",
+            exponent=float(neg_exponent),
+            exclude=exclude,
+            disjoint=bool(disjoint),
         )
+        super().__init__(source, seeds, options, timed=found.timed, views=found.views)
 
     @property
     def edge_type(self) -> EdgeTypeName | None:
         """The type of the edges; None where the graph has one type."""
-        return self._edge_type
+        found: EdgeTypeName | None = self._source.public_type(self._edges.type)
+        return found
 
     def _batch(self, raw: dict[str, Any]) -> AnyBatch:
-        found = self._edges.attributes(raw)
-        if self._edge_type is None:
-            return self._source.batch(raw, {None: found})
-        source, _, target = self._edge_type
-        by_type: dict[Any, dict[str, Any]] = {source: {}, target: {}, self._edge_type: {}}
-        for name, value in found.items():
-            if name in ("src_index", "seed_time"):
-                by_type[source][name] = value
-            if name in ("dst_pos_index", "dst_neg_index", "seed_time"):
-                by_type[target][name] = value
-            if name not in ("src_index", "dst_pos_index", "dst_neg_index", "seed_time"):
-                by_type[self._edge_type][name] = value
-        return self._source.batch(raw, by_type)
+        return self._source.batch(raw, self._edges.attributes(raw))

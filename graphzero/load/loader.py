@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..args.ids import IdArray
 from ..args.keywords import known_keywords
 from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph
+from .batch import AnyBatch
 from .epochs import EpochLoader, LoaderOptions
-from .hetero_batch import AnyBatch
-from .inputs import resolve_time, wanted_dtype
-from .seed_nodes import SeedNodes, split_of, typed_seeds
-from .source import LoadSource, PlainSource, TypedSource
+from .inputs import seeds_or_split
+from .seed_nodes import SeedNodes, split_of
+from .source import LoadSource
 from .stats import LoaderStats
 
 __all__ = ["LoaderStats", "NeighborLoader"]
@@ -120,123 +119,29 @@ class NeighborLoader(EpochLoader):
         `memory` is for all ranks of this host: each takes its share, and they read files together. `local_world_size`
         says how many they are; without it the launcher does (`LOCAL_WORLD_SIZE`, which torchrun sets).
         """
-        options = LoaderOptions.of(locals())
-        given = LoaderInputs(graph, features, edge_features, labels, seeds, split, input_type)
-        time, node_time = in_time_unit(graph, time), in_time_unit(graph, node_time)
-        self._input_type: str | None = None
-        self._type_number = 0
-        name = wanted_dtype(dtype)
-        source: LoadSource
-        node_times: dict[str, IdArray] = {}
-        if isinstance(given.graph, HeteroGraph):
-            refuse_direction(direction)
-            node_times = given.graph._by_node_type(read_times(node_time), "node_time")
-            source = TypedSource(
-                given.graph, given.features, given.edge_features, fanouts=fanouts, node_time=node_times, dtype=name
-            )
-            self._input_type, self._nodes = given.typed_nodes(given.graph, time, node_times)
-            self._type_number = source.number(self._input_type)
-        else:
-            refuse_types(given.graph, fanouts, input_type=input_type, node_time=node_time)
-            source = PlainSource(
-                given.graph, given.features, given.edge_features, fanouts=fanouts, direction=direction, dtype=name
-            )
-            self._nodes = SeedNodes(given.seeds, given.graph.num_nodes, given.labels, time)
-        if window is not None and self._nodes.time is None:
+        options = LoaderOptions(
+            batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
+            num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
+            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
+            rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+        )  # fmt: skip
+        source = LoadSource(
+            graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
+            input_type=input_type,
+        )  # fmt: skip
+        input_type, seeds = seeds_or_split(graph, seeds, split, input_type, split_of, "seeds")
+        labels = source.labels if labels is None else labels
+        self._nodes = nodes = SeedNodes(source, seeds, input_type, labels, in_time_unit(graph, time))
+        if window is not None and nodes.time is None:
             raise ValueError("window needs time= or node_time=: it counts back from the time of each seed")
-        super().__init__(
-            source,
-            self._nodes.source(self._type_number),
-            options,
-            timed=self._nodes.time is not None,
-            views={"seeds": self._nodes.ids, "time": self._nodes.time}
-            | {f"node_time[{t!r}]": array for t, array in node_times.items()},
-        )
+        views = {"seeds": nodes.ids, "time": nodes.time}
+        super().__init__(source, nodes.source(), options, timed=nodes.time is not None, views=views)
 
     @property
     def input_type(self) -> str | None:
         """The node type of the seeds; None where the graph has one type."""
-        return self._input_type
+        found: str | None = self._source.public_type(self._nodes.type)
+        return found
 
     def _batch(self, raw: dict[str, Any]) -> AnyBatch:
-        return self._source.batch(raw, {self._input_type: self._nodes.attributes(raw, self._type_number)})
-
-
-class LoaderInputs:
-    """What the user gave, with a dataset taken apart: a graph, features, labels and seeds."""
-
-    def __init__(
-        self,
-        data: Any,
-        features: Any,
-        edge_features: Any,
-        labels: Any,
-        seeds: Any,
-        split: str | None,
-        input_type: str | None,
-    ) -> None:
-        self.graph: Graph | HeteroGraph
-        self.features, self.edge_features, self.labels = features, edge_features, labels
-        self.seeds, self.input_type = seeds, input_type
-        if isinstance(data, Dataset):
-            self._take_apart(data, split)
-            return
-        if not isinstance(data, (Graph, HeteroGraph)):
-            raise TypeError(
-                f"graph must be a Graph, a HeteroGraph or a Dataset, got {type(data).__name__}: open a .gl file with "
-                "gz.Graph(path), a dataset folder with gz.Dataset(path)"
-            )
-        if split is not None:
-            raise ValueError(f"split is {split!r}, but only a Dataset has splits: pass one, or seeds=")
-        self.graph = data
-
-    def _take_apart(self, data: Dataset, split: str | None) -> None:
-        if split is not None and self.seeds is not None:
-            raise ValueError(f"give either split={split!r} or seeds=")
-        if split is not None:
-            found, self.seeds = split_of(data, split, self.input_type)
-            self.input_type = found if data.is_typed else self.input_type
-        by_type = data.is_typed
-        labelled = {name: node.label_store for name, node in data.nodes.items() if node.num_classes}
-        self.graph = data.hetero if by_type else data.graph
-        if self.features is None:
-            self.features = {t: dict(n.features) for t, n in data.nodes.items()} if by_type else dict(data.features)
-        if self.edge_features is None:
-            edges = {t: dict(e.features) for t, e in data.edges.items()}
-            self.edge_features = edges if by_type else dict(data.edge_features)
-        if self.labels is None:
-            self.labels = labelled if by_type else next(iter(labelled.values()), None)
-
-    def typed_nodes(self, graph: HeteroGraph, time: Any, node_times: Mapping[str, IdArray]) -> tuple[str, SeedNodes]:
-        """Return the node type of the seeds, and the seeds."""
-        name, nodes = typed_seeds(graph, self.seeds, self.input_type)
-        for given in (self.labels, time):
-            for key in given if isinstance(given, Mapping) else ():
-                graph._known_node_type(key)
-        own_time = _of_type(time, name)
-        if node_times and own_time is None and name not in node_times:
-            raise ValueError(f"no time for the seeds: give time=, or node_time for type {name!r}")
-        labels = _of_type(self.labels, name)
-        return name, SeedNodes(nodes, graph.num_nodes[name], labels, own_time, node_times.get(name))
-
-
-def _of_type(values: Any, node_type: str) -> Any:
-    """Return what a dict by node type has for one, anything else as it is: it belongs to the seeds."""
-    return values.get(node_type) if isinstance(values, Mapping) else values
-
-
-def read_times(node_time: Any) -> Any:
-    """Return `node_time` with what is in files read."""
-    return {t: resolve_time(v) for t, v in node_time.items()} if isinstance(node_time, Mapping) else node_time
-
-
-def refuse_direction(direction: str | None) -> None:
-    if direction not in (None, "in"):
-        raise ValueError(f"direction is {direction!r}, but typed graphs are sampled along 'in' edges")
-
-
-def refuse_types(graph: Graph, fanouts: Any, **typed: Any) -> None:
-    """Raise for what only graphs of several types have."""
-    for name, given in (typed | {"a dict of fanouts": isinstance(fanouts, Mapping) or None}).items():
-        if given is not None:
-            raise ValueError(f"{name} is for graphs of several types, {graph.path} is one graph: see gz.HeteroGraph")
+        return self._source.batch(raw, {self._nodes.type: self._nodes.attributes(raw)})

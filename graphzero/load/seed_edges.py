@@ -1,4 +1,4 @@
-"""The seeds of a loader that are edges: which, of what type, with which times and labels."""
+"""Edges as the seeds of a loader, with their type, times and labels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from ..stores.hetero import HeteroGraph
-from .inputs import Labels, resolve_time
+from .inputs import Labels, as_type, find_split, resolve_time, seeds_of_type
+from .source import LoadSource
 
-_STEP = 1 << 22  # edge ids of a file that are looked at together
+_STEP = 1 << 22  # edge ids of a file that are read together
+
+# The types that attributes of triplets belong to; all others belong to the edge type.
+_TYPES_OF = {
+    "src_index": ("source",),
+    "dst_pos_index": ("target",),
+    "dst_neg_index": ("target",),
+    "seed_time": ("source", "target"),
+}
 
 
 class SeedEdges:
@@ -26,8 +34,18 @@ class SeedEdges:
     found there batch by batch.
     """
 
-    def __init__(self, edges: Any, graph: Graph, side: str, labels: Any, time: Any, negatives: str | None) -> None:
-        """Check them; `graph` is the topology of their type, and `side` the rows of it that are sampled."""
+    def __init__(
+        self, source: LoadSource, edges: Any, edge_type: Any, labels: Any, time: Any, negatives: str | None
+    ) -> None:
+        """Check them; `edges` may be given with their type, or be a type, for all its edges."""
+        types = source.types
+        name, edges = seeds_of_type(
+            (edges, None) if is_edge_type(edges) else edges, edge_type, types.edge_types, is_edge_type,
+            kind="edge", option="edge_type", name="edges",
+        )  # fmt: skip
+        self.type = types._known_edge_type(name)
+        self._source = source
+        graph, side = types[self.type], source.side(self.type)
         self.ends: tuple[Any, Any] | None = None
         self.positions: IdArray | None = None
         count = graph.num_edges
@@ -65,11 +83,17 @@ class SeedEdges:
         ends = self.ends or (None, None)
         return {"edges[0]": ends[0], "edges[1]": ends[1], "edges": self.positions, "time": self.time}
 
-    def source(self, graph: _core.LoadGraph, **options: Any) -> _core.SeedSource:
-        """Return what the core takes."""
-        numbers = _core.Numbers
+    def source(self, *, exclude: str, disjoint: bool, **options: Any) -> _core.SeedSource:
+        """Return what the core takes; `options` are those of negatives."""
+        numbers, types = _core.Numbers, self._source.types
+        reverse = types._reverse_types(self.type) if exclude == "reverse" else []
         return _core.link_source(
-            graph=graph,
+            graph=self._source.open()[0],
+            edge_type=types.edge_types.index(self.type),
+            reverse_types=[types.edge_types.index(other) for other in reverse],
+            exclude=exclude,
+            disjoint=disjoint or self.timed,
+            direction=self._source.asked_direction,
             ends=None if self.ends is None else (numbers(self.ends[0]), numbers(self.ends[1])),
             positions=None if self.positions is None else numbers(self.positions),
             times=None if self.time is None else numbers(self.time),
@@ -78,8 +102,16 @@ class SeedEdges:
             **options,
         )
 
-    def attributes(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """Return what a batch has for its edges, by PyG's names."""
+    def attributes(self, raw: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+        """Return what a batch has for its edges by PyG's names, by the types to which they belong."""
+        source, _, target = self.type
+        by_type: dict[Any, dict[str, Any]] = {source: {}, target: {}, self.type: {}}
+        for name, value in self._attributes(raw).items():
+            for key in _TYPES_OF.get(name, ("edge",)):
+                by_type[{"source": source, "target": target, "edge": self.type}[key]][name] = value
+        return by_type
+
+    def _attributes(self, raw: dict[str, Any]) -> dict[str, Any]:
         import torch
 
         arrays = {name: torch.from_numpy(array) for name, array in raw["arrays"].items()}
@@ -137,41 +169,8 @@ def positions_of(ids: IdArray, graph: Graph, side: str) -> IdArray:
 
 def edge_split_of(data: Dataset, split: str, edge_type: EdgeTypeName | None) -> tuple[EdgeTypeName, IdArray]:
     """Return the edge type that has a split, and its edges: ids, or pairs as (2, N)."""
-    has = {name: list(edge.splits) for name, edge in data.edges.items() if edge.splits}
-    edge_type = None if edge_type is None else (edge_type[0], edge_type[1], edge_type[2])
-    if edge_type is not None and edge_type not in list(data.edges):
-        raise ValueError(f"no edge type {edge_type!r}, the dataset has {', '.join(map(repr, data.edges))}")
-    having = [name for name in has if split in has[name] and edge_type in (None, name)]
-    if not having:
-        listed = "; ".join(f"{name!r}: {', '.join(splits)}" for name, splits in has.items()) or "none"
-        of = "" if edge_type is None else f" of edge type {edge_type!r}"
-        raise ValueError(f"no edge split {split!r}{of}, the dataset has edge splits {listed}")
-    if len(having) > 1:
-        types = ", ".join(map(repr, having))
-        raise ValueError(f"edge split {split!r} is of several edge types, {types}: choose one with edge_type=")
-    edges = data.edges[having[0]].splits[split]
-    return having[0], edges if edges.ndim == 1 else np.ascontiguousarray(edges.T)
-
-
-def typed_edges(graph: HeteroGraph, edges: Any, edge_type: Any) -> tuple[EdgeTypeName, Any]:
-    """Return the edge type of the seeds, and the edges, None for all edges of it."""
-    if is_edge_type(edges):
-        edges = (edges, None)
-    if isinstance(edges, Mapping):
-        if len(edges) != 1:
-            raise ValueError(f"edges are of types {list(edges)}, expected one edge type: make a loader for each")
-        edges = next(iter(edges.items()))
-    if isinstance(edges, (tuple, list)) and len(edges) == 2 and is_edge_type(edges[0]):
-        named, edges = tuple(edges[0]), edges[1]
-        if edge_type is not None and tuple(edge_type) != named:
-            raise ValueError(f"edges are of type {named!r}, but edge_type is {edge_type!r}")
-        edge_type = named
-    if edge_type is None and len(graph.edge_types) == 1:
-        edge_type = graph.edge_types[0]
-    if edge_type is None:
-        types = ", ".join(map(repr, graph.edge_types))
-        raise ValueError(f"of which type are the edges? Give edge_type= or edges=(type, edges); the graph has {types}")
-    return graph._known_edge_type(edge_type), edges
+    found, edges = find_split(data.edges, split, as_type(edge_type), kind="edge", option="edge_type", word="edge split")
+    return found, edges if edges.ndim == 1 else np.ascontiguousarray(edges.T)
 
 
 def is_edge_type(value: Any) -> bool:

@@ -1,4 +1,8 @@
-"""What a loader samples and which rows it gathers: one graph, or one of several types; and batches made of that."""
+"""What a loader samples and which rows it gathers, by type, and the batches made from them.
+
+A graph without types is the case of one node type and one edge type. It is a case of its own only at the edges: in what
+the caller passes, in what the core opens, and in the batch, whose attributes are then not grouped by type.
+"""
 
 from __future__ import annotations
 
@@ -8,72 +12,202 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from ..args.ids import IdArray, as_fanouts
-from ..sample.hetero_subgraph import EdgeTypeName
+from ..args.ids import IdArray
+from ..args.times import in_time_unit
+from ..dataset.dataset import Dataset
+from ..sample.hetero_subgraph import EDGE, NODE, EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph, rows_followed
-from .batch import Batch
-from .hetero_batch import HeteroBatch, TypeData
-from .inputs import Features, all_parts, named_features
+from .batch import ATTRIBUTES, AnyBatch, Batch, HeteroBatch, TypeData
+from .inputs import named_features, resolve_time, wanted_dtype
 
 if TYPE_CHECKING:
     import torch
 
-Parts = dict[str, tuple[FeatureStore, bool, str | None]]  # name: store, by edge, dtype to convert to
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows of one feature of one type."""
+
+    key: str | EdgeTypeName
+    number: int  # of the type
+    name: str
+    store: FeatureStore
+    dtype: str | None  # to convert to
+    label: str
+
+    def open(self) -> _core.LoadPart:
+        by_edge = not isinstance(self.key, str)
+        return _core.LoadPart(self.label, self.store._open(), self.store.name, by_edge, self.dtype, self.number)
 
 
-class PlainSource:
-    """One graph, with features of its nodes and edges."""
+class LoadSource:
+    """A graph with features of its nodes and edges, from the arguments of a loader.
+
+    `types` is the graph by type; `labels` are those of a dataset.
+    """
 
     def __init__(
         self,
-        graph: Graph,
-        features: Features,
-        edge_features: Features,
+        data: Dataset | Graph | HeteroGraph,
+        features: Any,
+        edge_features: Any,
         *,
-        fanouts: Any,
+        fanouts: Fanouts,
         direction: str | None,
-        dtype: str | None,
+        node_time: Any,
+        dtype: Any,
+        **seed_type: Any,
     ) -> None:
-        """Check the names of the features."""
+        """Check the types and the names of the features; `seed_type` is the loader's argument for the seeds' type."""
+        graph, features, edge_features, self.labels = _taken_apart(data, features, edge_features)
+        self.node_time: dict[str, IdArray] = {}
+        self.direction = "in"
+        self.asked_direction: str | None = None
         self._graph = graph
-        self._parts: Parts = all_parts(features, edge_features, dtype)
-        self.hops = self.fanouts = as_fanouts(fanouts)
-        self.asked_direction = self.direction = direction or graph.message_direction
-        if direction is None:
-            _say_if_reversed(graph)
+        if isinstance(graph, HeteroGraph):
+            if direction not in (None, "in"):
+                raise ValueError(f"direction is {direction!r}, but typed graphs are sampled along 'in' edges")
+            self.types = graph
+            self.node_time = graph._by_node_type(_read_times(in_time_unit(data, node_time)), "node_time")
+        else:
+            _refuse_types(graph, fanouts, node_time=node_time, **seed_type)
+            self.direction = self.asked_direction = direction or graph.message_direction
+            if direction is None:
+                _warn_if_reversed(graph)
+            self.types = HeteroGraph({EDGE: graph}, {NODE: graph.num_nodes})
+            features = None if features is None else {NODE: features}
+            edge_features = None if edge_features is None else {EDGE: edge_features}
+        self._asked_fanouts = fanouts
+        self._fanouts, hops = self.types._hops(fanouts)
+        # the core has the fanouts of types with their edges, and needs only the number of hops here
+        self.hops = [0] * hops if self._typed else self._fanouts[EDGE]
+        self._parts: list[_Part] = []
+        name = wanted_dtype(dtype)
+        for key, given in _by_type(features, "features", "node", '{"paper": store}').items():
+            self._add(self.types._known_node_type(key), self.types.node_types, given, "x", name)
+        example = '{("author", "writes", "paper"): store}'
+        for key, given in _by_type(edge_features, "edge_features", "edge", example).items():
+            self._add(self.types._known_edge_type(key), self.types.edge_types, given, "edge_attr", name)
+
+    def _add(self, key: Any, types: list[Any], given: Any, default: str, dtype: str | None) -> None:
+        kind, where = (TypeData, f"type {key!r}: ") if self._typed else (Batch, "")
+        for name, (store, to) in named_features(given, default, dtype, kind=kind, where=where).items():
+            if not self._typed:
+                _refuse_same_name(name, store, self._parts)
+            label = f"{key if isinstance(key, str) else '__'.join(key)}.{name}" if self._typed else name
+            self._parts.append(_Part(key, types.index(key), name, store, to, label))
+
+    @property
+    def _typed(self) -> bool:
+        return isinstance(self._graph, HeteroGraph)
+
+    def public_type(self, key: Any) -> Any:
+        """Return a type as a loader shows it: None where the graph has no types."""
+        return key if self._typed else None
+
+    def side(self, edge_type: EdgeTypeName) -> str:
+        """Return which rows of an edge type's file are sampled."""
+        return rows_followed(edge_type, self.types[edge_type]) if self._typed else self.direction
 
     def open(self) -> tuple[_core.LoadGraph, list[_core.LoadPart]]:
         """Return what the core takes: the files as they are open in this process."""
-        parts = [
-            _core.LoadPart(name, store._open(), store.name, by_edge, dtype)
-            for name, (store, by_edge, dtype) in self._parts.items()
-        ]
-        return _core.LoadGraph(self._graph._open()), parts
+        parts = [part.open() for part in self._parts]
+        if isinstance(self._graph, Graph):
+            return _core.LoadGraph(self._graph._open()), parts
+        graph = _core.LoadGraph()
+        number = {name: i for i, name in enumerate(self.types.node_types)}
+        for name, count in self.types.num_nodes.items():
+            graph.add_node_type(name, count, self.node_time.get(name))
+        for edge_type in self.types.edge_types:
+            topology, ends = self.types[edge_type]._open(), (number[edge_type[0]], number[edge_type[2]])
+            graph.add_edge_type(str(edge_type), topology, self.side(edge_type), *ends, self._fanouts[edge_type])
+        return graph, parts
 
-    def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> Batch:
-        """Return a batch with what the core made and the attributes in `of_type`, whatever type they are of."""
-        attributes = {
-            name: _as_tensor(rows, self._parts[name][0]) for name, rows in zip(self._parts, raw["parts"], strict=True)
-        } | _subgraph_tensors(raw["nodes"][0] | raw["edges"][0])
-        for more in of_type.values():
-            attributes |= more
-        return Batch(**{name: attributes[name] for name in sorted(attributes, key=_place)})
+    def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> AnyBatch:
+        """Return a batch with what the core made and, by type, the attributes in `of_type`."""
+        node_types, edge_types = self.types.metadata()
+        found: dict[Any, dict[str, Any]] = {key: {} for key in (*node_types, *edge_types)}
+        for part, rows in zip(self._parts, raw["parts"], strict=True):
+            found[part.key][part.name] = _as_tensor(rows, part.store)
+        for key, arrays in zip(found, (*raw["nodes"], *raw["edges"]), strict=True):
+            found[key] |= {**_subgraph_tensors(arrays), **of_type.get(key, {})}
+        if not self._typed:
+            return Batch(**_in_order(found[NODE] | found[EDGE]))
+        data = {key: TypeData(**_in_order(values)) for key, values in found.items()}
+        return HeteroBatch({key: data[key] for key in node_types}, {key: data[key] for key in edge_types})
 
     def __str__(self) -> str:
-        """Say it in words."""
-        return f"fanouts={self.hops} along {self.direction!r} edges, parts={list(self._parts)}"
+        """Describe what is sampled and which rows are gathered."""
+        labels = [part.label for part in self._parts]
+        if not self._typed:
+            return f"fanouts={self.hops} along {self.direction!r} edges, parts={labels}"
+        counts = f"{len(self.types.node_types)} node types, {len(self.types.edge_types)} edge types"
+        return f"fanouts={self._asked_fanouts}, {counts}, parts={labels}"
 
 
-_told: set[str] = set()
+# -- what the caller passed -------------------------------------------------------------------------------------------
 
 
-def _say_if_reversed(graph: Graph) -> None:
-    """Warn, once for a file, that messages will flow against its edges."""
-    if graph.direction != "out" or graph.info["undirected"] or graph.path in _told:
+def _taken_apart(data: Any, features: Any, edge_features: Any) -> tuple[Graph | HeteroGraph, Any, Any, Any]:
+    """Return the graph, features and edge features, a dataset's own where none are given, and a dataset's labels."""
+    if isinstance(data, (Graph, HeteroGraph)):
+        return data, features, edge_features, None
+    if not isinstance(data, Dataset):
+        raise TypeError(
+            f"graph must be a Graph, a HeteroGraph or a Dataset, got {type(data).__name__}: open a .gl file with "
+            "gz.Graph(path), a dataset folder with gz.Dataset(path)"
+        )
+    typed = data.is_typed
+    if features is None:
+        features = {t: dict(n.features) for t, n in data.nodes.items()} if typed else dict(data.features)
+    if edge_features is None:
+        edge_features = {t: dict(e.features) for t, e in data.edges.items()} if typed else dict(data.edge_features)
+    labels = {name: node.label_store for name, node in data.nodes.items() if node.num_classes}
+    if typed:
+        return data.hetero, features, edge_features, labels
+    return data.graph, features, edge_features, next(iter(labels.values()), None)
+
+
+def _read_times(node_time: Any) -> Any:
+    """Return `node_time` with the times that are in files read."""
+    return {t: resolve_time(v) for t, v in node_time.items()} if isinstance(node_time, Mapping) else node_time
+
+
+def _refuse_types(graph: Graph, fanouts: Any, **typed: Any) -> None:
+    """Raise for arguments that only graphs of several types have."""
+    for name, given in (typed | {"a dict of fanouts": isinstance(fanouts, Mapping) or None}).items():
+        if given is not None:
+            raise ValueError(f"{name} is for graphs of several types, {graph.path} is one graph: see gz.HeteroGraph")
+
+
+def _refuse_same_name(name: str, store: FeatureStore, parts: list[_Part]) -> None:
+    """Raise where nodes have a feature of this name already: both would be the same attribute of the batch."""
+    for part in parts:
+        if part.name == name:
+            raise ValueError(
+                f"features and edge_features both have the name {name!r} ({part.store.path} and {store.path}): "
+                'pass a dict that gives them different names, as in edge_features={"edge_attr": store}'
+            )
+
+
+def _by_type(given: Any, name: str, kind: str, example: str) -> Mapping[Any, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a dict by {kind} type, as in {example}, got {type(given).__name__}")
+    return given
+
+
+_warned: set[str] = set()
+
+
+def _warn_if_reversed(graph: Graph) -> None:
+    """Warn, once per file, that messages will flow against its edges."""
+    if graph.direction != "out" or graph.info["undirected"] or graph.path in _warned:
         return
-    _told.add(graph.path)
+    _warned.add(graph.path)
     warnings.warn(
         f"{graph.path} has out-rows only: each node gets messages from the targets of its edges, against their "
         'direction. Compile it with direction="in" (or "both") to sample as PyG does; direction="out" says that it is '
@@ -82,103 +216,14 @@ def _say_if_reversed(graph: Graph) -> None:
     )
 
 
-@dataclass(frozen=True)
-class _TypedPart:
-    key: str | EdgeTypeName
-    number: int  # of the type
-    name: str
-    store: FeatureStore
-    dtype: str | None
+# -- tensors ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def label(self) -> str:
-        return f"{self.key if isinstance(self.key, str) else '__'.join(self.key)}.{self.name}"
-
-    def open(self) -> _core.LoadPart:
-        by_edge = not isinstance(self.key, str)
-        return _core.LoadPart(self.label, self.store._open(), self.store.name, by_edge, self.dtype, self.number)
+_PLACES = {name: i for i, name in enumerate(ATTRIBUTES)}
 
 
-class TypedSource:
-    """A graph of several types, with features of some of them."""
-
-    asked_direction = None
-    direction = "in"
-
-    def __init__(
-        self,
-        graph: HeteroGraph,
-        features: Mapping[str, Features] | None,
-        edge_features: Mapping[EdgeTypeName, Features] | None,
-        *,
-        fanouts: Fanouts,
-        node_time: Mapping[str, IdArray],
-        dtype: str | None,
-    ) -> None:
-        """Check the types and the names of their features."""
-        self._graph = graph
-        self._node_time = node_time
-        self.fanouts, hops = graph._hops(fanouts)
-        self._asked_fanouts = fanouts
-        self.hops = [0] * hops  # their number is what the core takes
-        self._parts: list[_TypedPart] = []
-        for key, given in _by_type(features, "features", "node", '{"paper": store}').items():
-            self._add(graph._known_node_type(key), graph.node_types, given, "x", dtype)
-        example = '{("author", "writes", "paper"): store}'
-        for edge_key, given in _by_type(edge_features, "edge_features", "edge", example).items():
-            self._add(graph._known_edge_type(edge_key), graph.edge_types, given, "edge_attr", dtype)
-
-    def _add(self, key: Any, types: list[Any], given: Features, default: str, dtype: str | None) -> None:
-        where = f"type {key!r}: "
-        for name, (store, _, to) in named_features(given, default, dtype, kind=TypeData, where=where).items():
-            self._parts.append(_TypedPart(key, types.index(key), name, store, to))
-
-    def number(self, node_type: str) -> int:
-        """Return by which number the core knows a node type."""
-        return self._graph.node_types.index(node_type)
-
-    def open(self) -> tuple[_core.LoadGraph, list[_core.LoadPart]]:
-        """Return what the core takes: the files as they are open in this process."""
-        graph = _core.LoadGraph()
-        for name, count in self._graph.num_nodes.items():
-            graph.add_node_type(name, count, self._node_time.get(name))
-        for edge_type in self._graph.edge_types:
-            one = self._graph[edge_type]
-            source, target = self.number(edge_type[0]), self.number(edge_type[2])
-            side = rows_followed(edge_type, one)
-            graph.add_edge_type(str(edge_type), one._open(), side, source, target, self.fanouts[edge_type])
-        return graph, [part.open() for part in self._parts]
-
-    def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> HeteroBatch:
-        """Return a batch with what the core made and the attributes of types in `of_type`."""
-        attributes: dict[Any, dict[str, Any]] = {key: {} for key in (*self._graph.node_types, *self._graph.edge_types)}
-        for part, rows in zip(self._parts, raw["parts"], strict=True):
-            attributes[part.key][part.name] = _as_tensor(rows, part.store)
-        for key, arrays in zip(attributes, (*raw["nodes"], *raw["edges"]), strict=True):
-            attributes[key] |= _subgraph_tensors(arrays)
-        for key, more in of_type.items():
-            attributes[key] |= more
-        data = {key: TypeData(**{k: of[k] for k in sorted(of, key=_place)}) for key, of in attributes.items()}
-        return HeteroBatch(
-            {key: data[key] for key in self._graph.node_types}, {key: data[key] for key in self._graph.edge_types}
-        )
-
-    def __str__(self) -> str:
-        """Say it in words."""
-        types = f"{len(self._graph.node_types)} node types, {len(self._graph.edge_types)} edge types"
-        return f"fanouts={self._asked_fanouts}, {types}, parts={[part.label for part in self._parts]}"
-
-
-LoadSource = PlainSource | TypedSource
-
-_LINKS = ("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index")
-_ORDER = ("y", "edge_index", "n_id", "e_id", "input_id", *_LINKS, "batch", "seed_time", "batch_size")
-_PLACES = {name: i for i, name in enumerate((*_ORDER, "num_sampled_nodes", "num_sampled_edges"))}
-
-
-def _place(name: str) -> int:
-    """Where an attribute stands: rows first, then what PyG's batches have, counts last."""
-    return _PLACES.get(name, -1)
+def _in_order(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Sort attributes: rows first, then what PyG's batches have, counts last."""
+    return {name: values[name] for name in sorted(values, key=lambda name: _PLACES.get(name, -1))}
 
 
 def _subgraph_tensors(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,11 +238,3 @@ def _as_tensor(rows: tuple[Any, str], store: FeatureStore) -> torch.Tensor:
     array, dtype = rows
     tensor = torch.from_numpy(array if array.ndim == len(store.shape) else array.reshape(-1, *store.shape[1:]))
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
-
-
-def _by_type(given: Any, name: str, kind: str, example: str) -> Mapping[Any, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a dict by {kind} type, as in {example}, got {type(given).__name__}")
-    return given

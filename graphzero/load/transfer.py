@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .hetero_batch import AnyBatch
+from .batch import AnyBatch
 
 if TYPE_CHECKING:
     import torch

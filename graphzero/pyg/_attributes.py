@@ -13,8 +13,7 @@ from torch_geometric.loader.utils import index_select
 
 from ..args.dtypes import NAMES
 from ..compile.features import compile_features
-from ..load.batch import Batch
-from ..load.hetero_batch import AnyBatch
+from ..load.batch import AnyBatch, Batch
 from ..stores.features import FeatureStore as Rows
 from ._edges import HOMOGENEOUS
 from ._temporary import make_folder, remove_with

@@ -11,6 +11,10 @@ __all__ = ["EdgeTypeName", "HeteroSubgraph"]
 
 EdgeTypeName = tuple[str, str, str]
 
+# A graph without types is the case of one node type and one edge type, which have these names.
+NODE = "node"
+EDGE: EdgeTypeName = (NODE, "to", NODE)
+
 
 @dataclass(frozen=True, eq=False)
 class HeteroSubgraph:

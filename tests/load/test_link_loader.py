@@ -335,7 +335,7 @@ def test_mistakes_are_named(world, typed):
         loader_of(world, [[0], [120]])
     with pytest.raises(IndexError, match=r"edges\[0\]\[1\] = 50 is out of range for node type 'user' with 50 nodes"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=(BUYS, [[0, 50], [1, 1]]))
-    with pytest.raises(ValueError, match=r"of which type are the edges\?.*\('user', 'buys', 'item'\)"):
+    with pytest.raises(ValueError, match=r"the type of the edges is not known.*\('user', 'buys', 'item'\)"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=[[0], [1]])
     with pytest.raises(ValueError, match=r"no edge type \('user', 'bought', 'item'\), the graph has \('user', 'buys'"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edge_type=("user", "bought", "item"))

@@ -131,7 +131,7 @@ def test_untyped_datasets_give_plain_batches(tmp_path):
 
 
 MISTAKES = [
-    ({}, ValueError, r"of which type are the seeds\?.* the graph has node types 'paper', 'author'"),
+    ({}, ValueError, r"the type of the seeds is not known.* the graph has node types 'paper', 'author'"),
     ({"split": "valid"}, ValueError, "no split 'valid', the dataset has splits 'paper': train, test; 'author': test"),
     ({"split": "test"}, ValueError, "split 'test' is of several node types, 'paper', 'author': choose one with input_"),
     ({"split": "train", "input_type": "author"}, ValueError, "no split 'train' of node type 'author'"),

@@ -1,4 +1,4 @@
-"""Writes a dataset of several node and edge types."""
+"""The parts of a dataset by type, checked and then written; a dataset without types is the case of one type."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from typing import Any
 from ..args.ids import as_count
 from ..compile.graph import compile_graph
 from ..errors import InputError
-from ..sample.hetero_subgraph import EdgeTypeName
+from ..sample.hetero_subgraph import EDGE, NODE, EdgeTypeName
 from ..sources.edge_blocks import Block, GraphFileSource
+from ..sources.row_text import text_nodes
+from ..sources.rows import is_text
 from ..stores.graph import Graph
 from .manifest import EdgeType, Manifest, NodeType, check_name, edge_key
-from .writer import DatasetWriter, MadeGraph, needs_edge_ids, rows_known
+from .writer import DatasetWriter, MadeGraph, compiled_path, needs_edge_ids, rows_known
 
-__all__ = ["TypedParts", "is_typed"]
+__all__ = ["Parts", "is_typed"]
 
 
 def is_typed(graph: Any) -> bool:
-    """Return whether `graph` is a dict of edge types; dicts of columns are tables."""
+    """Whether `graph` is a dict of edge types; dicts of columns are tables."""
     return isinstance(graph, Mapping) and bool(graph) and all(isinstance(key, (tuple, list)) for key in graph)
 
 
 @dataclass
-class TypedParts:
-    """The arguments by type, checked as far as possible without reading the data."""
+class Parts:
+    """The arguments of `Dataset.create` by type, checked as far as possible without reading the data."""
 
     graphs: dict[EdgeTypeName, Any]
     num_nodes: dict[str, int]  # declared
@@ -41,15 +43,43 @@ class TypedParts:
     reverse: bool = False
     node_types: list[str] = field(default_factory=list)
     typed: bool = True
+    plain: bool = False  # the user named no types: files and messages do not name them either
 
     @classmethod
-    def of(cls, graphs: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> TypedParts:
+    def _of_one(cls, graph: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> Parts:
+        """Check the arguments for a graph without types."""
+        if parts.get("reverse"):
+            raise TypeError("reverse=True is for datasets of several types; directed=False stores each edge both ways")
+        given = {what: value for what, value in parts.items() if value is not None}
+        made = cls(
+            {EDGE: graph},
+            {},
+            {NODE: _named(given.get("features", {}), "x")},
+            {NODE: given["labels"]} if "labels" in given else {},
+            {NODE: _named(given.get("splits", {}), None, "splits")},
+            {EDGE: _named(given.get("edge_features", {}), "edge_attr")},
+            {EDGE: _named(given.get("edge_splits", {}), None, "edge_splits")},
+            {NODE: os.fspath(given["ids"])} if "ids" in given else {},
+            {NODE: as_count(given["num_classes"], "num_classes", least=1)} if "num_classes" in given else {},
+            {EDGE: dict(options) if num_nodes is None else {**options, "num_nodes": num_nodes}},
+            node_types=[NODE],
+            typed=False,
+            plain=True,
+        )
+        if compiled_path(graph, Graph, ".gl") is None and made._needs_edge_ids(EDGE):
+            made.options[EDGE].setdefault("edge_ids", True)
+        return made
+
+    @classmethod
+    def of(cls, graph: Any, graphs: Any, num_nodes: Any, parts: Mapping[str, Any], options: Mapping[str, Any]) -> Parts:
         """Check the arguments of `Dataset.create`; `parts` are those by type, `options` those of `compile_graph`."""
+        if graphs is None:
+            return cls._of_one(graph, num_nodes, parts, options)
         if not isinstance(graphs, Mapping) or not graphs:
             raise TypeError("graphs must be a dict of edge types, such as {('author', 'writes', 'paper'): edges}")
         named: dict[EdgeTypeName, Any] = {as_edge_type(key): source for key, source in graphs.items()}
         if len({edge_key(key) for key in named}) < len(named):
-            raise ValueError(f"duplicate edge type name: {', '.join(map(edge_key, named))}")
+            raise ValueError(f"two edge types have the same name: {', '.join(map(edge_key, named))}")
         if num_nodes is not None and not isinstance(num_nodes, Mapping):
             raise TypeError(f"num_nodes must be a dict by node type, got {type(num_nodes).__name__}")
         declared = {str(t): as_count(n, f"num_nodes[{t!r}]", least=0) for t, n in (num_nodes or {}).items()}
@@ -77,7 +107,7 @@ class TypedParts:
         return made
 
     def _check_rows(self) -> None:
-        """Take undeclared counts from rows, and raise ValueError for rows that disagree."""
+        """Take counts from rows where none are declared, and refuse rows that disagree."""
         origin = dict.fromkeys(self.num_nodes, "num_nodes")
         rows = [(t, f"features[{t!r}][{n!r}]", s) for t, named in self.features.items() for n, s in named.items()]
         for t, what, source in (*rows, *((t, f"labels[{t!r}]", s) for t, s in self.labels.items())):
@@ -85,29 +115,29 @@ class TypedParts:
             if count is None:
                 continue
             known = self.num_nodes.setdefault(t, count)
-            first = origin.setdefault(t, what)
+            who = origin.setdefault(t, what)
             if known != count:
-                message = f"{what} has {count} rows, expected {known}, one per node of type {t!r} (from {first})"
-                raise ValueError(message)
+                raise ValueError(f"{what} has {count} rows, expected {known}, one per node of type {t!r} (from {who})")
 
     @property
     def default_node(self) -> str:
-        """The type of `ds.labels` and `ds.features`: the first with labels, else with features, else the first."""
+        """The type that `ds.labels` and `ds.features` mean: the first with labels, else with features, else any."""
         return next(iter([*self.labels, *self.features, *self.node_types]))
 
-    # -- writing ------------------------------------------------------------------------------------------------------
+    # -- making it ----------------------------------------------------------------------------------------------------
 
     def write(
         self, writer: DatasetWriter, common: dict[str, Any], dtype: Any, name: str, about: dict[str, Any]
     ) -> Manifest:
-        """Write every file and return the manifest."""
-        made = self._write_graphs(writer, common)
+        """Make every file and return the manifest."""
+        made = self._write_one_graph(writer, common) if self.plain else self._write_graphs(writer, common)
         rows = {**common, "dtype": dtype}
         nodes = {t: self._write_nodes(writer, t, common, rows) for t in self.node_types}
         edges: dict[str, EdgeType] = {}
         for edge_type, graph in made.items():
             key, features = edge_key(edge_type), self.edge_features.get(edge_type, {})
-            refs, splits, count = writer.edge_parts(graph, features, self.edge_splits.get(edge_type, {}), rows, key)
+            where, given = "" if self.plain else key, self.edge_splits.get(edge_type, {})
+            refs, splits, count = writer.edge_parts(graph, features, given, rows, where)
             edges[key] = EdgeType(*edge_type, graph.file, refs, splits, count)
         if self.reverse:
             for edge_type in self.graphs:
@@ -116,20 +146,60 @@ class TypedParts:
 
     def _write_nodes(self, writer: DatasetWriter, t: str, common: dict[str, Any], rows: dict[str, Any]) -> NodeType:
         count, labels = self.num_nodes[t], None
+        folder, what = ("", "") if self.plain else (f"/{t}", f"[{t!r}]")
         features = self.features.get(t, {}).items()
-        made = {n: writer.features(n, source, count, rows, f"features/{t}") for n, source in features}
+        made = {n: writer.features(n, source, count, rows, f"features{folder}") for n, source in features}
         if t in self.labels:
             classes = self.num_classes.get(t)
-            labels = writer.labels(self.labels[t], classes, count, common, f"labels/{t}.gd", f"labels[{t!r}]")
+            labels = writer.labels(self.labels[t], classes, count, common, f"labels{folder}.gd", f"labels{what}")
         splits = {
-            n: writer.split(n, ids, count, common, f"splits/{t}", f"splits[{t!r}]")
+            n: writer.split(n, ids, count, common, f"splits{folder}", f"splits{what}")
             for n, ids in self.splits.get(t, {}).items()
         }
         keys = writer.keys(self.ids[t], count, t) if t in self.ids else None
         return NodeType(count, made, labels, splits, keys=keys)
 
+    def _write_one_graph(self, writer: DatasetWriter, common: dict[str, Any]) -> dict[EdgeTypeName, MadeGraph]:
+        """Make the topology of a dataset without types, and count its nodes."""
+        made = self._write_with_rows(writer, common)
+        with Graph(writer.path(made.file)) as graph:
+            self.num_nodes[NODE] = graph.num_nodes  # refuses a rectangular one
+        return {EDGE: made}
+
+    def _write_with_rows(self, writer: DatasetWriter, common: dict[str, Any]) -> MadeGraph:
+        """Make the only topology; rows beyond the last node that has an edge are isolated nodes."""
+        source, given, file = self.graphs[EDGE], self.options[EDGE], "graph.gl"
+        known, options = self._known_rows(), {**common, **given}
+        if known is None or any(given.get(name) is not None for name in ("num_nodes", "ids", "node_ids")):
+            return writer.graph(source, options, file)
+        count, origin = known
+        path = compiled_path(source, Graph, ".gl")
+        if path is None:
+            try:
+                return writer.graph(source, {**options, "num_nodes": count}, file)
+            except InputError as error:
+                if "num_nodes" not in str(error):
+                    raise
+                raise InputError(f"{error} (the rows of {origin})") from error
+        with Graph(path) as graph:
+            if given or not 0 < graph.shape[0] == graph.shape[1] < count:
+                return writer.graph(source, options, file)
+            compile_graph(path, writer.target(file), num_nodes=count, direction=graph.direction, **common)
+        return writer.made(file, None)
+
+    def _known_rows(self) -> tuple[int, str] | None:
+        """Return how many rows there are, and of what; None where the number is only known after reading them."""
+        for what, source in (*self.features[NODE].items(), ("labels", self.labels.get(NODE))):
+            if source is None or isinstance(source, Iterator):
+                continue
+            base = self.options[EDGE].get("id_base") or 0
+            count = text_nodes(source, base) if is_text(source) else rows_known(source)
+            if count is not None:
+                return count, what
+        return None
+
     def _write_graphs(self, writer: DatasetWriter, common: dict[str, Any]) -> dict[EdgeTypeName, MadeGraph]:
-        """Write every topology. Undeclared counts are the largest that any edge type needs."""
+        """Make every topology. Counts that are not declared are the largest that any edge type needs."""
         made = {t: self._write_graph(writer, t, {**common, **self.options[t]}) for t in self.graphs}
         for (source, _, target), graph in made.items():
             for t, count in ((source, graph.shape[0]), (target, graph.shape[1])):
@@ -141,6 +211,9 @@ class TypedParts:
                 made[edge_type] = self._resize(writer, edge_type, graph, {**common, **self.options[edge_type]})
         return made
 
+    def _needs_edge_ids(self, edge_type: EdgeTypeName) -> bool:
+        return needs_edge_ids(self.edge_features.get(edge_type, {}), self.edge_splits.get(edge_type, {}))
+
     def _shape(self, edge_type: EdgeTypeName) -> tuple[int | None, int | None]:
         return self.num_nodes.get(edge_type[0]), self.num_nodes.get(edge_type[2])
 
@@ -151,17 +224,16 @@ class TypedParts:
             return writer.graph(source, plain, file)
         counts = self._shape(edge_type)
         wanted = {"direction": "in", "num_nodes": counts if edge_type[0] != edge_type[2] else counts[0], **options}
-        if needs_edge_ids(self.edge_features.get(edge_type, {}), self.edge_splits.get(edge_type, {})):
+        if self._needs_edge_ids(edge_type):
             wanted.setdefault("edge_ids", True)
-        compiled = isinstance(source, Graph) or (isinstance(source, (str, os.PathLike)) and _ends(source, ".gl"))
+        path = compiled_path(source, Graph, ".gl")
         try:
-            if not compiled:
+            if path is None:
                 return writer.graph(source, wanted, file)
-            path = source.path if isinstance(source, Graph) else os.fspath(source)
             if wanted.pop("edge_ids", False) and not Graph(path).has_edge_ids:
                 raise ValueError(
                     f"{edge_type}: {path} has no edge ids, so the rows of its edge features cannot be matched to its "
-                    "edges; compile it with edge_ids=True"
+                    "edges: compile it with edge_ids=True"
                 )
             compile_graph(path, writer.target(file), **wanted)
             return writer.made(file, None)
@@ -169,11 +241,10 @@ class TypedParts:
             raise InputError(f"{edge_type}: {error}") from error
 
     def _fits(self, edge_type: EdgeTypeName, source: Any) -> bool:
-        """Return whether a source is a graph file that can be linked unchanged."""
-        if not isinstance(source, Graph):
-            if not isinstance(source, (str, os.PathLike)) or not _ends(source, ".gl"):
-                return False
-            source = Graph(source)
+        """Whether a source is a graph file that can be linked in as it is."""
+        if compiled_path(source, Graph, ".gl") is None:
+            return False
+        source = source if isinstance(source, Graph) else Graph(source)
         wanted = [n for n, known in zip(source.shape, self._shape(edge_type), strict=True) if known not in (None, n)]
         inward = source.direction in ("in", "both") or bool(source.info["undirected"])
         return inward and not wanted and not self.options[edge_type]
@@ -181,7 +252,7 @@ class TypedParts:
     def _resize(
         self, writer: DatasetWriter, edge_type: EdgeTypeName, graph: MadeGraph, options: dict[str, Any]
     ) -> MadeGraph:
-        """Compile a topology again, after the node counts of its types are known."""
+        """Compile a topology again, now that it is known how many nodes its types have."""
         small = writer.path(graph.file) + ".small.gl"
         os.rename(writer.path(graph.file), small)
         kept = {k: v for k, v in options.items() if k in (*_KEPT, "memory", "num_threads", "progress")}
@@ -200,7 +271,7 @@ class TypedParts:
         edges: dict[str, EdgeType],
         common: dict[str, Any],
     ) -> None:
-        """Add the reversed edges as a separate type; rows of features are shared."""
+        """Add the edges the other way round as a type of their own; rows of features are shared."""
         forward = edges[edge_key(edge_type)]
         other = (edge_type[2], f"rev_{edge_type[1]}", edge_type[0])
         swapped = _Swapped(writer.path(forward.file))
@@ -217,7 +288,7 @@ class TypedParts:
         )
 
 
-_KEPT = ("direction", "dedup", "self_loops")  # options that apply when a topology is compiled from another
+_KEPT = ("direction", "dedup", "self_loops")  # options that hold for a topology compiled from another
 
 
 class _Swapped(GraphFileSource):
@@ -237,7 +308,7 @@ class _Swapped(GraphFileSource):
 
 
 def as_edge_type(key: Any) -> EdgeTypeName:
-    """Return an edge type given as three names; raise ValueError if one is not a valid name."""
+    """Return an edge type given as three names; ValueError where one cannot be a name."""
     if not isinstance(key, (tuple, list)) or len(key) != 3 or not all(isinstance(part, str) for part in key):
         raise TypeError(f"an edge type is three names (source, relation, target), got {key!r}")
     for part in key:
@@ -254,8 +325,8 @@ def _by_type(values: Any, what: str, types: list[str]) -> dict[str, Any]:
     for name in values:
         if name not in types:
             raise ValueError(
-                f"{what}: no node type {name!r}; the edge types have {', '.join(map(repr, types))}; "
-                "declare more with num_nodes"
+                f"{what}: no node type {name!r}, the edge types have {', '.join(map(repr, types))}; "
+                "num_nodes may name more"
             )
     return dict(values)
 
@@ -269,13 +340,13 @@ def _by_edge_type(values: Any, what: str, types: Mapping[EdgeTypeName, Any]) -> 
     for name, value in values.items():
         known = next((t for t in types if name in (t, list(t), edge_key(t))), None)
         if known is None:
-            raise ValueError(f"{what}: no edge type {name!r}; the dataset has {', '.join(map(repr, types))}")
+            raise ValueError(f"{what}: no edge type {name!r}, the dataset has {', '.join(map(repr, types))}")
         found[known] = value
     return found
 
 
 def _named(values: Any, single: str | None, what: str = "") -> dict[str, Any]:
-    """Return values by name; a single value is named `single`."""
+    """Return things by name; one that is given alone is called `single`."""
     if not isinstance(values, Mapping):
         if single is None:
             raise TypeError(f"{what} must be a dict by name, such as {{'train': ids}}, got {type(values).__name__}")
@@ -294,14 +365,14 @@ def _classes(given: Any, labels: Mapping[str, Any], types: list[str]) -> dict[st
         }
     count = as_count(given, "num_classes", least=1)
     if len(labels) > 1:
-        raise TypeError("num_classes must be a dict by node type if several types have labels")
+        raise TypeError("num_classes must be a dict by node type, since several types have labels")
     return dict.fromkeys(labels, count)
 
 
 def _options_of(
     edge_type: EdgeTypeName, types: Mapping[EdgeTypeName, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of one edge type; an option may be a dict by edge type."""
+    """Return the options of one edge type: a dict by edge type holds one for each."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
@@ -312,11 +383,7 @@ def _options_of(
             found[name] = value
     for name in ("num_nodes", "num_sources", "num_targets"):
         if name in found:
-            raise TypeError(f"{name}: use num_nodes={{type: count}} for a dataset of several types")
+            raise TypeError(f"{name}: a dataset of several types takes num_nodes={{type: count}}")
     if found.get("directed") is False and edge_type[0] != edge_type[2]:
-        raise ValueError(f"directed=False needs edges within one node type, not {edge_type}; use reverse=True")
+        raise ValueError(f"directed=False is for edges within a node type, not for {edge_type}: use reverse=True")
     return found
-
-
-def _ends(path: Any, suffix: str) -> bool:
-    return bool(os.fspath(path).endswith(suffix))
