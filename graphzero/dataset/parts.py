@@ -22,7 +22,7 @@ __all__ = ["Parts", "is_typed"]
 
 
 def is_typed(graph: Any) -> bool:
-    """Whether `graph` is a dict of edge types; dicts of columns are tables."""
+    """Return whether `graph` is a dict of edge types; dicts of columns are tables."""
     return isinstance(graph, Mapping) and bool(graph) and all(isinstance(key, (tuple, list)) for key in graph)
 
 
@@ -79,7 +79,7 @@ class Parts:
             raise TypeError("graphs must be a dict of edge types, such as {('author', 'writes', 'paper'): edges}")
         named: dict[EdgeTypeName, Any] = {as_edge_type(key): source for key, source in graphs.items()}
         if len({edge_key(key) for key in named}) < len(named):
-            raise ValueError(f"two edge types have the same name: {', '.join(map(edge_key, named))}")
+            raise ValueError(f"duplicate edge type name: {', '.join(map(edge_key, named))}")
         if num_nodes is not None and not isinstance(num_nodes, Mapping):
             raise TypeError(f"num_nodes must be a dict by node type, got {type(num_nodes).__name__}")
         declared = {str(t): as_count(n, f"num_nodes[{t!r}]", least=0) for t, n in (num_nodes or {}).items()}
@@ -107,7 +107,7 @@ class Parts:
         return made
 
     def _check_rows(self) -> None:
-        """Take counts from rows where none are declared, and refuse rows that disagree."""
+        """Take undeclared counts from rows, and raise ValueError for rows that disagree."""
         origin = dict.fromkeys(self.num_nodes, "num_nodes")
         rows = [(t, f"features[{t!r}][{n!r}]", s) for t, named in self.features.items() for n, s in named.items()]
         for t, what, source in (*rows, *((t, f"labels[{t!r}]", s) for t, s in self.labels.items())):
@@ -115,21 +115,22 @@ class Parts:
             if count is None:
                 continue
             known = self.num_nodes.setdefault(t, count)
-            who = origin.setdefault(t, what)
+            first = origin.setdefault(t, what)
             if known != count:
-                raise ValueError(f"{what} has {count} rows, expected {known}, one per node of type {t!r} (from {who})")
+                message = f"{what} has {count} rows, expected {known}, one per node of type {t!r} (from {first})"
+                raise ValueError(message)
 
     @property
     def default_node(self) -> str:
-        """The type that `ds.labels` and `ds.features` mean: the first with labels, else with features, else any."""
+        """The type of `ds.labels` and `ds.features`: the first with labels, else with features, else the first."""
         return next(iter([*self.labels, *self.features, *self.node_types]))
 
-    # -- making it ----------------------------------------------------------------------------------------------------
+    # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(
         self, writer: DatasetWriter, common: dict[str, Any], dtype: Any, name: str, about: dict[str, Any]
     ) -> Manifest:
-        """Make every file and return the manifest."""
+        """Write every file and return the manifest."""
         made = self._write_one_graph(writer, common) if self.plain else self._write_graphs(writer, common)
         rows = {**common, "dtype": dtype}
         nodes = {t: self._write_nodes(writer, t, common, rows) for t in self.node_types}
@@ -199,7 +200,7 @@ class Parts:
         return None
 
     def _write_graphs(self, writer: DatasetWriter, common: dict[str, Any]) -> dict[EdgeTypeName, MadeGraph]:
-        """Make every topology. Counts that are not declared are the largest that any edge type needs."""
+        """Write every topology. Undeclared counts are the largest that any edge type needs."""
         made = {t: self._write_graph(writer, t, {**common, **self.options[t]}) for t in self.graphs}
         for (source, _, target), graph in made.items():
             for t, count in ((source, graph.shape[0]), (target, graph.shape[1])):
@@ -233,7 +234,7 @@ class Parts:
             if wanted.pop("edge_ids", False) and not Graph(path).has_edge_ids:
                 raise ValueError(
                     f"{edge_type}: {path} has no edge ids, so the rows of its edge features cannot be matched to its "
-                    "edges: compile it with edge_ids=True"
+                    "edges; compile it with edge_ids=True"
                 )
             compile_graph(path, writer.target(file), **wanted)
             return writer.made(file, None)
@@ -252,7 +253,7 @@ class Parts:
     def _resize(
         self, writer: DatasetWriter, edge_type: EdgeTypeName, graph: MadeGraph, options: dict[str, Any]
     ) -> MadeGraph:
-        """Compile a topology again, now that it is known how many nodes its types have."""
+        """Compile a topology again, after the node counts of its types are known."""
         small = writer.path(graph.file) + ".small.gl"
         os.rename(writer.path(graph.file), small)
         kept = {k: v for k, v in options.items() if k in (*_KEPT, "memory", "num_threads", "progress")}
@@ -271,7 +272,7 @@ class Parts:
         edges: dict[str, EdgeType],
         common: dict[str, Any],
     ) -> None:
-        """Add the edges the other way round as a type of their own; rows of features are shared."""
+        """Add the reversed edges as a separate type; rows of features are shared."""
         forward = edges[edge_key(edge_type)]
         other = (edge_type[2], f"rev_{edge_type[1]}", edge_type[0])
         swapped = _Swapped(writer.path(forward.file))
@@ -288,7 +289,7 @@ class Parts:
         )
 
 
-_KEPT = ("direction", "dedup", "self_loops")  # options that hold for a topology compiled from another
+_KEPT = ("direction", "dedup", "self_loops")  # options that apply when a topology is compiled from another
 
 
 class _Swapped(GraphFileSource):
@@ -308,7 +309,7 @@ class _Swapped(GraphFileSource):
 
 
 def as_edge_type(key: Any) -> EdgeTypeName:
-    """Return an edge type given as three names; ValueError where one cannot be a name."""
+    """Return an edge type given as three names; raise ValueError if one is not a valid name."""
     if not isinstance(key, (tuple, list)) or len(key) != 3 or not all(isinstance(part, str) for part in key):
         raise TypeError(f"an edge type is three names (source, relation, target), got {key!r}")
     for part in key:
@@ -325,8 +326,8 @@ def _by_type(values: Any, what: str, types: list[str]) -> dict[str, Any]:
     for name in values:
         if name not in types:
             raise ValueError(
-                f"{what}: no node type {name!r}, the edge types have {', '.join(map(repr, types))}; "
-                "num_nodes may name more"
+                f"{what}: no node type {name!r}; the edge types have {', '.join(map(repr, types))}; "
+                "declare more with num_nodes"
             )
     return dict(values)
 
@@ -340,13 +341,13 @@ def _by_edge_type(values: Any, what: str, types: Mapping[EdgeTypeName, Any]) -> 
     for name, value in values.items():
         known = next((t for t in types if name in (t, list(t), edge_key(t))), None)
         if known is None:
-            raise ValueError(f"{what}: no edge type {name!r}, the dataset has {', '.join(map(repr, types))}")
+            raise ValueError(f"{what}: no edge type {name!r}; the dataset has {', '.join(map(repr, types))}")
         found[known] = value
     return found
 
 
 def _named(values: Any, single: str | None, what: str = "") -> dict[str, Any]:
-    """Return things by name; one that is given alone is called `single`."""
+    """Return values by name; a single value is named `single`."""
     if not isinstance(values, Mapping):
         if single is None:
             raise TypeError(f"{what} must be a dict by name, such as {{'train': ids}}, got {type(values).__name__}")
@@ -365,14 +366,14 @@ def _classes(given: Any, labels: Mapping[str, Any], types: list[str]) -> dict[st
         }
     count = as_count(given, "num_classes", least=1)
     if len(labels) > 1:
-        raise TypeError("num_classes must be a dict by node type, since several types have labels")
+        raise TypeError("num_classes must be a dict by node type if several types have labels")
     return dict.fromkeys(labels, count)
 
 
 def _options_of(
     edge_type: EdgeTypeName, types: Mapping[EdgeTypeName, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of one edge type: a dict by edge type holds one for each."""
+    """Return the options of one edge type; an option may be a dict by edge type."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
@@ -383,7 +384,7 @@ def _options_of(
             found[name] = value
     for name in ("num_nodes", "num_sources", "num_targets"):
         if name in found:
-            raise TypeError(f"{name}: a dataset of several types takes num_nodes={{type: count}}")
+            raise TypeError(f"{name}: use num_nodes={{type: count}} for a dataset of several types")
     if found.get("directed") is False and edge_type[0] != edge_type[2]:
-        raise ValueError(f"directed=False is for edges within a node type, not for {edge_type}: use reverse=True")
+        raise ValueError(f"directed=False needs edges within one node type, not {edge_type}; use reverse=True")
     return found
