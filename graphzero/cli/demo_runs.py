@@ -21,7 +21,7 @@ from graphzero.load.loader import LoaderStats
 from graphzero.train import Trainer, TrainOptions
 from graphzero.train.tasks import NodeTask
 
-from .train import progress
+from .train_output import progress
 
 
 class InRam(Trainer):

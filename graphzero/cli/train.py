@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from graphzero.args.progress import renderer
 from graphzero.args.target import check_extension
 from graphzero.machine.torch_room import check_room_for_torch
 
 from . import faults, launch, terminal
-
-if TYPE_CHECKING:
-    from graphzero.train import EpochRecord, Observer, TrainResult
+from .train_output import print_next, print_result, print_resume, progress
 
 _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
 
@@ -267,12 +259,12 @@ def command(
             run = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer)
             result = run.fit(resume=resume, overwrite=overwrite)
         if reports:
-            _report(result, report, json)
+            print_result(result, report, json)
             if not json and checkpoint is not None and result.epochs and result.stopped != "interrupted":
-                say_next(dataset, checkpoint)
+                print_next(dataset, checkpoint)
         if result.stopped == "interrupted":
             if reports:
-                _say_how_to_resume(checkpoint)
+                print_resume(checkpoint)
             raise typer.Exit(faults.EXIT_INTERRUPTED)
 
 
@@ -288,12 +280,6 @@ def free_checkpoint(dataset: str) -> Path | None:
     return folder / f"{next(n for n in range(1, len(taken) + 2) if str(n) not in taken)}.npz"
 
 
-def say_next(dataset: Path, checkpoint: Path) -> None:
-    """Print the command that predicts with the run."""
-    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", "predictions.csv"]
-    terminal.console.print(f"next: {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
-
-
 def require_torch() -> None:
     """Import torch; raise ImportError with the install command if it is missing, BudgetError if memory is too low.
 
@@ -307,116 +293,3 @@ def require_torch() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise ImportError("training needs torch: pip install 'graphzero[torch]'") from error
-
-
-def _report(result: TrainResult, report: Path | None, json: bool) -> None:
-    if report is not None and result.epochs:
-        result.write_report(report)
-    if json:
-        terminal.print_json(result.to_dict() | {"report": report})
-    else:
-        _print_result(result, report)
-
-
-def _print_result(result: TrainResult, report: Path | None) -> None:
-    from graphzero.train.metrics import shown
-
-    how = {
-        "finished": "all epochs done",
-        "patience": "no improvement within the patience",
-        "interrupted": "interrupted",
-    }
-    ranks = result.data["ranks"]
-    whose = "whole process" if ranks == 1 else f"of {ranks} processes together"
-    facts: list[tuple[str, object]] = []
-    if result.test_accuracy is not None:
-        facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
-    facts += [(f"test {name}", f"{score:.4f}") for name, score in result.test_metrics.items()]
-    if result.epochs:
-        found = shown(result.metric, result.val_score)
-        facts.append((f"validation {result.metric}", f"{found} in epoch {result.best_epoch + 1}"))
-    if result.epochs:
-        facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
-    facts += [
-        ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
-        ("took", terminal.duration(result.seconds)),
-    ]
-    facts.append(("checkpoint", result.checkpoint or "none; the model was not saved (--no-save)"))
-    if report is not None and result.epochs:
-        facts.append(("report", report))
-    terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
-
-
-def _say_how_to_resume(checkpoint: Path | None) -> None:
-    if checkpoint is None:
-        terminal.errors.print("Nothing was saved. With --checkpoint PATH, a run can be continued by --resume.")
-        return
-    given = [argument for argument in sys.argv[1:] if argument not in ("--resume", "--overwrite")]
-    where = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
-    again = shlex.join(["graphzero", *given, *where, "--resume"])
-    terminal.errors.print(f"Saved to {checkpoint}. To continue:\n  {again}", soft_wrap=True)
-
-
-def _trained(record: EpochRecord) -> str:
-    return "" if record.train_accuracy is None else f"train {record.train_accuracy:6.2%}  "
-
-
-def _validated(record: EpochRecord) -> str:
-    from graphzero.train.metrics import shown
-
-    name = {"accuracy": "", "auc": "AUC "}.get(record.metric, f"{record.metric} ")
-    return f"{name}{shown(record.metric, record.score()):>6}"
-
-
-@contextlib.contextmanager
-def progress(quiet: bool = False) -> Iterator[Observer]:
-    """Yield an observer that prints one line per epoch and, on a terminal, shows a bar for the batches."""
-    from graphzero.train import Observer
-
-    if quiet:
-        yield Observer()
-        return
-
-    class Lines(Observer):
-        def note(self, text: str) -> None:
-            terminal.errors.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
-
-        def epoch(self, record: EpochRecord, best: bool) -> None:
-            waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
-            terminal.console.print(
-                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  {_trained(record)}"
-                f"validation {_validated(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
-                f"{record.seeds_per_second:>8,.0f} seeds/s{waits}",
-                soft_wrap=True,
-            )
-
-    if not terminal.errors.is_terminal:
-        line = renderer("batches", sys.stderr)
-
-        class NowAndThen(Lines):
-            def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-                line(f"epoch {epoch + 1}, loss {loss:.3f}", done, total)
-
-            def evaluating(self, split: str, done: int, total: int) -> None:
-                line(split, done, total)
-
-        yield NowAndThen()
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=terminal.errors, expand=True, transient=True) as bars:
-        task = bars.add_task("starting", total=None)
-
-        class Bars(Lines):
-            def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-                text = f"epoch {epoch + 1}  loss {loss:.3f}  {seeds_per_second:,.0f} seeds/s"
-                bars.update(task, description=text, completed=done, total=total)
-
-            def evaluating(self, split: str, done: int, total: int) -> None:
-                bars.update(task, description=split, completed=done, total=total)
-
-        yield Bars()

@@ -158,10 +158,10 @@ def test_a_loss_that_blows_up_is_an_error(data: gz.Dataset) -> None:
         Trainer(data, dataclasses.replace(OPTIONS, lr=1e30, dropout=0.0)).fit()
 
 
-def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
-    with pytest.raises(gz.BudgetError, match=r"memory is 50 KB, but (train|valid) batches need .* to \d+MB") as told:
+def test_a_budget_that_is_too_small_fails_before_training(data: gz.Dataset) -> None:
+    with pytest.raises(gz.BudgetError, match=r"memory is 50 KB, but (train|valid) batches need .* to \d+MB") as caught:
         Trainer(data, dataclasses.replace(OPTIONS, memory="50KB")).fit()
-    enough = dataclasses.replace(OPTIONS, memory=told.value.needed_bytes, epochs=1)
+    enough = dataclasses.replace(OPTIONS, memory=caught.value.needed_bytes, epochs=1)
     assert Trainer(data, enough).fit().epochs  # what it asks for does
 
 

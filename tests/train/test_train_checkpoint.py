@@ -75,7 +75,7 @@ def test_any_damage_is_our_error_and_names_the_file(tmp_path: Path, saved: bytes
     for data in damaged:
         path.write_bytes(data)
         try:
-            load_model(path)  # a field that nobody reads may differ
+            load_model(path)  # a field that is not read may differ
         except gz.FormatError as error:
             refused.append(str(error))
     assert len(refused) > 0.9 * len(damaged)

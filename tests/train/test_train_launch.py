@@ -95,7 +95,7 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks)
 
 
-def test_an_error_of_the_ranks_is_told_once(start: Start) -> None:
+def test_an_error_of_the_ranks_is_printed_once(start: Start) -> None:
     process = start("--nproc", 2, "--lr", 1e30, "--dropout", 0)
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 1
@@ -140,5 +140,5 @@ def failure(code: int, text: str | None = None, time: float = 0.0, follows: bool
         ({0: failure(-15), 1: failure(130)}, (1, "ended with exit code 130", 130)),
     ],
 )
-def test_what_failed_first_is_told(failures: dict[int, Any], cause: tuple[int, str, int]) -> None:
+def test_the_first_failure_is_reported(failures: dict[int, Any], cause: tuple[int, str, int]) -> None:
     assert launch.first_cause(failures) == cause

@@ -97,9 +97,9 @@ def test_a_budget_for_one_loader_at_a_time_gives_the_same_run(data: gz.Dataset) 
         return [(e.loss, e.train_accuracy, e.val_accuracy) for e in result.epochs]
 
     large = Trainer(data, OPTIONS).fit()
-    with pytest.raises(gz.BudgetError) as told:
+    with pytest.raises(gz.BudgetError) as caught:
         Trainer(data, dataclasses.replace(OPTIONS, memory="1MB")).fit()
-    least = Trainer(data, dataclasses.replace(OPTIONS, memory=told.value.needed_bytes)).fit()
+    least = Trainer(data, dataclasses.replace(OPTIONS, memory=caught.value.needed_bytes)).fit()
     assert outcome(least) == outcome(large)
     assert least.test_accuracy == large.test_accuracy
 

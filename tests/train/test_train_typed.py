@@ -68,7 +68,7 @@ def test_it_repeats_for_any_threads_and_budget(data: gz.Dataset, reference: Trai
     assert_same(Trainer(data, dataclasses.replace(OPTIONS, num_threads=1, memory="200MB")).fit(), reference)
 
 
-def test_a_budget_that_cannot_do_is_told_before_training(data: gz.Dataset) -> None:
+def test_a_budget_that_is_too_small_fails_before_training(data: gz.Dataset) -> None:
     with pytest.raises(gz.BudgetError, match=r"memory is 50 KB, but (train|valid) batches need"):
         Trainer(data, dataclasses.replace(OPTIONS, memory="50KB")).fit()
 
@@ -160,7 +160,7 @@ def test_a_module_of_ones_own_gets_dicts(data: gz.Dataset) -> None:
 def test_what_cannot_be_trained_is_refused(data: gz.Dataset) -> None:
     with pytest.raises(ValueError, match=r"node_type is 'author'; node types with labels and splits: 'paper'"):
         Trainer(data, dataclasses.replace(OPTIONS, node_type="author"))
-    with pytest.raises(KeyError, match=r"no feature 'z' in the dataset, its node types have \{'paper': \['x', 'year'"):
+    with pytest.raises(KeyError, match=r"no feature 'z' in the dataset: its node types have \{'paper': \['x', 'year'"):
         Trainer(data, dataclasses.replace(OPTIONS, feature="z"))
     with pytest.raises(ValueError, match=r"model is 'gcn', expected 'sage' because .* has several types"):
         Trainer(data, dataclasses.replace(OPTIONS, model="gcn")).fit()
