@@ -86,7 +86,7 @@ GOLDEN = [2776620281495552647, 6071854071107878953, 6157755316362873221, 6510351
 
 def test_unknown_ids_are_named_or_marked(tmp_path):
     _, map_, _ = mapped(["bash", "apt"], tmp_path, 1 << 24)
-    with pytest.raises(KeyError, match=r"ids\[1\] is 'zsh', which is no id of this map"):
+    with pytest.raises(KeyError, match=r"ids\[1\] is 'zsh', which is not in this map"):
         map_.to_dense(["apt", "zsh"])
     assert map_.to_dense(["apt", "zsh"], missing="mark").tolist() == [1, -1]
     assert map_.to_dense([]).tolist() == []
