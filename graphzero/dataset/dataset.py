@@ -18,7 +18,8 @@ from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
 from ..stores.verify import verify
 from .edge_data import EdgeData, EdgeTypes, mount_graph, typed_text
-from .manifest import MANIFEST, VERSION, parse_manifest, read_bytes
+from .manifest import MANIFEST, VERSION
+from .manifest_reader import parse_manifest, read_bytes
 from .manifest_writer import check_about, described
 from .node_data import Lazy, NodeData
 from .node_ids import NodeIds
@@ -49,7 +50,6 @@ class Dataset(TaskMethods):
         """Open `folder`. Raises FormatError if its manifest is invalid, MissingFileError if there is none."""
         path = os.path.abspath(os.fspath(folder))
         self._path = os.path.dirname(path) if os.path.basename(path) == MANIFEST else path
-        self._raw = b""
         while True:
             self._raw = read_bytes(self._path)
             try:

@@ -21,8 +21,8 @@ from .manifest import (
     Manifest,
     NodeType,
     edge_key,
-    parse_manifest,
 )
+from .manifest_reader import parse_manifest
 from .manifest_tasks import task_json
 from .sync import sync_folder
 

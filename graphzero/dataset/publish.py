@@ -20,7 +20,8 @@ from typing import TypeVar
 from ..args.target import check_folder_name
 from ..errors import FormatError, StorageError
 from .folder_lock import is_abandoned, lock, locked, unlock
-from .manifest import MANIFEST, Manifest, parse_manifest, read_bytes
+from .manifest import MANIFEST, Manifest
+from .manifest_reader import parse_manifest, read_bytes
 from .manifest_writer import manifest_bytes, write_manifest
 from .sync import sync_folder
 

@@ -18,7 +18,8 @@ from ..compile.features import compile_features
 from ..errors import FormatError
 from ..stores.features import FeatureStore
 from .folder_lock import locked
-from .manifest import MANIFEST, Manifest, check_name, read_manifest
+from .manifest import MANIFEST, Manifest, check_name
+from .manifest_reader import read_manifest
 from .manifest_tasks import TaskEntry
 from .manifest_writer import write_manifest
 from .node_data import Lazy, NodeData, check_range, read_whole

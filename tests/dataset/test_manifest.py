@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from graphzero import FormatError, StorageError
-from graphzero.dataset.manifest import MANIFEST, MOST_BYTES, read_manifest
+from graphzero.dataset.manifest import MANIFEST, MOST_BYTES
+from graphzero.dataset.manifest_reader import read_manifest
 from graphzero.dataset.manifest_writer import write_manifest
 
 GOOD: dict[str, Any] = {

@@ -65,7 +65,7 @@ def test_a_description_says_which_columns(tmp_path: Path, features: Any) -> None
 
 def test_a_row_that_does_not_fit_the_budget(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "big.npz", edge_index=EDGES, x=np.zeros((3, 1 << 20), np.float32))
-    with pytest.raises(gz.BudgetError, match=r"x: a row takes 4\.\d* MB, and three of them must fit.*memory='12"):
+    with pytest.raises(gz.BudgetError, match=r"x: a row takes 4\.\d* MB and three rows must fit.*memory='12"):
         gz.import_dataset(tmp_path / "big.npz", tmp_path / "ds", memory="8MB", num_threads=1)
 
 

@@ -170,7 +170,7 @@ def test_igraph_names_keep_the_order_of_the_nodes_and_may_repeat(tmp_path: Path)
     graph.vs["name"] = ["x", "x", "y", "z"]
     numbered = gz.import_dataset(graph, tmp_path / "numbered").dataset
     assert numbered.graph.get_neighbours(2).tolist() == [1]
-    with pytest.raises(gz.InputError, match="4 nodes have 3 different names"):
+    with pytest.raises(gz.InputError, match="4 nodes have 3 distinct names"):
         gz.import_dataset(graph, tmp_path / "mapped", ids="map")
 
 

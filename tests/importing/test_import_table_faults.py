@@ -72,13 +72,13 @@ def test_doubled_rows_are_told_or_one_is_taken(tmp_path: Path, which: str, ages:
         ({"orders": {"table": None}}, r"edges\[0\].table: found nothing"),
         ({"orders": {"time": "channel"}}, "column 'channel': row 0: found 'web', expected a date such as"),
         ({"users": {"split": "churn"}}, "column 'churn' holds numbers, expected names such as 'train'"),
-        ({"orders": {"source": "qty"}}, "column 'qty': found integers, and the ids of 'user' are strings elsewhere"),
-        ({"orders": {"target": "channel"}}, "column 'channel': found strings, and the ids of 'item' are integers"),
+        ({"orders": {"source": "qty"}}, "column 'qty': found integers, but the ids of 'user' are strings elsewhere"),
+        ({"orders": {"target": "channel"}}, "column 'channel': found strings, but the ids of 'item' are integers"),
         (
             {"items": {"table": {"id": np.arange(4)}}, "orders": {"target": "channel"}},
-            "found strings, and the ids of 'item'",
+            "found strings, but the ids of 'item'",
         ),
-        ({"orders": {"dedup": "sum", "weight": False}}, "dedup='sum' is for edges with weights"),
+        ({"orders": {"dedup": "sum", "weight": False}}, "dedup='sum' needs edges with weights"),
     ],
 )
 def test_faults_name_their_field(tmp_path: Path, change: dict[str, Any], message: str) -> None:

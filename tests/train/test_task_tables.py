@@ -101,12 +101,12 @@ def test_tasks_are_kept_checked_and_replaced(leaky: gz.Dataset, tmp_path: Path) 
     assert rows.times[0] == dates[0].astype("datetime64[s]").astype(int)
     assert again.tasks["price"].kind == "regression"
     assert again.verify()["files"] == 4
-    with pytest.raises(FileExistsError, match="there is a task 'price' already"):
+    with pytest.raises(FileExistsError, match="task 'price' already exists"):
         ds.add_task("price", ids=[0], labels=[1], splits={"train": [0]})
     ds.add_task("price", ids=[0, 1], labels=[1, 0], splits={"train": [0], "valid": [1]}, overwrite=True)
     assert gz.Dataset(ds.path).tasks["price"].splits["valid"].ids.tolist() == [1]
     assert len(list(Path(ds.path, "tasks").rglob("*.gd"))) == 2
-    with pytest.raises(KeyError, match="no task 'x', the dataset has 'price'"):
+    with pytest.raises(KeyError, match="no task 'x'; the dataset has 'price'"):
         ds.tasks["x"]
 
 
@@ -115,7 +115,7 @@ def test_tasks_are_kept_checked_and_replaced(leaky: gz.Dataset, tmp_path: Path) 
     [
         ({"ids": [0, 2]}, IndexError, "ids holds node id 2, out of range for 2 nodes"),
         ({"labels": [1]}, ValueError, "labels has 1 rows, ids has 2"),
-        ({"splits": None}, ValueError, "splits is missing: without time="),
+        ({"splits": None}, ValueError, "splits is required without time="),
         ({"splits": {"train": [5]}}, IndexError, r"splits\['train'\] holds a row number"),
         ({"entity": "shop"}, ValueError, "entity is 'shop', expected one of 'node'"),
     ],
