@@ -149,5 +149,5 @@ def test_a_group_that_cannot_hold_torch_is_told_by_the_command(folder: Path) -> 
             "import sys; from graphzero.cli import main; sys.argv[0] = 'graphzero'; main()", "train", folder
         )
     assert (ended.returncode, ended.oom_kills) == (1, 0), ended.stderr[-2000:]
-    assert "the machine and the container leave" in ended.stderr
+    assert "of memory is available, but torch" in ended.stderr
     assert "raise the memory limit by at least" in ended.stderr

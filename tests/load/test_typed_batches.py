@@ -137,7 +137,7 @@ MISTAKES = [
     ({"split": "train", "input_type": "author"}, ValueError, "no split 'train' of node type 'author'"),
     ({"split": "train", "input_type": "reader"}, ValueError, "no node type 'reader', the dataset has 'paper'"),
     ({"split": "train", "seeds": [1]}, ValueError, "give either split='train' or seeds="),
-    ({"input_type": "reader"}, ValueError, "no node type 'reader', the graph has 'paper', 'author'"),
+    ({"input_type": "reader"}, ValueError, "no node type 'reader'; the graph has 'paper', 'author'"),
     (
         {"seeds": ("paper", [1]), "input_type": "author"},
         ValueError,
@@ -148,7 +148,7 @@ MISTAKES = [
     ({"seeds": ("paper", np.ones(3, bool))}, ValueError, r"mask of shape \(3,\), expected \(300,\)"),
     ({"input_type": "paper", "labels": {"reader": [1]}}, ValueError, "no node type 'reader'"),
     ({"input_type": "paper", "labels": {"paper": [1]}}, ValueError, "labels has shape"),
-    ({"input_type": "paper", "features": {"reader": None}}, ValueError, "no node type 'reader', the graph has"),
+    ({"input_type": "paper", "features": {"reader": None}}, ValueError, "no node type 'reader'; the graph has"),
     ({"input_type": "paper", "features": [1]}, TypeError, "features must be a dict by node type, as in"),
     ({"input_type": "paper", "features": {"paper": {"n_id": 1}}}, TypeError, "type 'paper': feature 'n_id' must be a"),
     ({"input_type": "paper", "edge_features": {("a", "b", "c"): None}}, ValueError, r"no edge type \('a', 'b', 'c'\)"),
