@@ -115,6 +115,11 @@ TEST(a_header_comes_back_as_it_was_written) {
   }
 }
 
+TEST(dtypes_are_found_by_name) {
+  CHECK(dtype_from_name("bfloat16") == DType::kBFloat16);
+  CHECK_THROWS(ArgumentError, "unsupported dtype 'x'; expected one of float64, float32", dtype_from_name("x"));
+}
+
 TEST(a_table_that_outgrows_one_page_takes_more) {
   Container c;
   c.kind = Kind::kFeatures;
