@@ -1,4 +1,4 @@
-// bind_compile: the graph builder and the feature writer, fed with arrays, text and files.
+// bind_compile: the graph builder and the feature writer, with input from arrays, text and files.
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
@@ -66,8 +66,8 @@ nb::dict as_dict(const GraphReport& r) {
   return d;
 }
 
-// Of each side: its file, bits of buckets, largest neighbour, and (shift, bytes of a key, bits of a neighbour, packed,
-// where the columns start, where each bucket starts) of every run.
+// For each side: its file, bits of buckets, largest neighbour, and (shift, bytes of a key, bits of a neighbour, packed,
+// offsets of the columns, offsets of the buckets) of every run.
 nb::list as_list(const std::vector<EdgeRuns::Side>& sides) {
   nb::list all;
   for (const EdgeRuns::Side& side : sides) {
@@ -85,7 +85,7 @@ nb::list as_list(const std::vector<EdgeRuns::Side>& sides) {
 
 nb::tuple as_tuple(const EdgeTextReport& r) { return nb::make_tuple(r.lines, r.skipped, r.examples); }
 
-void bind_graph_builder(nb::module_& m) {
+void bind_edge_text(nb::module_& m) {
   nb::class_<EdgeTextOptions>(m, "EdgeTextOptions")
       .def(
           "__init__",
@@ -113,6 +113,29 @@ void bind_graph_builder(nb::module_& m) {
         }
         return as_tuple(report);
       });
+}
+
+EdgeBlock edge_block(const AnyVector& src, const AnyVector& dst, const std::optional<Floats>& weights,
+                     const std::optional<Ids>& times, const std::optional<Ids>& edge_ids) {
+  const size_t n = src.size();
+  if (dst.size() != n || (weights && weights->size() != n) || (times && times->size() != n) ||
+      (edge_ids && edge_ids->size() != n)) {
+    fail<InputError>("a block of edges has ", n, " sources, ", dst.size(), " targets",
+                     weights ? text(", ", weights->size(), " weights") : "",
+                     times ? text(", ", times->size(), " times") : "",
+                     edge_ids ? text(", ", edge_ids->size(), " edge ids") : "", "; lengths must match");
+  }
+  EdgeBlock block;
+  block.count = n;
+  block.src = id_column(src);
+  block.dst = id_column(dst);
+  block.weights = weights ? weights->data() : nullptr;
+  block.times = times ? times->data() : nullptr;
+  block.edge_ids = edge_ids ? edge_ids->data() : nullptr;
+  return block;
+}
+
+void bind_graph_builder(nb::module_& m) {
   nb::class_<PyGraphBuilder>(m, "GraphBuilder")
       .def(
           "__init__",
@@ -152,21 +175,7 @@ void bind_graph_builder(nb::module_& m) {
           "add",
           [](PyGraphBuilder& self, const AnyVector& src, const AnyVector& dst, const std::optional<Floats>& weights,
              const std::optional<Ids>& times, uint64_t units, const std::optional<Ids>& edge_ids) {
-            const size_t n = src.size();
-            if (dst.size() != n || (weights && weights->size() != n) || (times && times->size() != n) ||
-                (edge_ids && edge_ids->size() != n)) {
-              fail<InputError>("a block of edges has ", n, " sources, ", dst.size(), " targets",
-                               weights ? text(", ", weights->size(), " weights") : "",
-                               times ? text(", ", times->size(), " times") : "",
-                               edge_ids ? text(", ", edge_ids->size(), " edge ids") : "", ": expected as many of each");
-            }
-            EdgeBlock block;
-            block.count = n;
-            block.src = id_column(src);
-            block.dst = id_column(dst);
-            block.weights = weights ? weights->data() : nullptr;
-            block.times = times ? times->data() : nullptr;
-            block.edge_ids = edge_ids ? edge_ids->data() : nullptr;
+            const EdgeBlock block = edge_block(src, dst, weights, times, edge_ids);
             nb::gil_scoped_release release;
             self.builder.add(block, units);
           },
@@ -212,7 +221,7 @@ std::span<const std::byte> bytes_of(const AnyArray& array) {
   return {static_cast<const std::byte*>(array.data()), array.nbytes()};
 }
 
-// A feature file in the making. discard() gives it up at once: an exception may keep the Python object alive for long.
+// A feature file under construction. discard() removes it immediately: an exception may keep the Python object alive.
 class PyFeatureWriter {
  public:
   PyFeatureWriter(const std::string& path, uint64_t num_nodes, const std::vector<DeclaredArray>& arrays,
@@ -246,7 +255,7 @@ void bind_feature_writer(nb::module_& m) {
              nb::gil_scoped_release release;
              ContainerWriter& writer = w.open();
              const auto at = checked_mul(first_row, writer.container().arrays.at(index).row_bytes());
-             if (!at) fail<ArgumentError>("row ", first_row, " cannot be");
+             if (!at) fail<ArgumentError>("row ", first_row, " is out of range");
              writer.write(index, *at, bytes_of(rows));
            })
       .def("append_file",
@@ -278,6 +287,9 @@ void bind_feature_writer(nb::module_& m) {
           },
           nb::arg("threads") = 0)
       .def("discard", &PyFeatureWriter::discard);
+}
+
+void bind_row_text(nb::module_& m) {
   nb::class_<RowTextOptions>(m, "RowTextOptions")
       .def(
           "__init__",
@@ -344,11 +356,9 @@ Container feature_container(uint64_t num_nodes, const std::vector<DeclaredArray>
   container.kind = Kind::kFeatures;
   container.num_nodes = num_nodes;
   for (const auto& [name, dtype, shape] : arrays) {
-    const auto code = dtype_from_name(dtype);
-    if (!code) fail<ArgumentError>("dtype is '", dtype, "', which no array can have");
     ArrayInfo array;
     array.name = name;
-    array.dtype = *code;
+    array.dtype = dtype_from_name(dtype);
     array.shape = shape;
     container.arrays.push_back(std::move(array));
   }
@@ -356,8 +366,10 @@ Container feature_container(uint64_t num_nodes, const std::vector<DeclaredArray>
 }
 
 void bind_compile(nb::module_& m) {
+  bind_edge_text(m);
   bind_graph_builder(m);
   bind_feature_writer(m);
+  bind_row_text(m);
 }
 
 }  // namespace gz::bindings

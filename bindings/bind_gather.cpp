@@ -1,4 +1,4 @@
-// bind_gather: rows -> NumPy arrays, and the tally of a store.
+// bind_gather: rows -> NumPy arrays, and the read counters of a store.
 #include <mutex>
 
 #include "base/error.h"
@@ -9,10 +9,10 @@
 namespace gz::bindings {
 namespace {
 
-// A writable, contiguous run of bytes that Python owns; graphzero/stores/features.py checks dtype and shape.
+// A writable, contiguous array of bytes owned by Python; graphzero/stores/features.py checks dtype and shape.
 using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// What the gathers of one store did in all. Any number of threads add to it.
+// The sum of all gathers of one store. Thread-safe.
 struct ReadCounts {
   std::mutex mutex;
   GatherStats stats;  // guarded by mutex
@@ -39,10 +39,7 @@ GatherOptions parse_options(const std::string& io, int threads, const std::optio
   GatherOptions options;
   options.io = io_from_name(io);
   options.threads = resolve_threads(threads);
-  if (dtype) {
-    options.out_dtype = dtype_from_name(*dtype);
-    if (!options.out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', expected the name of a dtype or None");
-  }
+  if (dtype) options.out_dtype = dtype_from_name(*dtype);
   return options;
 }
 
@@ -79,10 +76,10 @@ class Destination {
 
 std::optional<Array> gather_rows(const FeatureFile& file, const std::string& name, const Ids& ids,
                                  std::optional<Bytes> out, const std::optional<std::string>& dtype,
-                                 const std::string& io, int threads, ReadCounts* tally) {
+                                 const std::string& io, int threads, ReadCounts* counts) {
   const Matrix& matrix = file.matrix(name);
   const GatherOptions options = parse_options(io, threads, dtype);
-  check_row_ids(file, matrix, span_of(ids));  // before the buffer is taken
+  check_row_ids(file, matrix, span_of(ids));  // before the buffer is allocated
   const Destination destination(matrix, ids.size(), options, out);
   Interrupts progress;
   GatherStats stats;
@@ -90,20 +87,20 @@ std::optional<Array> gather_rows(const FeatureFile& file, const std::string& nam
     nb::gil_scoped_release release;
     gather(file, matrix, span_of(ids), destination.data(), options, &stats, &progress);
   }
-  if (tally != nullptr) tally->add(stats);
+  if (counts != nullptr) counts->add(stats);
   return destination.array();
 }
 
 }  // namespace
 
 void bind_gather(nb::module_& m) {
-  nb::class_<ReadCounts>(m, "ReadCounts").def(nb::init<>()).def("read", [](ReadCounts& t) {
-    std::lock_guard lock(t.mutex);
-    return as_dict(t.stats);
+  nb::class_<ReadCounts>(m, "ReadCounts").def(nb::init<>()).def("read", [](ReadCounts& counts) {
+    std::lock_guard lock(counts.mutex);
+    return as_dict(counts.stats);
   });
   m.def("gather", &gather_rows, nb::arg("file"), nb::arg("name"), nb::arg("ids"),
         nb::arg("out").noconvert() = nb::none(), nb::arg("dtype") = nb::none(), nb::arg("io") = "auto",
-        nb::arg("threads") = 0, nb::arg("tally") = nb::none());
+        nb::arg("threads") = 0, nb::arg("counts") = nb::none());
 }
 
 }  // namespace gz::bindings

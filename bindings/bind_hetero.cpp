@@ -1,4 +1,5 @@
 // bind_hetero: neighbourhoods in graphs of several node and edge types.
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -51,14 +52,18 @@ nb::dict fields_of(const LinkSeeds& seeds, bool triplets) {
   return fields;
 }
 
-// A graph of several types, and what one call says about each. Arrays are borrowed: they live as long as the call.
+void check_type(size_t type, size_t count, const char* kind) {
+  if (type >= count) fail<ArgumentError>(kind, " type ", type, " is out of range, there are ", count);
+}
+
+// A graph of several types, and the arguments of one call. Arrays are borrowed for the duration of the call.
 struct TypedCall {
   std::vector<NodeType> node_types;
   std::vector<EdgeType> edge_types;
   std::vector<TypedSeeds> seeds;
-  std::vector<Ids> arrays;                   // what the spans above point into
-  std::map<size_t, ExcludedEdges> excluded;  // by edge type; built when all are there
-  std::optional<Links> links;                // in place of seeds
+  std::vector<Ids> arrays;                   // the memory of the spans above
+  std::map<size_t, ExcludedEdges> excluded;  // by edge type
+  std::optional<Links> links;                // instead of seeds
   LinkOptions link_options;
 
   void add_node_type(std::string name, uint64_t num_nodes, const std::optional<Ids>& times) {
@@ -70,19 +75,19 @@ struct TypedCall {
 
   void add_edge_type(const Topology& topology, const std::string& direction, size_t source, size_t target,
                      std::vector<int64_t> fanouts) {
-    if (source >= node_types.size() || target >= node_types.size()) fail<ArgumentError>("no such node type");
+    check_type(std::max(source, target), node_types.size(), "node");
     edge_types.push_back({&topology, parse_direction(direction), source, target, std::move(fanouts), nullptr});
   }
 
   void exclude(size_t number, const Ids& source, const Ids& target, bool reverse) {
-    if (number >= edge_types.size()) fail<ArgumentError>("no such edge type");
+    check_type(number, edge_types.size(), "edge");
     EdgeType& type = edge_types[number];
     excluded[number].add(*type.topology, type.direction, span_of(source), span_of(target), reverse);
     type.exclude = &excluded[number];
   }
 
   void add_seeds(size_t type, const Ids& nodes, const std::optional<Ids>& times) {
-    if (type >= node_types.size()) fail<ArgumentError>("no such node type");
+    check_type(type, node_types.size(), "node");
     arrays.push_back(nodes);
     seeds.push_back({type, span_of(nodes), {}});
     if (!times) return;
@@ -93,7 +98,7 @@ struct TypedCall {
   void set_links(size_t edge_type, const Ids& source, const Ids& target, const std::optional<Ids>& times,
                  const std::optional<std::string>& negatives, double ratio, bool strict, bool by_degree,
                  double exponent, const std::string& exclude_, const std::vector<size_t>& reverse_types) {
-    if (edge_type >= edge_types.size()) fail<ArgumentError>("no such edge type");
+    check_type(edge_type, edge_types.size(), "edge");
     links = Links{edge_type, span_of(source), span_of(target), {}};
     arrays.insert(arrays.end(), {source, target});
     if (times) links->times = span_of(arrays.emplace_back(*times));
@@ -127,7 +132,8 @@ struct TypedCall {
   nb::list induce(const std::vector<Ids>& nodes, int threads) {
     std::vector<std::span<const int64_t>> lists;
     for (const Ids& list : nodes) lists.push_back(span_of(list));
-    if (lists.size() != node_types.size()) fail<ArgumentError>("nodes of ", lists.size(), " types");
+    if (lists.size() != node_types.size())
+      fail<ArgumentError>("nodes has ", lists.size(), " node types, expected ", node_types.size());
     std::vector<SampledEdges> found;
     {
       WithoutGil work;

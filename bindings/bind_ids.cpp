@@ -1,4 +1,4 @@
-// bind_ids: maps between original ids and dense ones: made while edges are read, and looked up.
+// bind_ids: maps between original ids and dense ones: built while edges are read, and looked up.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -27,12 +27,12 @@ KeyColumn column_of(const std::optional<Bytes>& bytes, const Ids& values) {
     column.values = values.data();
     return column;
   }
-  if (values.size() == 0) fail<ArgumentError>("offsets of strings have one number more than there are strings");
+  if (values.size() == 0) fail<ArgumentError>("offsets of strings are empty, expected one more than there are strings");
   for (size_t i = 0; i + 1 < values.size(); ++i) {
     if (values.data()[i] > values.data()[i + 1]) fail<ArgumentError>("offsets of strings must not decrease");
   }
   if (values.data()[0] < 0 || static_cast<uint64_t>(values.data()[values.size() - 1]) > bytes->size()) {
-    fail<ArgumentError>("offsets of strings reach past their bytes");
+    fail<ArgumentError>("offsets of strings exceed their bytes");
   }
   column.count = values.size() - 1;
   column.bytes = reinterpret_cast<const char*>(bytes->data());
@@ -42,8 +42,8 @@ KeyColumn column_of(const std::optional<Bytes>& bytes, const Ids& values) {
 
 void check_kind(bool text, const KeyColumn& column) {
   if (text != (column.offsets != nullptr)) {
-    fail<InputError>(text ? "found integers, expected strings: all ids of a map are of one kind"
-                          : "found strings, expected integers: all ids of a map are of one kind");
+    fail<InputError>(text ? "found integers, expected strings; a map has ids of one kind"
+                          : "found strings, expected integers; a map has ids of one kind");
   }
 }
 
@@ -87,7 +87,7 @@ void bind_builder(nb::module_& m) {
             for (const KeyColumn& column : columns) check_kind(b.options().text, column);
             if (columns[0].count != columns[1].count) {
               fail<InputError>("a block of edges has ", columns[0].count, " sources and ", columns[1].count,
-                               " targets");
+                               " targets; lengths must match");
             }
             Result<int64_t> u(columns[0].count), v(columns[0].count);
             {
@@ -116,6 +116,9 @@ void bind_builder(nb::module_& m) {
             return b.write(path, text_path, &progress);
           },
           nb::arg("path"), nb::arg("text_path"), nb::arg("progress").none());
+}
+
+void bind_key_text(nb::module_& m) {
   nb::class_<KeyText>(m, "KeyText")
       .def(
           "__init__",
@@ -230,6 +233,7 @@ void bind_map(nb::module_& m) {
 
 void bind_ids(nb::module_& m) {
   bind_builder(m);
+  bind_key_text(m);
   bind_map(m);
   bind_fields(m);
 }

@@ -1,4 +1,4 @@
-// bind_links: seeds of a loader that are edges, and the words for them.
+// bind_links: edge seeds of a loader, and their options.
 #include "base/error.h"
 #include "bindings.h"
 #include "load/link_source.h"

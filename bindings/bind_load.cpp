@@ -19,16 +19,16 @@ namespace {
 
 constexpr int kPatienceMs = 50;  // how often a waiting next() looks for Ctrl-C
 
-// Of a type of which nothing was sampled there may be no memory.
+// A type without sampled nodes may have no buffer.
 Array int64_array(const Int64Array& array, std::initializer_list<size_t> shape) {
   const auto buffer = array.buffer ? array.buffer : take_buffer(1);
   return array_over(buffer->data(), shape, nb::dtype<int64_t>(), buffer);
 }
 
 // A CUDA context, and the addresses of the driver's cuCtxPushCurrent, cuCtxPopCurrent, cuMemHostRegister and
-// cuMemHostUnregister: called without the GIL, from any thread. The driver's rather than the runtime's, because those
-// would make a context on the thread's current device, which need not be the loader's, and leave errors behind that
-// the next kernel launch of the thread reports.
+// cuMemHostUnregister: called without the GIL, from any thread. The driver API, because the runtime API would create a
+// context on the thread's current device, which may not be the loader's, and leave errors behind that the next kernel
+// launch of the thread would report.
 using PageLockAddresses = std::array<uintptr_t, 5>;
 
 PageLock page_lock_of(const PageLockAddresses& addresses) {
@@ -50,7 +50,7 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
           [=](void* data) { within([&] { return unregister_host(data); }); }};
 }
 
-// The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan's.
+// The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan.
 nb::dict batch_to_python(const LoadedBatch& batch) {
   nb::dict d;
   d["number"] = batch.number;
@@ -88,7 +88,7 @@ nb::dict batch_to_python(const LoadedBatch& batch) {
   return d;
 }
 
-// Read in place; the array lives as long as a plan that reads it.
+// Not copied; the array lives as long as a plan that reads it.
 template <class Int>
 using Ints = nb::ndarray<const Int, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class Int>
@@ -116,8 +116,8 @@ EdgeOrder edge_order_from_name(const std::string& name) {
   fail<ArgumentError>("edge_order is '", name, "', expected 'ids' or 'file'");
 }
 
-// In a forked child it is nobody's: the pipeline's threads are not there,
-// and its locks may be held by them, so it is neither asked nor destroyed.
+// In a forked child it cannot be used: the pipeline's threads do not exist there, and its locks may be held by them, so
+// it is neither called nor destroyed.
 class Epoch {
  public:
   Epoch(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share, Progress* progress,
@@ -143,7 +143,7 @@ class Epoch {
   const int64_t process_ = process_id();
 };
 
-// What is sampled, and around what.
+// What is sampled, and from which seeds.
 void bind_graph(nb::module_& m) {
   nb::class_<Numbers>(m, "Numbers")
       .def("__init__", &numbers_of<int64_t>, nb::arg("array").noconvert())
@@ -181,17 +181,15 @@ void bind_graph(nb::module_& m) {
       nb::arg("nodes"), nb::arg("times").none(), nb::arg("type") = 0);
 }
 
-// Which rows go with it, and how.
+// Which rows are delivered with it, and how.
 void bind_options(nb::module_& m) {
   nb::class_<Part>(m, "LoadPart")
       .def(
           "__init__",
           [](Part* self, const std::string& name, std::shared_ptr<FeatureFile> file, const std::string& matrix,
              bool by_edge, const std::optional<std::string>& dtype, size_t type) {
-            new (self) Part{name, std::move(file), matrix, by_edge, std::nullopt, type};
-            if (!dtype) return;
-            self->out_dtype = dtype_from_name(*dtype);
-            if (!self->out_dtype) fail<ArgumentError>("dtype is '", *dtype, "', expected a dtype of feature files");
+            const auto out = dtype ? std::optional(dtype_from_name(*dtype)) : std::nullopt;
+            new (self) Part{name, std::move(file), matrix, by_edge, out, type};
           },
           nb::arg("name"), nb::arg("file"), nb::arg("matrix"), nb::arg("by_edge"), nb::arg("dtype") = nb::none(),
           nb::arg("type") = 0);
@@ -366,8 +364,8 @@ void bind_load(nb::module_& m) {
       [](uintptr_t address, const std::string& what) {
         if (!Mapping::damaged_at(reinterpret_cast<const void*>(address))) return;
         throw StorageError(text(what,
-                                " is a view of a file of which a page could not be read: the file was truncated by "
-                                "someone else or the disk failed. Restore the file and open it again"),
+                                " is a view of a file with a page that could not be read: the file was truncated by "
+                                "another process or the disk failed. Restore the file and open it again"),
                            EIO, what);
       },
       nb::arg("address"), nb::arg("what"));

@@ -1,4 +1,4 @@
-// bind_load_stats: what a loader says of itself, as dicts.
+// bind_load_stats: the statistics of a loader, as dicts.
 #include "bind_load_stats.h"
 
 #include "load/divide.h"
@@ -49,7 +49,7 @@ nb::dict to_python(const WindowStats& s) {
   return d;
 }
 
-// Other ranks of this host that share their reads with this one now.
+// The number of other ranks of this host that currently share their reads with this one.
 int ranks_met(const LoadPlan& plan) {
   int met = 0;
   for (uint32_t rank = 0; plan.group && rank < plan.options.local.count; ++rank) {

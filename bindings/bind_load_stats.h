@@ -1,4 +1,4 @@
-// bind_load_stats: what a loader says of itself: its epoch, its plan, an estimate.
+// bind_load_stats: the statistics of a loader: its epoch, its plan, an estimate.
 #pragma once
 
 #include <vector>

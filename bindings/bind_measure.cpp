@@ -1,4 +1,4 @@
-// bind_measure: how fast a file's disk is, and whether rings are to be had, for `graphzero doctor`.
+// bind_measure: how fast a file's disk is, and whether io_uring is available, for `graphzero doctor`.
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"

@@ -23,7 +23,7 @@ nb::dict system_memory_dict(const std::string& root) {
   return d;
 }
 
-// (version, folder of the mount, paths below it from the process's own group up); None where there is no such group.
+// (version, folder of the mount, paths below it from the process's own group up); None if there is no such group.
 std::optional<std::tuple<int, std::string, std::vector<std::string>>> control_group_tuple(const std::string& controller,
                                                                                           const std::string& root) {
   const ControlGroup group = control_group(controller, root);

@@ -1,4 +1,4 @@
-// bind_order: orders of nodes, and topologies under new ids.
+// bind_order: node orders, and topologies with new ids.
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// bind_ranges: one container written by many processes: its layout and publishing here, ranges of its arrays there.
+// bind_ranges: one container written by many processes: its creation and publishing, and ranges of its arrays.
 #include <nanobind/stl/tuple.h>
 
 #include <cstring>
@@ -23,7 +23,7 @@ std::span<const std::byte> bytes_of(const nb::bytes& bytes) {
   return {reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()};
 }
 
-// (name, CRCs and lengths of pieces of blocks, [(byte of the array, bytes)]) of each range.
+// For each range: (name, CRCs and lengths of pieces of blocks, [(offset in the array, bytes)]).
 nb::list as_list(std::span<const std::string> names, const std::vector<RangeWriter::Written>& written) {
   nb::list all;
   for (size_t i = 0; i < written.size(); ++i) {
@@ -38,7 +38,7 @@ nb::list as_list(std::span<const std::string> names, const std::vector<RangeWrit
   return all;
 }
 
-// A file in the making whose arrays are written elsewhere. discard() gives it up at once.
+// A file under construction whose arrays are written by other processes. discard() removes it immediately.
 class SharedFile {
  public:
   SharedFile(const std::string& path, Container container)
@@ -117,13 +117,13 @@ class PyRangeWriter {
 
 using PyRun = std::tuple<std::string, uint32_t, uint32_t, uint32_t, bool, std::array<uint64_t, 4>, Offsets>;
 
-// Ranges of rows as tasks of a cluster describe them.
+// Ranges of rows, as described by the tasks of a cluster.
 RowRange row_range(std::string side, uint64_t row_begin, uint64_t row_end, uint32_t bucket_bits, uint32_t shift,
                    uint64_t largest_neighbour, const std::vector<PyRun>& runs) {
   RowRange range{std::move(side), row_begin, row_end, bucket_bits, shift, largest_neighbour, {}};
   std::vector<std::pair<std::string, std::shared_ptr<SpillFile>>> files;
   for (const auto& [path, own_shift, key_bytes, neighbour_bits, packed, at, offsets] : runs) {
-    if (offsets.size() == 0 || own_shift > shift) fail<ArgumentError>(path, ": a run without buckets");
+    if (offsets.size() == 0 || own_shift > shift) fail<ArgumentError>(path, ": invalid run: it has no buckets");
     if (files.empty() || files.back().first != path) {
       auto file = std::make_shared<SpillFile>();
       file->cached = File::open(path);

@@ -1,4 +1,4 @@
-// bind_sample: multi-hop neighbourhoods, and the keys that seeds are made of.
+// bind_sample: multi-hop neighbourhoods, and the derivation of random keys.
 #include "base/error.h"
 #include "base/random.h"
 #include "bindings.h"
@@ -8,7 +8,7 @@
 namespace gz::bindings {
 namespace {
 
-// One of `names`, by position; throws ArgumentError that lists them.
+// Looks up `name`; throws an ArgumentError that lists the accepted names.
 template <class Enum>
 Enum parse_choice(const char* what, const std::string& name,
                   std::initializer_list<std::pair<const char*, Enum>> names) {
@@ -136,7 +136,7 @@ void bind_sample(nb::module_& m) {
         HeteroSubgraph subgraph;
         {
           WithoutGil work;
-          if (times) check_options(topology, options, true);  // also where there are no seeds, and so no times
+          if (times) check_options(topology, options, true);  // also without seeds, and so without times
           const ExcludedEdges excluded = excluded_edges(topology, options.direction, exclude, reverse);
           options.exclude = &excluded;
           subgraph = sample_neighbours(topology, span_of(seeds), times ? span_of(*times) : std::span<const int64_t>(),

@@ -24,7 +24,7 @@ uint64_t checked_node(int64_t node, uint64_t count, const std::string& path) {
 }
 
 // A view of elements [begin, begin + count) of an array, over the users' copy-on-write mapping. Its last byte is
-// touched: a file that was truncated is short at the end, so the call raises instead of handing out zeros.
+// touched: a truncated file is short at the end, so the call raises instead of returning zeros.
 Array view(const MountedFile& file, const ArrayInfo& array, uint64_t begin, uint64_t count, nb::dlpack::dtype dtype) {
   auto mapping = file.user_mapping();
   const uint32_t width = dtype_bytes(array.dtype);
@@ -34,7 +34,7 @@ Array view(const MountedFile& file, const ArrayInfo& array, uint64_t begin, uint
   return array_over(data, {static_cast<size_t>(count)}, dtype, mapping);
 }
 
-// Ids and positions as signed where they fit: torch indexes with int32 and int64 alone.
+// Ids and positions as signed integers if they fit: torch supports only int32 and int64 indices.
 nb::dlpack::dtype shown_dtype(const Topology& topology, const ArrayInfo& array) {
   if (array.dtype == DType::kUInt64) return nb::dtype<int64_t>();  // all are below 2^62
   const bool fits = array.name.ends_with(".indices") &&
@@ -50,7 +50,7 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
   const std::string name = (d == Direction::kOut ? "out." : "in.") + what;
   const ArrayInfo* array = file.container().find(name);
   if (array == nullptr) {
-    fail<ArgumentError>(file.path(), ": no array '", name, "': compile the graph with ", what);
+    fail<ArgumentError>(file.path(), ": no array '", name, "'; compile the graph with ", what);
   }
   uint64_t begin = 0, end = 0;
   topology.visit(d, [&](const auto& csr) {

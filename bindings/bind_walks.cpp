@@ -11,7 +11,7 @@
 namespace gz::bindings {
 namespace {
 
-// A matrix of ids to fill: the caller's own, which graphzero/sample/walks.py has checked, or a new one on pooled memory.
+// A matrix of ids to fill: the caller's, checked in graphzero/sample/walks.py, or a new one on pooled memory.
 using Out = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 struct Matrix64 {
@@ -27,7 +27,7 @@ struct Matrix64 {
     }
   }
   std::span<int64_t> span() const { return {data, static_cast<size_t>(rows * columns)}; }
-  std::optional<Array> array() const {  // nothing when the caller has it already
+  std::optional<Array> array() const {  // nothing if the caller provided it
     if (!fresh) return std::nullopt;
     return fresh->array({rows, static_cast<size_t>(columns)});
   }

@@ -1,4 +1,4 @@
-// bindings: what every bind_<folder>.cpp shares: arrays with owners, ids, progress, and the list of topics.
+// bindings: shared by every bind_<folder>.cpp: arrays with owners, ids, progress, and the list of topics.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -46,7 +46,7 @@ void bind_ranges(nb::module_& m);
 void bind_order(nb::module_& m);
 void bind_ids(nb::module_& m);
 
-// Ids come as contiguous int64 (graphzero/args/ids.py makes them so); the range is checked by the core.
+// Ids are contiguous int64 (ensured by graphzero/args/ids.py); the core checks their range.
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 inline std::span<const int64_t> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
 
@@ -56,23 +56,23 @@ using Array = nb::ndarray<nb::numpy>;
 Direction parse_direction(const std::optional<std::string>& name);
 TopologyIo parse_topology_io(const std::string& name);
 
-// The options of a sampling call, from the words that Python uses for them.
+// The options of a sampling call, from their names in Python.
 SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint,
                              const std::string& temporal, const std::string& method,
                              const std::optional<std::string>& direction);
 
-// Edges that a call must not take, as two arrays of ends, or None.
+// Edges that a call must not sample, as two arrays of ends, or None.
 using EdgeEnds = std::optional<std::pair<Ids, Ids>>;
 ExcludedEdges excluded_edges(const Topology& topology, Direction direction, const EdgeEnds& ends, bool reverse);
 
-// What Python says about the negatives of a batch of edges, and about its edges in the sample.
+// The options for negatives of a batch of edges, and for its edges in the sample.
 LinkNegatives parse_negatives(const std::optional<std::string>& name);
 LinkExclude parse_link_exclude(const std::string& name);
 
 // nanobind's tag of a dtype. NumPy has no bfloat16: it is passed as uint16, and Python converts it.
 nb::dlpack::dtype dlpack_dtype(DType dtype);
 
-// A NumPy array over `data`, kept alive by `owner`: no copy, and nothing dangles.
+// A NumPy array over `data`, kept alive by `owner`, without a copy.
 template <class Owner>
 Array array_over(void* data, std::span<const size_t> shape, nb::dlpack::dtype dtype, std::shared_ptr<Owner> owner) {
   nb::capsule keeper(new std::shared_ptr<Owner>(std::move(owner)),
@@ -104,8 +104,8 @@ inline Array edge_index_of(const SampledEdges& edges) {
   return array_over(buffer->data(), {size_t{2}, edges.edge.size}, nb::dtype<int64_t>(), buffer);
 }
 
-// Hands the core's progress to a Python callable progress(phase: str, done: int, total: int), ten times a second at
-// most, and lets Ctrl-C through while the GIL is released elsewhere. `callback` may be None.
+// Passes the core's progress to a Python callable progress(phase: str, done: int, total: int), at most ten times per
+// second, and checks for Ctrl-C while the GIL is released. `callback` may be None.
 class PyProgress : public Progress {
  public:
   explicit PyProgress(nb::object callback) : callback_(std::move(callback)) {}
@@ -117,7 +117,7 @@ class PyProgress : public Progress {
   std::string last_phase_;
 };
 
-// Lets Ctrl-C through, some twenty times a second, and reports nothing. A short call never asks for the GIL.
+// Checks for Ctrl-C, about twenty times per second, without reporting. A short call never takes the GIL.
 class Interrupts : public Progress {
  public:
   void report(const char* phase, uint64_t done, uint64_t total) override;
@@ -126,14 +126,14 @@ class Interrupts : public Progress {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// The GIL is released while one lives, and the work below can be interrupted.
+// Releases the GIL during its lifetime, and makes the work inside interruptible.
 struct WithoutGil {
   Interrupts interrupts;
   Interruptible interruptible{interrupts};
   nb::gil_scoped_release release;
 };
 
-// The head of a feature file with these arrays.
+// The header of a feature file with these arrays.
 using DeclaredArray = std::tuple<std::string, std::string, std::vector<uint64_t>>;  // name, dtype, shape
 Container feature_container(uint64_t num_nodes, const std::vector<DeclaredArray>& arrays);
 

@@ -1,4 +1,4 @@
-// module: graphzero._core, one init call a topic.
+// module: graphzero._core, one init call per topic.
 #include "bindings.h"
 
 NB_MODULE(_core, m) {

@@ -1,4 +1,4 @@
-// files: makes them, changes them.
+// files: creates and mutates them.
 #include "files.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct Rows {
   std::vector<uint64_t> indptr, indices;
 };
 
-// Some nodes have none, one has many: a hub.
+// Some nodes have no neighbours, one has many (a hub).
 Rows random_rows(Random& random, uint64_t nodes, uint64_t edges) {
   std::vector<uint64_t> owners(edges);
   for (uint64_t& owner : owners) owner = random.below(4) == 0 ? 0 : random.below(nodes);
@@ -101,7 +101,7 @@ void put(std::vector<std::byte>& file, size_t at, T value) {
   if (at + sizeof value <= file.size()) std::memcpy(file.data() + at, &value, sizeof value);
 }
 
-// A number that code may trip over.
+// A number that is likely to reveal bugs.
 uint64_t bad_number(Random& random) {
   constexpr uint64_t kSmall[] = {0, 1, 2, 3, 7, 16, 64, 255, 4095, 4096, 4097};
   switch (random.below(4)) {

@@ -1,4 +1,4 @@
-// files: sound files in memory, small enough to try thousands a second, and the changes that fuzzing makes to them.
+// files: valid files in memory, small enough to test thousands per second, and their mutations.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ std::vector<std::byte> features_file(Random& random);  // a matrix of every dtyp
 std::vector<std::byte> legacy_file(Random& random);    // as GraphZero 0.2 wrote them, .gl or .gd
 std::vector<std::byte> any_file(Random& random);
 
-// Header fields, elements of arrays, lengths: values at the edges of words, near the right ones, or random. The
-// header's checksum is mostly made right again, so that the change gets past it.
+// Header fields, elements of arrays, lengths: values at the limits of words, near the valid ones, or random. The
+// header's checksum is mostly corrected, so that the mutation passes it.
 void change(std::vector<std::byte>& file, Random& random);
 
 }  // namespace gz::fuzz

@@ -1,4 +1,4 @@
-// guard: mmap between guard pages (the linker's --wrap), poison, and a limit on allocations.
+// guard: mmap with guard pages (the linker's --wrap), poison, and a limit on allocations.
 #include "guard.h"
 
 #include <sanitizer/asan_interface.h>
@@ -31,7 +31,7 @@ void check_size(size_t bytes) {
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));
 
-// The names are the linker's: --wrap=mmap sends the core's calls here.
+// Names given by the linker: --wrap=mmap redirects the core's calls to these.
 extern "C" {
 void* __real_mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void* at, size_t bytes);
@@ -61,7 +61,7 @@ OnlyArrays::OnlyArrays(const MountedFile& file) : all_(file.mapping().bytes()) {
   std::sort(arrays.begin(), arrays.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
   uint64_t at = 0;
   for (const ArrayInfo& array : arrays) {
-    // Arrays of 0.2 files may overlap: whoever made such a file reads nonsense, though never out of bounds.
+    // Arrays of 0.2 files may overlap: reading such a file gives meaningless values, but is never out of bounds.
     if (array.offset > at) ASAN_POISON_MEMORY_REGION(all_.data() + at, array.offset - at);
     at = std::max(at, array.offset + array.bytes);
   }

@@ -1,7 +1,7 @@
 // guard: makes reads outside a mapped array, and allocations that are too large, visible to the fuzzers.
 //
-// Sanitizers know the heap and the stack, not mapped files. Here every mapping of the core lies between two unreadable
-// stretches, and what is in it beside arrays (the header, the padding) can be made unreadable too.
+// Sanitizers cover the heap and the stack, not mapped files. Here every mapping of the core is between two unreadable
+// regions, and its bytes outside arrays (the header, the padding) can be made unreadable too.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace gz::fuzz {
 
-// While it lives, bytes of the file's mapping that belong to no array are poison.
+// During its lifetime, bytes of the file's mapping outside arrays are poisoned.
 class OnlyArrays {
  public:
   explicit OnlyArrays(const MountedFile& file);

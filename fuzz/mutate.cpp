@@ -1,8 +1,9 @@
-// mutate: the fuzzer for machines without clang: sound files, changed where it hurts, through the same target.
+// mutate: the fuzzer for machines without clang: mutates valid files and runs the same target.
 //
 //   fuzz_mutate [--seconds S] [--seed N] [--control]
 //
-// Prints how many files were tried, opened, refused. `--control` adds a kernel that trusts the file: it must be caught.
+// Prints how many files were tried, opened, rejected. `--control` adds a kernel that trusts the file and must be
+// caught.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -46,7 +47,7 @@ Settings parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Settings settings = parse(argc, argv);
-  for (const bool topology : {true, false}) {  // rings and pools are made before allocations are limited
+  for (const bool topology : {true, false}) {  // creates rings and pools before allocations are limited
     Random random(make_key(settings.seed, topology));
     const Outcome sound = run_one(topology ? topology_file(random) : features_file(random));
     if (!sound.opened) throw std::logic_error("a sound file was refused: nothing would be tested");

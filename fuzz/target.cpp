@@ -38,7 +38,7 @@ constexpr size_t kChecksumAt = 76, kHeaderBytesAt = 40;
 constexpr double kMostSeconds = 1.0;
 constexpr size_t kSpareBytes = size_t{16} << 20;  // "a little": buffers whose size does not come from the file
 
-// The bytes as a file with a path, that is gone when this is.
+// The bytes as a file with a path, removed by the destructor.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
@@ -62,7 +62,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Runs calls, each of which may answer or refuse; anything but a gz::Error goes on up and ends the process.
+// Runs calls, each of which may return or throw a gz::Error; any other exception propagates and ends the process.
 class Calls {
  public:
   Calls(Outcome& outcome, uint64_t seed) : random(seed), outcome_(outcome) {}
@@ -82,7 +82,7 @@ class Calls {
     }
   }
 
-  // Ids of which a few may be no nodes.
+  // Ids, a few of which may be out of range.
   std::vector<int64_t> ids(uint64_t count, uint64_t nodes) {
     std::vector<int64_t> out(count);
     for (int64_t& id : out) id = static_cast<int64_t>(random.below(nodes == 0 ? 1 : nodes));
@@ -242,7 +242,7 @@ void use_features(const std::shared_ptr<const FeatureFile>& file, Calls& calls) 
       if (random.below(2) == 0) options.out_dtype = DType::kFloat32;
       const auto ids = calls.ids(random.below(24), matrix.rows);
       calls.run("gather", [&] {
-        check_row_ids(*file, matrix, ids);  // as the bindings do, before memory is taken for the rows
+        check_row_ids(*file, matrix, ids);  // as in the bindings, before memory is allocated for the rows
         std::vector<std::byte> out(ids.size() * gathered_row_bytes(matrix, options) + 1);  // never null
         gather(*file, matrix, ids, out.data(), options);
       });

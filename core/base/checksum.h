@@ -32,7 +32,7 @@ class Digest {
   uint64_t blocks_ = 0;
 };
 
-// The CRC of some bytes of an array that lie within one of its blocks.
+// The CRC of some bytes of an array within one of its blocks.
 struct BlockSum {
   uint32_t crc, bytes;
 };

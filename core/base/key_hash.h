@@ -1,4 +1,4 @@
-// key_hash: 128 bits that stand for a key, a string or a 64-bit number. The upper ones order the index of a map on
+// key_hash: 128 bits that identify a key, a string or a 64-bit number. The upper ones order the index of a map on
 // disk, so the function is part of the file format and never changes (docs/dataset.md).
 #pragma once
 

@@ -1,4 +1,4 @@
-// memory: the tally behind Buffer, and the pool of result buffers.
+// memory: the accounting behind Buffer, and the pool of result buffers.
 #include "base/memory.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::optional<uint64_t> buffer_size(size_t bytes, Purpose purpose) {
   return checked_round_up(std::max<size_t>(bytes, 1), bytes >= huge_from ? kHuge : kPage);
 }
 
-// A little more than asked for, since the next batch may be a little larger; large ones are whole huge pages anyway.
+// A little more than requested, since the next batch may be a little larger; large ones are whole huge pages anyway.
 size_t with_extra(size_t bytes) { return bytes + bytes / (bytes >= kHuge ? 32 : 8); }
 
 void count(Purpose purpose, uint64_t bytes) {
@@ -83,7 +83,7 @@ void populate(std::span<std::byte> memory) noexcept {
 }
 
 // Small buffers come from the C library; from 64 KiB up they are mappings of their own, so that a freed one goes back
-// to the system at once and peak memory is what the tally says.
+// to the system at once and peak memory is what the counters say.
 Buffer::Buffer(size_t bytes, Purpose purpose, [[maybe_unused]] Pages pages) : purpose_(purpose) {
   const auto rounded = buffer_size(bytes, purpose);
   if (!rounded || *rounded > SIZE_MAX / 2) throw std::bad_alloc();
@@ -166,7 +166,7 @@ struct BufferPool::State {
   void forget(Buffer& buffer) const {  // before it goes back to the system
     if (buffer.page_locked() && is_ours()) page_lock.unlock(buffer.data());
   }
-  bool keeps(uint64_t more) const {  // whether so much more may lie idle
+  bool keeps(uint64_t more) const {  // whether so much more may be kept idle
     return idle_bytes + more <= most_idle && used + idle_bytes + more <= limit;
   }
   Buffer remove(std::vector<Buffer>::iterator at) {

@@ -23,7 +23,7 @@ uint64_t bytes_held();
 uint64_t bytes_held_peak();
 void reset_bytes_held_peak();
 
-// Makes the system allocate and clear the pages of memory that nobody uses yet, so that the first use does not wait for
+// Makes the system allocate and clear the pages of unused memory, so that the first use does not wait for
 // it. `memory` starts at a page. What is written there already stays as it is.
 void populate(std::span<std::byte> memory) noexcept;
 
@@ -111,10 +111,10 @@ class BufferPool {
   // The buffer no longer counts towards the limit: the user owns it now, and may keep it for any time.
   static void write_off(const std::shared_ptr<Buffer>& buffer);
 
-  // What a buffer of so many bytes takes when take() has to make it; more than was asked for.
+  // What a buffer of so many bytes takes when take() has to make it; more than requested.
   static uint64_t roomy_bytes(uint64_t bytes, Purpose purpose = Purpose::kBatches);
 
-  // Waits a little until there is room for so many bytes beside what is handed out; whether there is.
+  // Waits briefly until so many bytes are free in addition to those in use; returns whether they are.
   bool wait_for_room(uint64_t bytes, int milliseconds) const;
 
   void set_limit(uint64_t limit);

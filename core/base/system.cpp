@@ -59,7 +59,7 @@ std::vector<Mount> mounts(const std::string& root) {
 }
 
 // `path` and all above it, relative to the mount. A container may be shown its own group as the mount's root; parts
-// such as ".." stand for groups that it cannot see.
+// such as ".." denote groups that it cannot see.
 std::vector<std::string> paths_below(const std::string& shown, std::string path) {
   if (shown != "/" && path.rfind(shown, 0) == 0 && (path.size() == shown.size() || path[shown.size()] == '/')) {
     path.erase(0, shown.size());

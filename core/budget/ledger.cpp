@@ -5,7 +5,8 @@
 
 namespace gz {
 
-// Of an epoch, all but the last `held`; of epochs that are over likewise, and all once this one has handed out its own.
+// All but the last `held` batches of an epoch. The same for finished epochs, and all of theirs once this epoch has
+// delivered a batch of its own.
 std::vector<size_t> Ledger::old_batches(Epoch epoch) const {
   std::vector<size_t> old;
   size_t own = 0, over = 0;
@@ -31,14 +32,14 @@ uint64_t Ledger::leaving_bytes(Epoch epoch) const {
 }
 
 void Ledger::wait_for_room(Epoch epoch, uint64_t bytes, Progress& cancel) const {
-  constexpr int kMilliseconds = 10;  // between two looks for a stop
+  constexpr int kMilliseconds = 10;  // between checks for cancellation
   while (leaving_bytes(epoch) > 0 && !pool_->wait_for_room(bytes, kMilliseconds)) cancel.report("gather", 0, 1);
 }
 
 void Ledger::hand_out(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch) {
   const std::lock_guard lock(mutex_);
   batches_.push_back({epoch, std::move(batch)});
-  if (keeps_more_) write_off_old(epoch);  // nothing will be dropped soon: there is nothing to wait for
+  if (keeps_more_) write_off_old(epoch);  // the consumer keeps its batches: there is nothing to wait for
 }
 
 void Ledger::next_is_asked_for(Epoch epoch) {
@@ -60,7 +61,7 @@ void Ledger::is_over(Epoch epoch) {
 }
 
 void Ledger::write_off_old(Epoch epoch) {
-  for (const size_t i : old_batches(epoch)) {  // from the last one on
+  for (const size_t i : old_batches(epoch)) {  // in descending order
     for (const auto& weak : batches_[i].buffers) {
       const auto buffer = weak.lock();
       if (!buffer) continue;

@@ -1,11 +1,11 @@
-// ledger: what the batches of a loader hold of its budget, and who may take more of it.
+// ledger: accounts for the part of a loader's budget that its batches hold, and decides who may take more of it.
 //
-// Buffers are taken from the pool, whose limit is the part of the budget that batches have. The ledger knows besides
-// which of them the consumer holds. Whoever asks an epoch for the next batch holds `held` batches of it; what is kept
-// beyond those is written off: it is the user's own and does not count. Until then the consumer may be about to drop a
-// batch: `for batch in loader` does so a moment after it got the next one, be it of the next epoch.
+// Buffers are taken from the pool, whose limit is the part of the budget reserved for batches. The ledger also knows
+// which of them the consumer holds. A consumer that requests the next batch of an epoch may hold `held` batches of it;
+// any it keeps beyond those are written off: they belong to the user and no longer count. Until then the consumer may
+// be about to drop a batch: `for batch in loader` does so shortly after it received the next one, also across epochs.
 //
-// Thread-safe. Its lock is taken last but for the pool's.
+// Thread-safe. Its lock is taken after all others except the pool's.
 #pragma once
 
 #include <cstdint>
@@ -21,36 +21,36 @@ namespace gz {
 
 class Ledger {
  public:
-  using Epoch = const void*;  // whatever distinguishes them
+  using Epoch = const void*;  // an opaque key
 
   Ledger(std::shared_ptr<BufferPool> pool, int held) : pool_(std::move(pool)), held_(static_cast<size_t>(held)) {}
 
-  // Of batches that will be dropped soon, or written off when the next one of `epoch` is asked for.
+  // Bytes of batches that will be dropped soon, or written off when the next batch of `epoch` is requested.
   uint64_t leaving_bytes(Epoch epoch) const;
-  // Waits for batches that are about to be dropped, until `bytes` fit or there are none; reports to `cancel` meanwhile.
+  // Waits for batches that are about to be dropped until `bytes` fit or none are left; polls `cancel` while waiting.
   void wait_for_room(Epoch epoch, uint64_t bytes, Progress& cancel) const;
 
   void hand_out(Epoch epoch, std::vector<std::weak_ptr<Buffer>> batch);
   void next_is_asked_for(Epoch epoch);
   void is_over(Epoch epoch);
-  // There is no room for a batch of each epoch: from now on consumers hold `held` batches of all of them together.
+  // Memory is too short for `held` batches per epoch: from now on consumers hold `held` batches in total.
   void count_together();
-  bool keeps_more() const;  // whether more than `held` were ever kept
+  bool keeps_more() const;  // whether a consumer ever kept more than `held`
 
-  // One epoch may have all the room for a batch that does not fit beside others. False where another one has it.
+  // Grants one epoch all batch memory, for a batch that does not fit next to others. False if another epoch has it.
   bool begin_exclusive(Epoch epoch);
   void end_exclusive();
-  bool is_excluded(Epoch epoch) const;  // another one has it
+  bool is_excluded(Epoch epoch) const;  // another epoch has exclusive access
 
-  void note_batch(uint64_t bytes);  // that was finished
+  void note_batch(uint64_t bytes);  // size of a finished batch
   uint64_t largest_batch() const;
 
  private:
   struct Batch {
-    Epoch epoch;  // null where it is over
+    Epoch epoch;  // null once it has ended
     std::vector<std::weak_ptr<Buffer>> buffers;
   };
-  // Those of batches_ that the consumer of `epoch` need not hold any more.
+  // Indices into batches_ that the consumer of `epoch` no longer needs to hold, in descending order.
   std::vector<size_t> old_batches(Epoch epoch) const;
   void write_off_old(Epoch epoch);
 
@@ -58,7 +58,7 @@ class Ledger {
   const size_t held_;
   mutable std::mutex mutex_;
   // Guarded by mutex_:
-  std::deque<Batch> batches_;  // handed out, the latest last
+  std::deque<Batch> batches_;  // delivered, the latest last
   bool keeps_more_ = false;
   bool together_ = false;
   Epoch exclusive_ = nullptr;

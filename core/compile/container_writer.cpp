@@ -1,5 +1,5 @@
-// container_writer: large files are written past the page cache. Dirty pages of all processes share one limit, and a
-// writer that meets it is slowed down to a crawl: direct writes ran ten times as fast here (benchmarks/compile.py).
+// container_writer: large files bypass the page cache. Dirty pages of all processes share one limit, and a writer that
+// reaches it is throttled: direct writes were ten times as fast (benchmarks/compile.py).
 #include "compile/container_writer.h"
 
 #include <algorithm>
@@ -31,8 +31,9 @@ bool is_there(const std::string& path) {
   }
 }
 
-// Another writer of the target may meet the file between its making and its locking, and take it for abandoned: then it
-// holds the lock for a moment, or the file is gone. Once it is locked and still there, nobody removes it.
+// Another writer of the target may find the file between its creation and its locking, and treat it as abandoned: then
+// that writer holds the lock briefly, or the file is gone. Once the file is locked and still exists, no writer removes
+// it.
 File make_temporary(const std::string& target) {
   for (int tries = 1;; ++tries) {
     const std::string name = temporary_name(target);
@@ -78,10 +79,10 @@ void ContainerWriter::check_room(uint64_t bytes) const {
   if (bytes > room) {
     const uint64_t nodes = container_.num_nodes, edges = container_.num_edges;
     const bool topology = container_.kind == Kind::kTopology;
-    const bool sparse = topology && nodes / 16 > edges;  // a row for each id up to the largest
+    const bool sparse = topology && nodes / 16 > edges;  // one row per id up to the largest
     throw StorageError(text(target_, ": the file needs ", container_.file_bytes, " bytes (", nodes, " nodes",
-                            topology ? text(", ", edges, " edges") : "", "), ", folder, " has ", room, " free",
-                            sparse ? ": most ids have no edge, map them to 0, 1, 2, ..." : ""),
+                            topology ? text(", ", edges, " edges") : "", "), but ", folder, " has only ", room, " free",
+                            sparse ? "; most ids have no edge, ids='map' numbers only those in use" : ""),
                        ENOSPC, target_);
   }
 }
@@ -134,7 +135,7 @@ void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte
   while (!bytes.empty()) {
     const uint64_t staged = stream.appended - stream.flushed;
     const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % kPageBytes == 0;
-    if (staged == 0 && aligned && bytes.size() >= staging_bytes_) {  // no need to pass through the staging
+    if (staged == 0 && aligned && bytes.size() >= staging_bytes_) {  // no staging needed
       const auto whole = bytes.first(bytes.size() & ~(kPageBytes - 1));
       bulk().write_at(whole, array.offset + stream.flushed);
       stream.appended = stream.flushed += whole.size();
@@ -149,8 +150,8 @@ void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte
   }
 }
 
-// The staged bytes, with zeros up to the page boundary: where the array ends, that is its padding.
-// Without `wait` they are on their way on another thread while the next are staged.
+// Writes the staged bytes, with zeros up to the page boundary: at the end of the array, that is its padding.
+// Without `wait`, another thread writes them while the next are staged.
 void ContainerWriter::flush(Stream& stream, const ArrayInfo& array, bool wait) {
   if (stream.written.valid()) stream.written.get();
   const size_t staged = static_cast<size_t>(stream.appended - stream.flushed);
@@ -204,7 +205,7 @@ void ContainerWriter::move(uint64_t from, uint64_t to, uint64_t bytes) {
   for (uint64_t done = 0; done < bytes;) {
     const auto part = buffer.span_of<std::byte>().first(std::min<uint64_t>(step, bytes - done));
     file_.read_at(part, from + done);
-    file_.write_at(part, to + done);  // `to` is before `from`: what is overwritten was read
+    file_.write_at(part, to + done);  // `to` is before `from`: overwritten bytes were already read
     done += part.size();
   }
 }
@@ -258,7 +259,7 @@ uint64_t ContainerWriter::finish(int threads, Progress* progress) {
     array.digest = stream.given       ? *stream.given
                    : stream.scattered ? digest_of(array, threads, progress)
                                       : stream.digest.finish();
-    // What was there before shrink() moved things may still stand in the padding, which is zero (FORMAT 2).
+    // The padding, which must be zero (FORMAT 2), may contain bytes from before shrink().
     const std::vector<std::byte> zeros(round_up(array.bytes, kPageBytes) - array.bytes);
     file_.write_at(zeros, array.offset + array.bytes);
   }

@@ -1,7 +1,7 @@
-// container_writer: the one way a .gl or .gd file comes to be: temporary, arrays, header, sync, rename (FORMAT 7).
+// container_writer: creates every .gl and .gd file: temporary, arrays, header, sync, rename (FORMAT 7).
 //
-// Promise: until finish() returns, the target is what it was; a writer that goes without finish() leaves nothing
-// behind, and a process that dies leaves a temporary that the next writer of the same target removes.
+// Guarantee: until finish() returns, the target is unchanged; a writer that is destroyed without finish() leaves
+// nothing behind, and a process that dies leaves a temporary file that the next writer of the same target removes.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace gz {
 // array by one thread at a time.
 class ContainerWriter : public ArraySink {
  public:
-  // Lays `container` out, checks that its folder has room, takes the room. Throws StorageError (ENOSPC) otherwise.
+  // Computes the layout of `container` and reserves its disk space. Throws StorageError (ENOSPC) if that fails.
   // Twice `staging_bytes` is held for each array while it is appended to.
   ContainerWriter(std::string target, Container container, size_t staging_bytes = size_t{1} << 20);
   ContainerWriter(const ContainerWriter&) = delete;
@@ -45,10 +45,10 @@ class ContainerWriter : public ArraySink {
   // in finish() for its digest.
   void write(size_t index, uint64_t at, std::span<const std::byte> bytes);
 
-  // The same from any number of threads at once, to parts of the array that do not overlap. What is never written is 0.
+  // The same from any number of threads, to parts of the array that do not overlap. Bytes that are never written are 0.
   void write_scattered(size_t index, uint64_t at, std::span<const std::byte> bytes);
 
-  // For arrays that other processes write into the temporary (compile/range_writer.h): where it is, and the digest of
+  // For arrays that other processes write into the temporary file (compile/range_writer.h): its path, and the digest of
   // what they wrote, which is not read again.
   const std::string& temporary() const { return temporary_; }
   void set_digest(size_t index, uint64_t digest);
@@ -56,12 +56,12 @@ class ContainerWriter : public ArraySink {
   // The next bytes of array `index`, from a file: one thread reads while another sums and writes.
   void append_file(size_t index, const File& from, uint64_t offset, uint64_t bytes, Progress* progress);
 
-  // Makes room for more rows of the last array, whose length nobody knew; num_nodes becomes `rows`.
+  // Extends the last array, whose length was unknown, to `rows` rows; num_nodes becomes `rows`.
   void grow_last(uint64_t rows);
 
   // For sizes that are known late (deduplication, row streams): arrays were declared with the most rows they may have,
-  // and now have `rows`. What stands behind a shrunken array moves forward: an array that moves must be complete, or
-  // not begun. Not while others write.
+  // and now have `rows`. Arrays after a shrunken one move forward: an array that moves must be complete, or not
+  // started. Not while other threads write.
   struct Rows {
     size_t index;
     uint64_t rows;
@@ -76,11 +76,11 @@ class ContainerWriter : public ArraySink {
     StreamDigest digest;
     uint64_t appended = 0;  // bytes taken in order from the start
     uint64_t flushed = 0;   // of them, bytes in the file
-    Buffer staging;         // the others
+    Buffer staging;         // the remaining bytes
     Buffer writing;         // what `written` is writing
     std::future<void> written;
-    std::atomic<bool> scattered{false};  // written out of order: the digest needs a second look
-    std::optional<uint64_t> given;       // unless it is known
+    std::atomic<bool> scattered{false};  // written out of order: it is read again for the digest
+    std::optional<uint64_t> given;       // the digest, if it is known
   };
 
   File& bulk() { return bulk_ ? bulk_ : file_; }
@@ -95,7 +95,7 @@ class ContainerWriter : public ArraySink {
   std::deque<Stream> streams_;  // atomics do not move
   const size_t staging_bytes_;
   File file_;
-  File bulk_;  // the same file, past the page cache when it is large
+  File bulk_;  // the same file, bypassing the page cache if it is large
   bool finished_ = false;
 };
 

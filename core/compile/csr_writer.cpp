@@ -1,5 +1,5 @@
-// csr_writer: everything that can be computed for a bucket alone is computed in prepare(), in parallel; commit() adds
-// what depends on the buckets before it.
+// csr_writer: whatever depends on one bucket only is computed in prepare(), in parallel; commit() adds what depends on
+// the buckets before it.
 #include "compile/csr_writer.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSign = uint64_t{1} << 63;
 
-// Grows without keeping the contents; never shrinks.
+// Grows without preserving the contents; never shrinks.
 template <class T>
 T* room(Buffer& buffer, size_t count) {
   if (buffer.size() < count * sizeof(T)) {
@@ -95,7 +95,7 @@ void CsrWriter::release() {
   for (auto& output : outputs_) *output = Output();
 }
 
-// As wide as they may be; by_time comes with the order it is made from and the sort's own buffer.
+// At their maximum width; by_time includes the order it is made from and the sort's own buffer.
 size_t CsrWriter::bytes_per_record() const {
   return (layout_.wide_ids ? 8u : 4u) + (layout_.weights ? 12u : 0u) + (layout_.edge_ids ? 16u : 0u) +
          (layout_.times ? (layout_.wide_edges ? 24u : 20u) : 0u);
@@ -236,7 +236,7 @@ void CsrWriter::append_positions(std::span<const uint64_t> positions) {
 
 namespace {
 
-// Hands the neighbours of sorted records on, in order.
+// Passes on the neighbours of sorted records, in order.
 class NeighbourSink : public BucketConsumer {
  public:
   explicit NeighbourSink(std::function<void(std::span<const uint64_t>)> take) : take_(std::move(take)) {}
@@ -256,12 +256,12 @@ class NeighbourSink : public BucketConsumer {
 
 }  // namespace
 
-// The order by time of a row that no worker can hold: (time, place) is sorted like edges are, on disk.
+// The order by time of a row that exceeds a worker's memory: (time, place) is sorted on disk, like edges.
 void CsrWriter::commit_long_row(const KeyRange& range, Output& out) {
   if (!long_row_) {
     RunStore::Options options;
     options.bucket_bits = 6;
-    options.memory = options_.load_bytes;  // which the drain would read the next buckets into, were the row not split
+    options.memory = options_.load_bytes;  // unused by the drain while it splits a row
     options.piece_records = std::bit_floor(std::clamp<uint64_t>(options.memory / 512, 128, 1 << 12));
     options.spill_folder = spill_folder_;
     options.split.shift = 64 - options.bucket_bits;

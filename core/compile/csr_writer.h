@@ -33,7 +33,7 @@ void declare_csr(Container& container, const std::string& side, const CsrLayout&
 // The provisional number of an edge is (chunk << kLocalBits | place in it); chunk_base[chunk] makes it final.
 constexpr int kLocalBits = 22;
 
-// Where the rows begin that are written: at the first of the file, or after those that others write.
+// The first row to write: the first of the file, or the one after the rows of other processes.
 struct CsrStart {
   uint64_t row = 0, edges = 0;
 };
@@ -55,7 +55,7 @@ class CsrWriter : public BucketConsumer {
 
  private:
   struct Output;   // what one worker has prepared
-  struct LongRow;  // a row that comes in several buckets, for its order by time
+  struct LongRow;  // a row that spans several buckets, for its order by time
 
   template <class Id>
   void select(const SortedBucket& bucket, Output& out);
@@ -73,10 +73,10 @@ class CsrWriter : public BucketConsumer {
   const std::string spill_folder_;
   const DrainOptions options_;
   size_t indptr_ = 0, indices_ = 0, weights_ = 0, cumulative_ = 0, edge_ids_ = 0, times_ = 0, by_time_ = 0;
-  std::vector<std::unique_ptr<Output>> outputs_;  // one a worker
-  // Below: changed by commit() alone.
+  std::vector<std::unique_ptr<Output>> outputs_;  // one per worker
+  // Modified only by commit():
   uint64_t edges_ = 0, duplicates_ = 0;
-  double carry_ = 0;  // the running sum of a row that goes on in the next bucket
+  double carry_ = 0;  // the running sum of a row that continues in the next bucket
   std::unique_ptr<LongRow> long_row_;
 };
 

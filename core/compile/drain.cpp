@@ -1,5 +1,5 @@
-// drain: groups of buckets that fit the budget are read ahead; within a group every thread sorts buckets in its cache,
-// and they are committed in turn.
+// drain: groups of buckets that fit the budget are read ahead; within a group the threads sort one bucket each in
+// cache, and commit them in order.
 #include "compile/drain.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMostRecords = uint64_t{1} << 31;  // places are 32-bit
-constexpr size_t kSplitPiece = size_t{1} << 14;       // records on their way from a large bucket to its parts
+constexpr size_t kSplitPiece = size_t{1} << 14;       // records in flight from a large bucket to its parts
 
-// Lets workers through one after the other, in the order of their tickets.
+// Admits workers one at a time, in the order of their tickets.
 class Turnstile {
  public:
   bool wait(uint64_t ticket) {  // false: another worker failed
@@ -47,14 +47,14 @@ class Turnstile {
   bool broken_ = false;  // guarded by mutex_
 };
 
-// What one worker sorts in.
+// The sort buffers of one worker.
 class Workspace {
  public:
   void make_room(uint64_t records, const RecordShape& shape) {
     if (records <= capacity_) return;
     capacity_ = records;
     const auto grow = [&](Buffer& buffer, size_t width) {
-      buffer = Buffer();  // give back before taking
+      buffer = Buffer();  // free before allocating
       buffer = Buffer(records * width, Purpose::kCompile);
     };
     grow(keys_, 8);
@@ -99,7 +99,7 @@ class Workspace {
   std::vector<std::byte> staging_;
 };
 
-struct Group {  // buckets that are handled together
+struct Group {  // buckets that are processed together
   uint64_t begin, end;
   bool large;  // one bucket that must be split
 };
@@ -120,12 +120,12 @@ class Drain {
     for (size_t g = 0; g < groups.size(); ++g) {
       const Group& group = groups[g];
       if (group.large) {
-        current = Buffer();  // the split needs the room; no read is under way
+        current = Buffer();  // splitting needs the memory; no read is in flight
         next = Buffer();
         release();
         split(store, bucket_range(store, range, group.begin), group.begin);
-        release();  // parts have other shapes than buckets: most rows and most records would add up
-        tell(store.records_in(group.begin, group.end), top);
+        release();  // parts differ in shape from buckets: the buffers would grow to both maxima
+        report(store.records_in(group.begin, group.end), top);
         continue;
       }
       const auto runs = reading.valid() ? reading.get() : store.load(group.begin, group.end, next);
@@ -138,7 +138,7 @@ class Drain {
 
   void set_total(uint64_t total) { total_ = total; }
 
-  // Buckets reach as far as the rows that have records; the nodes after them have empty rows.
+  // Buckets end at the last row that has records; the nodes after it have empty rows.
   void finish_rows(const RunStore& store, const KeyRange& range) {
     release();
     const uint64_t step =
@@ -159,7 +159,7 @@ class Drain {
     consumer_.release();
   }
 
-  void tell(uint64_t records, bool top) {
+  void report(uint64_t records, bool top) {
     if (!top) records = 0;  // the level above counts them when they are all done
     done_ += records;
     if (options_.progress != nullptr) {
@@ -186,7 +186,7 @@ class Drain {
     return part;
   }
 
-  // Buckets of which at least one row or neighbour lies in the range.
+  // Buckets with at least one row or neighbour in the range.
   static uint64_t used_buckets(const RunStore& store, const KeyRange& range) {
     const uint64_t width =
         store.options().split.by_neighbour ? range.neighbour_end - range.neighbour_begin : range.rows();
@@ -247,24 +247,25 @@ class Drain {
           consumer_.commit(bucket, worker);
           turnstile.next();
           pending_ += bucket.keys.size();
-          if (worker == 0) tell(0, top);
+          if (worker == 0) report(0, top);
         }
       } catch (...) {
         turnstile.fail();
         throw;
       }
     });
-    tell(pending_.exchange(0), top);
+    report(pending_.exchange(0), top);
   }
 
-  // A bucket that is too large: its records go through a store of finer buckets, on disk.
+  // Splits a bucket that is too large, through a store of finer buckets on disk.
   void split(const RunStore& store, const KeyRange& range, uint64_t bucket) {
     if (range.rows() == 1 && range.neighbour_end - range.neighbour_begin == 1) {
       emit_repeats(store, range, bucket);
       return;
     }
     RunStore::Options options = store.options();
-    // Nobody sorts meanwhile. Half of that room makes fewer and longer runs; the other is for pieces and staging.
+    // No thread sorts in the meantime. Half of that memory makes fewer and longer runs; the other is for pieces and
+    // staging.
     options.memory = options_.load_bytes + options_.scratch_bytes * static_cast<uint64_t>(options_.threads) / 2;
     options.piece_records = std::min(options.piece_records, kSplitPiece);
     options.split.by_neighbour = range.rows() == 1;
@@ -278,13 +279,13 @@ class Drain {
     RunStore::Scratch scratch;
     for_each_piece(store, bucket, options.piece_records, [&](const Piece& piece) {
       finer.add_alone(piece, order++, scratch);
-      tell(0, false);
+      report(0, false);
     });
     finer.seal(false);
     run(finer, range, false);
   }
 
-  // Copies of one edge, more than fit at once: they are in order as they come.
+  // More copies of one edge than fit at once: they are already in order.
   void emit_repeats(const RunStore& store, KeyRange range, uint64_t bucket) {
     const bool opens = range.opens, closes = range.closes;
     const uint64_t total = store.records_in(bucket, bucket + 1);

@@ -31,20 +31,20 @@ class BucketConsumer {
   virtual ~BucketConsumer() = default;
   virtual void prepare(const SortedBucket& bucket, int worker) = 0;
   virtual void commit(const SortedBucket& bucket, int worker) = 0;
-  virtual void release() {}                     // gives room back that prepare() took; everything is committed
-  virtual size_t bytes_per_record() const = 0;  // of what prepare() makes
+  virtual void release() {}                     // frees the memory of prepare(); everything is committed
+  virtual size_t bytes_per_record() const = 0;  // of the output of prepare()
   virtual size_t bytes_per_row() const = 0;
 };
 
 struct DrainOptions {
   int threads = 1;
-  uint64_t scratch_bytes = 0;  // a worker's, for one bucket: a larger one is split again
+  uint64_t scratch_bytes = 0;  // per worker, for one bucket: a larger bucket is split
   uint64_t load_bytes = 0;     // buckets read back from the spill file at once; twice that while the next are read
   Progress* progress = nullptr;
   const char* phase = "sorting";
 };
 
-// Every record of a sealed store, whose rows lie in `range`. A bucket that is too large for a worker's scratch is cut
+// Drains every record of a sealed store with rows in `range`. A bucket that is too large for a worker's scratch is cut
 // again by finer row ranges, and a row that is too large by neighbour ranges: memory stays within the options.
 void drain(const RunStore& store, const KeyRange& range, BucketConsumer& consumer, const DrainOptions& options);
 

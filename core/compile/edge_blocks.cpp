@@ -1,4 +1,4 @@
-// edge_blocks: columns of arrays as the builder takes them, and the checks that text has its parser for.
+// edge_blocks: blocks of arrays for the builder, and the checks that the parser does for text.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ constexpr uint64_t kMostEdgeIds = uint64_t{1} << 62;
 template <class T>
 void copy_ids(const IdColumn& column, size_t from, size_t count, uint64_t base, uint64_t* out) {
   const T* data = static_cast<const T*>(column.data) + static_cast<ptrdiff_t>(from) * column.stride;
-  // A negative id wraps to a huge one here, and is refused by the range check.
+  // A negative id wraps to a huge one here, and is rejected by the range check.
   for (size_t i = 0; i < count; ++i) {
     out[i] = static_cast<uint64_t>(static_cast<int64_t>(data[static_cast<ptrdiff_t>(i) * column.stride])) - base;
   }
@@ -44,16 +44,15 @@ void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) {
     const uint64_t limit = src ? limits.src : limits.dst;
     const auto found = static_cast<int64_t>((src ? writer.src[i] : writer.dst[i]) + options_.id_base);
     if (limit == 0) {
-      fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found,
-                       ", expected no edges: ", options_.count_name(src), " = 0");
+      fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected no edges since ",
+                       options_.count_name(src), " = 0");
     }
     const uint64_t last = limit + options_.id_base - 1;
-    fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected a node id from ",
-                     options_.id_base,
-                     options_.declared(src) ? text(" to ", last, " (", options_.count_name(src), " = ", limit, ")")
-                     : found < static_cast<int64_t>(options_.id_base)
-                         ? " on"
-                         : text(" to ", last, ": map the ids to 0, 1, 2, ..."));
+    const std::string range = text("from ", options_.id_base, " to ", last);
+    fail<InputError>("edge ", first_edge + i, ": found ", src ? "src " : "dst ", found, ", expected a node id ",
+                     options_.declared(src) ? text(range, " (", options_.count_name(src), " = ", limit, ")")
+                     : found < static_cast<int64_t>(options_.id_base) ? text("of at least ", options_.id_base)
+                                                                      : range + "; ids='map' accepts any integer");
   }
   for (size_t i = 0; shape_.weights && i < writer.count; ++i) {
     if (writer.weights[i] >= 0 && std::isfinite(writer.weights[i])) continue;
@@ -68,7 +67,7 @@ void GraphBuilder::check(const ChunkWriter& writer, uint64_t first_edge) {
     largest = std::max(largest, writer.numbers[i]);
     if (writer.numbers[i] < kMostEdgeIds) continue;
     fail<InputError>("edge ", first_edge + i, ": found edge id ", static_cast<int64_t>(writer.numbers[i]),
-                     ", expected one from 0 to 2^62 - 1");
+                     ", expected 0 to 2^62 - 1");
   }
   raise_to(largest_edge_id_, largest);
 }

@@ -1,4 +1,4 @@
-// edge_text: a fast way for lines that are just "digits, digits", and a careful way for all others.
+// edge_text: a fast path for lines that are just "digits, digits", and a general path for all others.
 #include "compile/edge_text.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace gz {
 namespace {
 
 constexpr size_t kShortestEdge = 4;          // "0 1\n"
-constexpr double kNoFloat = 0x1.ffffffp127;  // doubles from here on are infinite as float32
-constexpr double kMostGuessed = 1ull << 24;  // integers from here on are no float32, and most likely times
+constexpr double kNoFloat = 0x1.ffffffp127;  // larger doubles are infinite as float32
+constexpr double kMostGuessed = 1ull << 24;  // larger integers are not exact as float32, and most likely times
 
 uint64_t load8(const char* at) {
   uint64_t word;
@@ -25,8 +25,8 @@ uint64_t load8(const char* at) {
   return word;
 }
 
-// The number that up to 8 digits at `at` spell, and how many they are. Eight bytes at a time without a loop: the
-// branches of a digit loop would miss once a number (benchmarks/compile.py).
+// The number formed by up to 8 digits at `at`, and their count. Eight bytes at a time without a loop: the branches of a
+// digit loop would be mispredicted once per number (benchmarks/compile.py).
 struct Digits {
   uint64_t value;
   unsigned count;
@@ -36,7 +36,7 @@ Digits read_word(const char* at) {
   const uint64_t other = ((word + 0x0606060606060606ull) | word) & 0xf0f0f0f0f0f0f0f0ull;
   const unsigned count = static_cast<unsigned>(std::countr_zero(other)) / 8;  // 8 when all are digits
   if (count == 0) return {0, 0};
-  uint64_t digits = word << (64 - 8 * count);  // as if led by zeros
+  uint64_t digits = word << (64 - 8 * count);  // with leading zeros
   digits = (digits * 10 + (digits >> 8)) & 0x00ff00ff00ff00ffull;
   digits = (digits * 100 + (digits >> 16)) & 0x0000ffff0000ffffull;
   digits = (digits * 10000 + (digits >> 32)) & 0xffffffffull;
@@ -45,7 +45,7 @@ Digits read_word(const char* at) {
 
 constexpr std::array<uint64_t, 9> kPowers{1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-// The same for 1 to 19 digits, which always fit 64 bits; none, or more, are left to the careful way: count 0.
+// The same for 1 to 19 digits, which always fit 64 bits; none, or more, are left to the general path: count 0.
 Digits read_digits(const char* at) {
   Digits all = read_word(at);
   if (all.count < 8) [[likely]]
@@ -101,7 +101,8 @@ class Parser {
   }
 
  private:
-  // The start of the next line, or null when this one needs care. Reads at most 24 bytes past a digit: padding covers.
+  // The start of the next line, or null if this one needs the general path. Reads at most 24 bytes past a digit, which
+  // the padding covers.
   template <bool kWeighted>
   const char* fast_line(const char* at, const char* end) {
     const Digits src = read_digits(at);
@@ -111,7 +112,7 @@ class Parser {
     const Digits dst = read_digits(++at);
     if (dst.count == 0) return nullptr;
     at += dst.count;
-    const uint64_t u = src.value - base_, v = dst.value - base_;  // below the base wraps past the limit
+    const uint64_t u = src.value - base_, v = dst.value - base_;  // an id below the base wraps past the limit
     if (u >= limits_.src || v >= limits_.dst) return nullptr;
     if constexpr (kWeighted) {
       if (at >= end || !separates(*at)) return nullptr;
@@ -133,8 +134,9 @@ class Parser {
 
   bool separates(char c) const { return c == options_.delimiter || (options_.delimiter == ' ' && c == '\t'); }
 
-  // Empty when the line was an edge, blank or a comment; otherwise what is wrong with it.
-  [[gnu::noinline]] std::string careful_line(std::string_view line) {  // inlined, it takes registers from the fast one
+  // Empty if the line was an edge, blank or a comment; otherwise the error.
+  [[gnu::noinline]] std::string careful_line(
+      std::string_view line) {  // inlining it would take registers from the fast path
     if (!unescaped_.empty()) unescaped_.clear();
     if (!fields_.start(line)) return {};
     size_t taken = 0;
@@ -182,8 +184,8 @@ class Parser {
     const bool whole = std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (fault.empty() && options_.guessed_weight && whole && out_.weights[out_.count] >= kMostGuessed) {
       return text("found ", shown(field), " in column ", options_.weight,
-                  ", too large an integer for a float32 weight: pass times=", options_.weight,
-                  " if it is a time, weights=", options_.weight, " to round it, or weights=False to leave it out");
+                  ", which is too large for a float32 weight; pass times=", options_.weight,
+                  " if it is a time, weights=", options_.weight, " to round it, or weights=False to ignore it");
     }
     return fault;
   }
@@ -195,7 +197,7 @@ class Parser {
   ChunkWriter& out_;
   ChunkLines& lines_;
   bool plain_ = false;
-  double most_weight_ = kNoFloat;  // from here on a line needs care
+  double most_weight_ = kNoFloat;  // larger weights need the general path
   std::deque<std::string> unescaped_;
   Fields fields_;
   std::vector<std::string_view> values_;  // of a line, up to the last column that is read

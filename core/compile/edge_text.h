@@ -10,13 +10,13 @@
 
 namespace gz {
 
-// How a text is to be read. Columns are counted from 0; -1: none.
+// How to read a text. Columns are numbered from 0; -1: none.
 struct EdgeTextOptions {
   std::string name;      // for messages
   char delimiter = ',';  // ' ': any run of spaces and tabs
-  int width = 2;         // columns of every line; those that are read are below it
+  int width = 2;         // columns of every line
   int src = 0, dst = 1, weight = -1, time = -1;
-  bool guessed_weight = false;  // the caller did not name the weights: integers of 2^24 and more are refused
+  bool guessed_weight = false;  // the weight column was guessed: integers of 2^24 and more are rejected
   uint64_t begin = 0;           // where the data starts: after a byte order mark and a header
   uint64_t lines_before = 0;    // lines up to there
   bool skip_errors = false;
@@ -27,19 +27,19 @@ struct EdgeTextReport {
   std::vector<std::string> examples;  // of skipped lines
 };
 
-// A finite number of at least 0, or an integer; empty, or what is wrong with the field.
+// Parses a finite number of at least 0, or an integer. Returns an empty string, or the error.
 std::string parse_weight(std::string_view field, float& weight);
 std::string parse_time(std::string_view field, int64_t& time);
 
-// Parses whole lines into `out`. `text` must be followed by kTextPadding readable bytes. Returns false when a bad line
-// was met and they are not to be skipped.
+// Parses whole lines into `out`. `text` must be followed by kTextPadding readable bytes. Returns false at a bad
+// line, unless bad lines are skipped.
 bool parse_edges(std::string_view text, const EdgeTextOptions& options, const GraphOptions& graph, IdLimits limits,
                  ChunkWriter& out, ChunkLines& lines);
 
 // A whole file, chunks in parallel.
 EdgeTextReport read_edge_file(GraphBuilder& builder, const std::string& path, const EdgeTextOptions& options);
 
-// A text that comes in blocks of bytes, as from a decompressor. `begin` counts in what comes.
+// A text that arrives in blocks of bytes, such as from a decompressor. `begin` is an offset in that stream.
 class EdgeTextStream {
  public:
   EdgeTextStream(GraphBuilder& builder, EdgeTextOptions options);

@@ -1,4 +1,4 @@
-// fields: what is rare in a line: quotes, and counting fields that nobody reads.
+// fields: the rare cases: quotes, and counting fields that are not read.
 #include "compile/fields.h"
 
 #include <algorithm>
@@ -12,17 +12,17 @@ bool Fields::quoted(size_t at, std::string_view& field) {
   size_t close = at + 1;
   bool doubled = false;
   for (;; close += 2) {
-    close = rest_.find('"', close);
+    close = remaining_.find('"', close);
     if (close == std::string_view::npos) {
       more_ = false;
       fault_ = text("a quoted field does not end on its line, in ", shown(line_),
                     "; line breaks inside quotes are not supported");
       return false;
     }
-    if (close + 1 == rest_.size() || rest_[close + 1] != '"') break;
+    if (close + 1 == remaining_.size() || remaining_[close + 1] != '"') break;
     doubled = true;
   }
-  field = rest_.substr(at + 1, close - at - 1);
+  field = remaining_.substr(at + 1, close - at - 1);
   if (doubled) {
     std::string& plain = unescaped_.emplace_back();
     for (size_t i = 0; i < field.size(); ++i) {
@@ -32,8 +32,8 @@ bool Fields::quoted(size_t at, std::string_view& field) {
     field = plain;
   }
   size_t end = close + 1;
-  while (end < rest_.size() && !separates(rest_[end])) {
-    if (!is_blank(rest_[end])) {
+  while (end < remaining_.size() && !separates(remaining_[end])) {
+    if (!is_blank(remaining_[end])) {
       more_ = false;
       fault_ = text("found text after a closing quote, in ", shown(line_), "; a quote inside quotes is written twice");
       return false;
@@ -47,10 +47,10 @@ bool Fields::quoted(size_t at, std::string_view& field) {
 std::string Fields::count(size_t taken, size_t width) {
   size_t found = taken;
   std::string_view last = "?";
-  if (more_ && rules_.delimiter != ' ' && std::memchr(rest_.data(), '"', rest_.size()) == nullptr) {
-    found += 1 + static_cast<size_t>(std::count(rest_.begin(), rest_.end(), rules_.delimiter));
+  if (more_ && rules_.delimiter != ' ' && std::memchr(remaining_.data(), '"', remaining_.size()) == nullptr) {
+    found += 1 + static_cast<size_t>(std::count(remaining_.begin(), remaining_.end(), rules_.delimiter));
     if (found == width) return {};
-    last = trimmed(rest_.substr(rest_.rfind(rules_.delimiter) + 1));
+    last = trimmed(remaining_.substr(remaining_.rfind(rules_.delimiter) + 1));
     more_ = false;
   }
   while (next(last)) ++found;

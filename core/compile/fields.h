@@ -1,9 +1,9 @@
-// fields: how a line of text is divided into fields, for every reader of text and for the sniffing of columns.
+// fields: splits a line of text into fields, for all readers of text and for detecting columns.
 //
-// As in RFC 4180, a field may stand in double quotes: a delimiter inside them is text, and two quotes are one. A field
-// ends on its line: line breaks inside quotes are refused. Blanks around a field do not belong to it; those inside
-// quotes do. A line has as many fields as the first one (`width`); one more is ignored when it is the last and empty,
-// as programs that end every line with a delimiter write it.
+// As in RFC 4180, a field may be enclosed in double quotes: a delimiter inside them is text, and two quotes are one. A
+// field ends on its line: line breaks inside quotes are rejected. Blanks around a field are not part of it; those
+// inside quotes are. A line has as many fields as the first one (`width`); an additional empty field at the end is
+// ignored, since some programs end every line with a delimiter.
 #pragma once
 
 #include <cstddef>
@@ -32,41 +32,42 @@ struct FieldRules {
 // The fields of one line after another.
 class Fields {
  public:
-  // `unescaped` holds the fields whose text differs from the line's; the caller empties it.
+  // `unescaped` stores fields whose text differs from the line's; the caller clears it.
   Fields(FieldRules rules, std::deque<std::string>& unescaped) : rules_(rules), unescaped_(unescaped) {}
 
-  // Begins a line, given without its newline. False where it has no fields: it is blank or a comment.
+  // Starts a line, without its newline. False if it has no fields: it is blank or a comment.
   bool start(std::string_view line) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     line_ = trimmed(line);
     fault_.clear();
     more_ = !line_.empty() && !(rules_.comments && (line_.front() == '#' || line_.front() == '%'));
-    rest_ = rules_.delimiter == '\t' ? line : line_;  // a tab at either end of a line delimits an empty field
+    remaining_ = rules_.delimiter == '\t' ? line : line_;  // a tab at either end of a line delimits an empty field
     return more_;
   }
 
-  // Takes the next field. False at the end of the line, or where fault() says what is wrong.
+  // Returns the next field. False at the end of the line, or on an error, see fault().
   bool next(std::string_view& field) {
     if (!more_) return false;
     const bool blanks = rules_.delimiter == ' ';
     size_t at = 0;
-    while (at < rest_.size() && is_blank(rest_[at]) && (blanks || rest_[at] != rules_.delimiter)) ++at;
-    if (at < rest_.size() && rest_[at] == '"' && rules_.quotes) return quoted(at, field);
+    while (at < remaining_.size() && is_blank(remaining_[at]) && (blanks || remaining_[at] != rules_.delimiter)) ++at;
+    if (at < remaining_.size() && remaining_[at] == '"' && rules_.quotes) return quoted(at, field);
     size_t end = at;
     if (blanks) {
-      while (end < rest_.size() && !is_blank(rest_[end])) ++end;
-    } else if (at < rest_.size()) {
-      const void* stop = std::memchr(rest_.data() + at, rules_.delimiter, rest_.size() - at);
-      end = stop != nullptr ? static_cast<size_t>(static_cast<const char*>(stop) - rest_.data()) : rest_.size();
+      while (end < remaining_.size() && !is_blank(remaining_[end])) ++end;
+    } else if (at < remaining_.size()) {
+      const void* stop = std::memchr(remaining_.data() + at, rules_.delimiter, remaining_.size() - at);
+      end =
+          stop != nullptr ? static_cast<size_t>(static_cast<const char*>(stop) - remaining_.data()) : remaining_.size();
     }
-    field = trimmed(rest_.substr(at, end - at));
+    field = trimmed(remaining_.substr(at, end - at));
     advance(end);
     return true;
   }
 
   const std::string& fault() const { return fault_; }
 
-  // After `taken` calls of next(): empty when the line has `width` fields, otherwise what is wrong with it.
+  // After `taken` calls of next(): empty if the line has `width` fields, otherwise the error.
   std::string end(size_t taken, size_t width) {
     if (taken == width && !more_ && fault_.empty()) [[likely]]
       return {};
@@ -78,13 +79,13 @@ class Fields {
   bool quoted(size_t at, std::string_view& field);
   bool separates(char c) const { return c == rules_.delimiter || (rules_.delimiter == ' ' && c == '\t'); }
   void advance(size_t end) {
-    more_ = end < rest_.size();
-    rest_.remove_prefix(more_ ? end + 1 : end);
+    more_ = end < remaining_.size();
+    remaining_.remove_prefix(more_ ? end + 1 : end);
   }
 
   FieldRules rules_;
   std::deque<std::string>& unescaped_;
-  std::string_view line_, rest_;
+  std::string_view line_, remaining_;
   bool more_ = false;
   std::string fault_;
 };

@@ -1,4 +1,5 @@
-// graph_builder: chunks are claimed in order and cut into buckets in parallel; the stores are drained into the file.
+// graph_builder: chunks are claimed in order and divided into buckets in parallel; the stores are drained into the
+// file.
 #include "compile/graph_builder.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMostNodes = uint64_t{1} << 62;
-constexpr uint64_t kLeastMemory = 1'000'000;  // a thread
-constexpr uint64_t kSortBuffers = 16;         // of a thread, each rounded up to pages
+constexpr uint64_t kLeastMemory = 1'000'000;  // per thread
+constexpr uint64_t kSortBuffers = 16;         // per thread, each rounded up to pages
 
 }  // namespace
 
@@ -31,8 +32,8 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
     }
   }
   if (options_.two_sided && (!options_.directed || !options_.self_loops)) {
-    fail<ArgumentError>("sources and targets are counted apart, so they are different nodes: ",
-                        options_.directed ? "self_loops=False" : "directed=False", " needs one num_nodes");
+    fail<ArgumentError>(options_.directed ? "self_loops=False" : "directed=False",
+                        " needs one num_nodes, but sources and targets are counted separately");
   }
   const auto threads = static_cast<uint64_t>(options_.threads);
   if (options_.memory < kLeastMemory * threads) {
@@ -70,7 +71,7 @@ GraphBuilder::GraphBuilder(GraphOptions options, Progress* progress)
 
 GraphBuilder::~GraphBuilder() = default;
 
-// How large pieces, chunks and staging are, and what of the budget they take whatever the edges are.
+// The sizes of pieces, chunks and staging, and their fixed share of the budget.
 void GraphBuilder::plan() {
   const auto threads = static_cast<uint64_t>(options_.threads);
   const uint64_t share = options_.memory / threads;
@@ -137,7 +138,8 @@ void GraphBuilder::ingest(const Chunks& chunks, const std::function<bool(size_t,
       }
     });
     units_done_ = units_before + done * chunks.units_each;
-    if (progress_ != nullptr) progress_->report("reading", units_done_, expected_total_);  // others may have read all
+    if (progress_ != nullptr)
+      progress_->report("reading", units_done_, expected_total_);  // other workers may have read everything
     if (stop || next == chunks.count) break;
     for (const auto& store : stores_) {
       const double share =
@@ -178,7 +180,7 @@ void GraphBuilder::prepare(ChunkWriter& writer) const {
   const auto column = [&](Buffer& buffer, size_t width) {
     buffer = Buffer(stored_most(piece_edges_) * width, Purpose::kCompile);
   };
-  if (&writer == pending_.get()) return;  // its edges go through another
+  if (&writer == pending_.get()) return;  // its edges go through another writer
   if (shape_.numbers) column(writer.expanded->numbers, 8);
   if (options_.directed && options_.self_loops) return;
   column(writer.expanded->rows, 8);
@@ -187,7 +189,7 @@ void GraphBuilder::prepare(ChunkWriter& writer) const {
   if (shape_.times) column(writer.expanded->times, 8);
 }
 
-// A flushed batch as records: self-loops dropped, both directions of undirected edges, numbers.
+// Converts a flushed batch to records: drops self-loops, adds the other direction of undirected edges, sets numbers.
 Piece GraphBuilder::expand(ChunkWriter& writer) {
   ChunkWriter::Expanded& e = *writer.expanded;
   const size_t n = writer.count;
@@ -224,7 +226,7 @@ Piece GraphBuilder::expand(ChunkWriter& writer) {
     if (!options_.directed && !loop) put(i, writer.dst[i], writer.src[i]);
   }
   self_loops_dropped_ += dropped;
-  raise_to(largest_dropped_, largest_dropped);  // a node stays, even when its only edge goes
+  raise_to(largest_dropped_, largest_dropped);  // a node is kept even if its only edge is dropped
   return {to, rows, neighbours, weights, times, numbers};
 }
 
@@ -240,13 +242,12 @@ void GraphBuilder::take(ChunkWriter& writer) {
 
 void GraphBuilder::add(const EdgeBlock& block, uint64_t units) {
   if ((block.weights != nullptr) != shape_.weights || (block.times != nullptr) != shape_.times) {
-    fail<InputError>("a block of edges came ", block.weights != nullptr ? "with" : "without", " weights and ",
-                     block.times != nullptr ? "with" : "without", " times, expected ", shape_.weights ? "" : "no ",
+    fail<InputError>("a block of edges has ", block.weights != nullptr ? "" : "no ", "weights and ",
+                     block.times != nullptr ? "" : "no ", "times, expected ", shape_.weights ? "" : "no ",
                      "weights and ", shape_.times ? "" : "no ", "times");
   }
   if ((block.edge_ids != nullptr) != options_.own_numbers) {
-    fail<InputError>("a block of edges came ", block.edge_ids != nullptr ? "with" : "without",
-                     " edge ids, unlike the first");
+    fail<InputError>("a block of edges has ", block.edge_ids != nullptr ? "" : "no ", "edge ids, unlike the first");
   }
   const auto copy = [&](ChunkWriter& writer, size_t from, size_t count) {
     const size_t at = writer.count;

@@ -1,4 +1,4 @@
-// graph_finish: after the last edge, the stores are drained into the file, or left as runs for others to drain.
+// graph_finish: after the last edge, the stores are drained into the file, or kept as runs for other processes.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kMostRows = uint64_t{1} << 44;  // 128 TiB of indptr: such ids were meant to be mapped
+constexpr uint64_t kMostRows = uint64_t{1} << 44;  // 128 TiB of indptr: such ids need a map
 
 }  // namespace
 
@@ -26,7 +26,7 @@ DrainOptions GraphBuilder::drain_options() const {
   const uint64_t left = budget - std::min(resident, budget * 3 / 4);
   DrainOptions options;
   options.threads = options_.threads;
-  // Sorting needs room for the bucket at hand; buckets that come back from disk need room for two groups of them.
+  // Sorting needs memory for the current bucket; reading spilled buckets needs memory for two groups of them.
   options.scratch_bytes = left * (spilled ? 3 : 6) / 8 / static_cast<uint64_t>(options_.threads);
   options.load_bytes = left * (spilled ? 2 : 1) / 8;
   options.progress = progress_;
@@ -67,7 +67,7 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
     report.edges = csr.edges();
     report.duplicates_dropped = csr.duplicates();
     if (csr.edges() == writer.container().num_edges) continue;
-    std::vector<ContainerWriter::Rows> shorter;  // duplicates went: the other direction loses as many
+    std::vector<ContainerWriter::Rows> shorter;  // duplicates were dropped: the other direction loses as many
     for (size_t a = 0; a < writer.container().arrays.size(); ++a) {
       const ArrayInfo& array = writer.container().arrays[a];
       if (!array.name.ends_with("indptr")) shorter.push_back({a, csr.edges()});
@@ -79,10 +79,10 @@ void GraphBuilder::write(const std::string& path, GraphReport& report) {
   report.publishing_seconds = seconds_since(start);
 }
 
-// No more edges: how many there were, and what the ids say about the nodes.
+// Ends the input: the number of edges, and the number of nodes by the ids.
 GraphReport GraphBuilder::seal(bool keep) {
   GraphReport report;
-  uint64_t sources = 0, targets = 0;  // as the ids have it
+  uint64_t sources = 0, targets = 0;  // by the ids
   for (size_t i = 0; i < stores_.size(); ++i) {
     RunStore& store = *stores_[i];
     store.seal(keep);
@@ -98,7 +98,8 @@ GraphReport GraphBuilder::seal(bool keep) {
   report.targets = options_.declared(false).value_or(targets);
   report.source_edges = edges_seen_;
   if (const uint64_t most = std::max(report.nodes, report.targets); most > kMostRows) {
-    fail<InputError>("ids reach ", most - 1, ", and a file has a row for each: map the ids to 0, 1, 2, ...");
+    fail<InputError>("the largest id is ", most - 1,
+                     ", which is too large since a file has one row per id; use ids='map'");
   }
   report.self_loops_dropped = self_loops_dropped_;
   return report;
@@ -118,7 +119,7 @@ GraphReport GraphBuilder::finish(const std::string& path) {
 }
 
 EdgeRuns GraphBuilder::finish_runs() {
-  if (options_.runs_path.empty()) fail<ArgumentError>("the builder was made without a path for runs");
+  if (options_.runs_path.empty()) fail<ArgumentError>("finish_runs needs runs_path");
   flush_pending();
   EdgeRuns all;
   all.report = seal(false);
@@ -126,7 +127,8 @@ EdgeRuns GraphBuilder::finish_runs() {
   for (const auto& store : stores_) {
     all.sides.push_back(
         {store->options().spill_path, store->options().bucket_bits, store->largest_neighbour(), store->runs()});
-    if (store->any_spilled()) store->runs().front().file->cached.sync();  // others read them, on other hosts maybe
+    if (store->any_spilled())
+      store->runs().front().file->cached.sync();  // other processes read them, perhaps on other hosts
   }
   all.report.reading_seconds = reading_seconds_;
   all.report.peak_bytes = bytes_held_peak() - std::min(held_before_, bytes_held_peak());

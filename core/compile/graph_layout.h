@@ -1,6 +1,6 @@
 // graph_layout: the header and the arrays of a .gl file, from what was compiled into it (FORMAT 5).
 //
-// Whoever writes the rows, one process or many, the file is laid out here.
+// Computed here whether one process or many write the rows.
 #pragma once
 
 #include <cstdint>

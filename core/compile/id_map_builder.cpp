@@ -1,5 +1,5 @@
-// id_map_builder: a round of keys is cut by hash, each part looked up by one thread, and what is new is numbered in the
-// order it came. Looking up part by part keeps a part's slots in the cache, and nothing is locked.
+// id_map_builder: a round of keys is partitioned by hash, each part is looked up by one thread, and new keys are
+// numbered in the order they came. Looking up part by part keeps a part's slots in the cache and needs no locks.
 #include "compile/id_map_builder.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace gz {
 namespace {
 
 enum State : uint8_t { kKnown, kFirst, kAgain, kLate };
-constexpr size_t kAhead = 12;  // lookups whose slots are on their way
+constexpr size_t kAhead = 12;  // lookups whose slots are being prefetched
 constexpr size_t kGrain = size_t{1} << 14;
 
 }  // namespace
 
 IdMapBuilder::IdMapBuilder(Options options)
     : options_(std::move(options)),
-      // a round holds some 80 bytes a key
+      // a round holds about 80 bytes per key
       most_keys_(static_cast<size_t>(std::clamp<uint64_t>(options_.memory / 512, 1 << 10, 1 << 20)) & ~size_t{1}),
       store_(options_.spill_folder, 2, static_cast<size_t>(std::clamp<uint64_t>(options_.memory / 64, 4096, 4 << 20))) {
 }
@@ -57,9 +57,9 @@ void IdMapBuilder::map(std::span<const Key> keys, std::span<int64_t* const> out)
 
 template <class HashAt, class KeyAt>
 void IdMapBuilder::round(size_t count, const HashAt& hash_at, const KeyAt& key_at, Out out) {
-  if (closed_) fail<ArgumentError>("the map is closed, no more keys can come");
+  if (closed_) fail<ArgumentError>("cannot add keys after close()");
   group(count, hash_at);
-  // Whether all new keys of a round fit is decided before it: numbers would depend on the budget otherwise.
+  // Whether all new keys of a round fit is decided before the round: otherwise ids would depend on the budget.
   if (!full_ && table_.bytes_with(in_part_) > std::max<uint64_t>(options_.memory / 4 * 3, 64 << 10)) {
     full_ = true;
     late_ = std::make_unique<LateKeys>(options_.spill_folder, options_.memory / 2);
@@ -111,7 +111,7 @@ void IdMapBuilder::look_up(Out out) {
       fresh_[part].clear();
       if (!full_) table_.make_room(part, in_part_[part]);
     }
-    size_t ahead = begin[first], ahead_part = first;  // the next item to prefetch, which may be of a part to come
+    size_t ahead = begin[first], ahead_part = first;  // the next item to prefetch, possibly of a later part
     const auto prefetch = [&] {
       while (ahead_part < last && ahead == begin[ahead_part + 1]) ++ahead_part;
       if (ahead_part < last) table_.prefetch(ahead_part, items_[ahead++].high);
@@ -123,7 +123,7 @@ void IdMapBuilder::look_up(Out out) {
         const Item item = items_[at];
         const uint32_t i = item.key();
         IdTable::Slot* slot = table_.find(part, item.high, item.tag());
-        if (slot == nullptr || slot->rest == 0) {
+        if (slot == nullptr || slot->tag_id == 0) {
           state_[i] = full_ ? kLate : kFirst;
           if (full_) continue;
           table_.fill(part, slot, item.high, item.tag(), kProvisional + i);
@@ -149,7 +149,7 @@ void IdMapBuilder::number_fresh(size_t count, const KeyAt& key_at, Out out) {
       out[i] = -1 - static_cast<int64_t>(late_->add(key_at(i)));
     }
   }
-  if (count_ > IdTable::kMostIds) fail<InputError>("more than ", IdTable::kMostIds, " distinct ids");
+  if (count_ > IdTable::kMostIds) fail<InputError>("found more than ", IdTable::kMostIds, " distinct ids");
   parallel_for(kParts, 16, options_.threads, [&](size_t first, size_t last, int) {
     for (size_t part = first; part < last; ++part) {
       for (const Fresh& fresh : fresh_[part]) {
@@ -174,7 +174,7 @@ void IdMapBuilder::close() {
 }
 
 void IdMapBuilder::resolve(std::span<int64_t> ids) {
-  if (!closed_) fail<ArgumentError>("the map is not closed yet");
+  if (!closed_) fail<ArgumentError>("call close() first");
   for (int64_t& id : ids) {
     if (id < 0) id = late_->resolve(static_cast<uint64_t>(-1 - id));
   }

@@ -23,7 +23,7 @@
 
 namespace gz {
 
-// Keys that lie in arrays: strings as bytes and count + 1 offsets, or numbers.
+// Keys in arrays: strings as bytes and count + 1 offsets, or numbers.
 struct KeyColumn {
   size_t count = 0;
   const char* bytes = nullptr;
@@ -69,18 +69,18 @@ class IdMapBuilder {
 
  private:
   static constexpr size_t kParts = IdTable::kParts;
-  struct Item {  // what looking up needs, so that it reads from front to back
+  struct Item {  // the input of a lookup, read sequentially
     uint64_t high;
     uint64_t tag_key;  // the hash's tag, and in the lower half the key's number in the round
     uint64_t tag() const { return tag_key & ~((uint64_t{1} << 40) - 1); }
     uint32_t key() const { return static_cast<uint32_t>(tag_key); }
   };
-  struct Out {  // where the id of a round's key goes
+  struct Out {  // the destination of the ids of a round
     std::array<int64_t*, 2> columns;
     unsigned shift;  // 1: two columns
     int64_t& operator[](size_t key) const { return columns[key & shift][key >> shift]; }
   };
-  struct Fresh {  // a key that was met for the first time, or again in the same round
+  struct Fresh {  // a key that is new in this round
     IdTable::Slot* slot;
     uint32_t key, first;
   };
@@ -94,7 +94,7 @@ class IdMapBuilder {
   void keep(const Key& key);
 
   Options options_;
-  size_t most_keys_;  // that one round has, so that it fits the budget
+  size_t most_keys_;  // per round, so that it fits the budget
   IdTable table_;
   bool full_ = false, closed_ = false;
   uint64_t count_ = 0;
@@ -102,10 +102,10 @@ class IdMapBuilder {
   std::unique_ptr<LateKeys> late_;
   // of one round
   std::vector<Item> items_;                 // keys grouped by part, each in their order
-  std::array<uint32_t, kParts> in_part_{};  // how many there are of each part
+  std::array<uint32_t, kParts> in_part_{};  // keys per part
   std::vector<uint8_t> state_;              // kKnown, kFirst, kAgain or kLate
   std::array<std::vector<Fresh>, kParts> fresh_;
-  std::vector<KeyHash> hashes_;  // of columns: the keys themselves stay where they lie
+  std::vector<KeyHash> hashes_;  // of columns: the keys themselves are not copied
 };
 
 }  // namespace gz

@@ -1,5 +1,5 @@
-// id_map_late: cut by hash, find the first of each key, merge those by appearance, and bring ids back to the order the
-// keys came in. Every step reads and writes streams from front to back.
+// id_map_late: partitions by hash, finds the first occurrence of each key, merges those by appearance, and restores the
+// order in which the keys came. Every step reads and writes streams sequentially.
 #include "compile/id_map_late.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ uint64_t LateKeys::number(uint64_t first_id, const std::function<void(const Key&
   uint64_t next = first_id;
   spilled_ += keys_->spilled_bytes();
   find_firsts();
-  keys_.reset();  // its room on the disk is free for what follows
+  keys_.reset();  // frees its disk space
   number_firsts(next, keep);
   firsts_.reset();
   scatter();
@@ -63,14 +63,13 @@ void LateKeys::find_firsts() {
       table.make_room(part, 1);
       const uint64_t tag = IdTable::tag_of(record.hash);
       IdTable::Slot* slot = table.find(part, record.hash.high, tag);
-      if (slot->rest == 0) {
+      if (slot->tag_id == 0) {
         table.fill(part, slot, record.hash.high, tag, distinct++);
         firsts_->append_value(part, record);
         firsts_->append(part, text.data(), text.size());
         const uint64_t held = table.bytes_with(one_more);
         if (held > std::max<uint64_t>(memory_, 1 << 20)) {
-          throw BudgetError(gz::text("the map of ids needs ", 4 * held, " bytes at least, give it more memory"),
-                            4 * held);
+          throw BudgetError(gz::text("the map of ids needs at least ", 4 * held, " bytes; raise memory"), 4 * held);
         }
       }
       places_->append_value(part, Pair{record.late, slot->id()});
@@ -134,7 +133,7 @@ void LateKeys::load_bucket(uint64_t bucket) {
 }
 
 int64_t LateKeys::resolve(uint64_t late) {
-  if (late >= count_) fail<ArgumentError>("late key ", late, " cannot be, there are ", count_);
+  if (late >= count_) fail<ArgumentError>("late key ", late, " is out of range, there are ", count_);
   if (late / bucket_size_ != bucket_) load_bucket(late / bucket_size_);
   return static_cast<int64_t>(loaded_.as<uint64_t>()[late - bucket_ * bucket_size_]);
 }

@@ -1,5 +1,5 @@
-// id_map_late: the keys that came after the table was full. Each gets a number of its own at once, in the order they
-// come, and its id when all have come: through the disk, in RAM that does not grow with their count.
+// id_map_late: the keys that came after the table was full. Each gets a number immediately, in the order they come, and
+// its id after the last one: on disk, with RAM that does not grow with their count.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class LateKeys {
   uint64_t count() const { return count_; }
   uint64_t spilled_bytes() const;
 
-  // No more keys. Distinct ones get ids from `first_id` on, by first appearance; keep(key) is called for each in that
-  // order. Throws BudgetError where a 256th of the distinct keys exceeds the memory.
+  // Ends the input. Distinct keys get ids from `first_id` on, by first appearance; keep(key) is called for each in that
+  // order. Throws BudgetError if a 256th of the distinct keys exceeds the memory.
   uint64_t number(uint64_t first_id, const std::function<void(const Key&)>& keep);
 
   // After number(): the id of key number `late`. Numbers must not decrease from call to call.

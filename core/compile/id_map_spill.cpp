@@ -1,4 +1,4 @@
-// id_map_spill: chunks of a buffer's size, one after the other in the file, in the order they filled up.
+// id_map_spill: chunks of a buffer's size, in the order they filled up.
 #include "compile/id_map_spill.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void SpillStreams::append(size_t index, const void* data, size_t bytes) {
     if (stream.filled == stream.buffer.size()) {
       if (stream.filled == buffer_bytes_) {
         flush(stream);
-      } else {  // short streams stay small: there may be hundreds
+      } else {  // short streams use little memory: there may be hundreds
         Buffer larger(std::min(std::max<size_t>(4096, 2 * stream.buffer.size()), buffer_bytes_), Purpose::kCompile);
         if (stream.filled > 0) std::memcpy(larger.data(), stream.buffer.data(), stream.filled);
         stream.buffer = std::move(larger);

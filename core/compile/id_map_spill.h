@@ -1,5 +1,5 @@
-// id_map_spill: many streams of bytes that are appended to at once and read back later, in RAM while they are short and
-// in one nameless file beyond that.
+// id_map_spill: many byte streams that are appended to concurrently and read back later, in RAM while they are short
+// and in one unnamed file beyond that.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class SpillStreams {
   uint64_t bytes(size_t stream) const { return streams_[stream].bytes; }
   uint64_t spilled_bytes() const { return end_; }
 
-  // Reads one stream from its start. Nothing is appended meanwhile.
+  // Reads one stream from its start. Nothing may be appended meanwhile.
   class Reader {
    public:
     Reader(const SpillStreams& from, size_t stream, size_t buffer_bytes = size_t{64} << 10);
@@ -43,7 +43,7 @@ class SpillStreams {
     size_t stream_;
     size_t chunk_ = 0;       // the next one to read
     uint64_t in_chunk_ = 0;  // bytes of it that were read
-    bool in_ram_ = false;    // the rest is read where it lies
+    bool in_ram_ = false;    // the remainder is read from RAM
     Buffer buffer_;
     const std::byte* at_ = nullptr;
     size_t left_ = 0;

@@ -26,9 +26,9 @@ void IdTable::make_room(size_t index, uint32_t more) {
   Slot* to = larger.as<Slot>();
   const Slot* from = slots(part);
   for (uint64_t i = 0; i < part.capacity; ++i) {
-    if (from[i].rest == 0) continue;
+    if (from[i].tag_id == 0) continue;
     uint64_t at = first_of(from[i].high, capacity);
-    while (to[at].rest != 0) at = (at + 1) & (capacity - 1);
+    while (to[at].tag_id != 0) at = (at + 1) & (capacity - 1);
     to[at] = from[i];
   }
   part.buffer = std::move(larger);

@@ -1,8 +1,8 @@
-// id_map_table: from keys to dense ids, in RAM: 256 hash tables of 16-byte slots, apart by the key's hash, so that
-// threads share nothing and growing moves a part at a time.
+// id_map_table: maps keys to dense ids in RAM: 256 hash tables of 16-byte slots, partitioned by the key's hash, so that
+// threads share nothing and growing rehashes one part at a time.
 //
-// Keys themselves are not kept: 96 bits of their hash stand for them (64 in the slot, 24 beside the id, 8 in the part).
-// Two of 10^9 keys are taken for one with a chance of 10^-11, less than a disk's for a wrong byte.
+// Keys themselves are not stored: 96 bits of their hash identify them (64 in the slot, 24 next to the id, 8 by the
+// part). The probability that two of 10^9 keys collide is 10^-11, less than that of a wrong byte from a disk.
 #pragma once
 
 #include <array>
@@ -21,15 +21,15 @@ class IdTable {
 
   struct Slot {
     uint64_t high = 0;
-    uint64_t rest = 0;  // 24 bits of the hash, 40 of id + 1; 0: empty
-    uint64_t id() const { return (rest & kIdMask) - 1; }
-    void set_id(uint64_t id) { rest = (rest & ~kIdMask) | (id + 1); }
+    uint64_t tag_id = 0;  // 24 bits of the hash, 40 of id + 1; 0: empty
+    uint64_t id() const { return (tag_id & kIdMask) - 1; }
+    void set_id(uint64_t id) { tag_id = (tag_id & ~kIdMask) | (id + 1); }
   };
 
   static size_t part_of(const KeyHash& hash) { return static_cast<size_t>(hash.low >> 56); }
   static uint64_t tag_of(const KeyHash& hash) { return hash.low << 40; }  // the lower 40 bits are 0
 
-  // Bytes that all parts would take with room for `more[p]` more keys in part p.
+  // Bytes of all parts with capacity for `more[p]` more keys in part p.
   uint64_t bytes_with(const std::array<uint32_t, kParts>& more) const;
   void make_room(size_t part, uint32_t more);
 
@@ -38,19 +38,19 @@ class IdTable {
     if (p.capacity > 0) gz::prefetch(&slots(p)[first_of(high, p.capacity)]);
   }
 
-  // The slot of a key, or the empty one where it would go (make_room() first); null in a part without room.
+  // The slot of a key, or the empty slot for it (call make_room() first); null if the part is full.
   Slot* find(size_t part, uint64_t high, uint64_t tag) {
     Part& p = parts_[part];
     if (p.capacity == 0) return nullptr;
     Slot* all = slots(p);
     for (uint64_t at = first_of(high, p.capacity);; at = (at + 1) & (p.capacity - 1)) {
       Slot& slot = all[at];
-      if (slot.rest == 0 || (slot.high == high && (slot.rest & ~kIdMask) == tag)) return &slot;
+      if (slot.tag_id == 0 || (slot.high == high && (slot.tag_id & ~kIdMask) == tag)) return &slot;
     }
   }
   void fill(size_t part, Slot* slot, uint64_t high, uint64_t tag, uint64_t id) {
     slot->high = high;
-    slot->rest = tag | (id + 1);
+    slot->tag_id = tag | (id + 1);
     ++parts_[part].count;
   }
 
@@ -61,7 +61,7 @@ class IdTable {
     Buffer buffer;
     uint64_t capacity = 0, count = 0;
   };
-  // Where the search for a key begins: at the start of a cache line, so that most end in the line that was prefetched.
+  // Where the search for a key begins: at the start of a cache line, so that most searches end in the prefetched line.
   static uint64_t first_of(uint64_t high, uint64_t capacity) { return high & (capacity - 1) & ~(kLine - 1); }
   static Slot* slots(const Part& part) { return part.buffer.as<Slot>(); }
   static uint64_t capacity_for(const Part& part, uint32_t more);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kChunk = size_t{256} << 10;
 
-// Words that stand for no value in the exports of databases and DataFrames.
+// Words for missing values in exports of databases and DataFrames.
 bool means_missing(std::string_view field) {
   if (field.size() > 4) return false;
   for (const std::string_view word : {"NULL", "null", "None", "NaN", "nan", "NA", "N/A"}) {
@@ -30,10 +30,10 @@ class Parser {
       : options_(options),
         text_keys_(text_keys),
         out_(out),
-        fields_({options.delimiter, true, !text_keys}, out.unescaped),  // strings may start like comments
+        fields_({options.delimiter, true, !text_keys}, out.unescaped),  // strings may start with a comment character
         values_(static_cast<size_t>(1 + std::max({options.src, options.dst, options.weight, options.time}))) {}
 
-  // Empty when the line was taken or has no fields; otherwise what is wrong with it.
+  // Empty if the line was accepted or has no fields; otherwise the error.
   std::string line(std::string_view line) {
     if (!fields_.start(line)) return {};
     size_t taken = 0;
@@ -64,7 +64,7 @@ class Parser {
     if (text_keys_) {
       if (options_.refuse_missing && means_missing(field)) {
         return text("found ", shown(field), " in column ", column,
-                    ", expected a node id; ids='text' takes it for the id of a node");
+                    ", expected a node id; ids='text' accepts it as an id");
       }
       key = {hash_key(field), field.data(), field.size()};
       return {};
@@ -73,7 +73,7 @@ class Parser {
     const auto [stop, error] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (stop != field.data() + field.size() || error != std::errc()) {
       return text("found ", shown(field),
-                  ", expected a 64-bit integer, as in the first lines; ids='text' takes any id");
+                  ", expected a 64-bit integer, as in the first lines; ids='text' accepts any id");
     }
     key = {hash_key(value), nullptr, static_cast<uint64_t>(value)};
     return {};

@@ -36,7 +36,7 @@ Container features(uint64_t rows, std::vector<ArrayInfo> arrays) {
 
 constexpr size_t kKeys = 8192;                // keys that are read at a time
 constexpr uint64_t kTextBytes = 1 << 20;      // and their bytes, unless one key has more
-constexpr int kHashBits = 63, kPartBits = 8;  // of the hash the index is ordered by; those a part has in common
+constexpr int kHashBits = 63, kPartBits = 8;  // of the hash that the index is sorted by; common to a part
 
 // The entries of one part in the order of their hashes: cut by the next bits into buckets of a few, each of them
 // sorted.
@@ -98,7 +98,7 @@ uint64_t IdMapBuilder::write(const std::string& path, const std::string& text_pa
   const auto index = [&](const KeyHash& hash, uint64_t id) {
     sorted.append_value(static_cast<size_t>(hash.high >> 56), Entry{index_hash(hash), static_cast<int64_t>(id)});
   };
-  std::vector<int64_t> values;  // the keys' lengths, then where they start; or the numbers that they are
+  std::vector<int64_t> values;  // the keys' lengths, then their starts; or the numeric keys
   std::vector<char> text;
   int64_t start = 0;
   for (uint64_t id = 0; id < count_; id += values.size()) {
@@ -126,7 +126,7 @@ uint64_t IdMapBuilder::write(const std::string& path, const std::string& text_pa
     writer.append(2, std::span<const int64_t>(values));
     if (progress != nullptr && id % (128 * kKeys) == 0) progress->report("writing the map of ids", id, count_);
   }
-  // as many parts at a time as there are threads: each is a 256th of the keys
+  // one part per thread at a time: each is a 256th of the keys
   std::vector<SortedPart> parts(std::min<size_t>(kParts, static_cast<size_t>(options_.threads)));
   std::vector<int32_t> narrow_ids;
   std::vector<int64_t> wide_ids;

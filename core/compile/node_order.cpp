@@ -18,10 +18,10 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kScan = uint64_t{1} << 20;  // neighbours that are asked for and reported together
-constexpr uint64_t kAhead = 32;                // neighbours whose entry is fetched ahead
-constexpr size_t kQueued = 4096;               // rows of a queue that are asked for together
-constexpr uint64_t kMostTallied = 1024;        // neighbours of one node that vote; of more, evenly spread ones do
+constexpr uint64_t kScan = uint64_t{1} << 20;  // neighbours that are prefetched and reported together
+constexpr uint64_t kAhead = 32;                // neighbours whose entry is prefetched
+constexpr size_t kQueued = 4096;               // rows of a queue that are prefetched together
+constexpr uint64_t kMostVotes = 1024;          // neighbours of one node that vote; evenly spaced if there are more
 constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
 Buffer array_of(uint64_t nodes) {
@@ -36,13 +36,13 @@ void report(Progress* progress, const char* phase, uint64_t done, uint64_t total
   if (progress != nullptr) progress->report(phase, done, total);
 }
 
-// Asks for the neighbours at [begin, end) ahead of a scan. They are read front to back, so all of them are wanted.
+// Prefetches the neighbours at [begin, end) before a scan, which reads all of them.
 template <class Csr>
-void ask_for(const PagePrefetcher& prefetcher, const Csr& csr, uint64_t begin, uint64_t end) {
+void prefetch_neighbours(const PagePrefetcher& prefetcher, const Csr& csr, uint64_t begin, uint64_t end) {
   if (begin < end) prefetcher.request_whole(csr.indices + begin, (end - begin) * sizeof(typename Csr::Id));
 }
 
-// The entry of a neighbour some way ahead. Its id was not checked yet: a prefetch of any address is harmless.
+// Prefetches the entry of a later neighbour. Its id was not checked yet, but a prefetch of any address is harmless.
 template <class Csr>
 void fetch_ahead(const Csr& csr, uint64_t position, const uint32_t* table) {
   if (position < csr.num_edges) prefetch(table + csr.indices[position]);
@@ -53,7 +53,7 @@ void count_all(const Csr& csr, std::span<uint32_t> counts, Progress* progress) {
   const PagePrefetcher prefetcher(*csr.file, 1);
   for (uint64_t begin = 0; begin < csr.num_edges; begin += kScan) {
     const uint64_t end = std::min(begin + kScan, csr.num_edges);
-    ask_for(prefetcher, csr, begin, end);
+    prefetch_neighbours(prefetcher, csr, begin, end);
     for (uint64_t p = begin; p < end; ++p) {
       fetch_ahead(csr, p + kAhead, counts.data());
       uint32_t& count = counts[static_cast<size_t>(csr.neighbour(p))];
@@ -63,7 +63,7 @@ void count_all(const Csr& csr, std::span<uint32_t> counts, Progress* progress) {
   }
 }
 
-// A queue that is the order itself: nodes are appended when they are first met, and their rows read in turn.
+// A queue that is the order itself: nodes are appended when they are first reached, and their rows read in order.
 template <class Csr>
 class BreadthFirst {
  public:
@@ -146,7 +146,7 @@ class Propagation {
     std::fill(sizes.begin(), sizes.end(), 1u);
   }
 
-  // One pass over all nodes; returns how many changed sides.
+  // One pass over all nodes; returns how many changed their community.
   uint64_t pass(Progress* progress) {
     const PagePrefetcher prefetcher(*csr_.file, 1);
     uint64_t moves = 0, asked = 0;
@@ -154,7 +154,7 @@ class Propagation {
       const auto row = csr_.row(node);
       if (row.end > asked) {
         const uint64_t until = std::min(std::max(row.end, asked + kScan), csr_.num_edges);
-        ask_for(prefetcher, csr_, asked, until);
+        prefetch_neighbours(prefetcher, csr_, asked, until);
         asked = until;
         report(progress, "finding communities", asked, csr_.num_edges);
       }
@@ -165,7 +165,7 @@ class Propagation {
 
  private:
   bool join_best(uint64_t node, typename Csr::Row row) {
-    const uint64_t step = (row.degree() + kMostTallied - 1) / kMostTallied;
+    const uint64_t step = (row.degree() + kMostVotes - 1) / kMostVotes;
     const uint32_t own = community_[node];
     votes_.start(row.degree() / step + 1);
     const uint64_t key = node << 32;
@@ -174,7 +174,7 @@ class Propagation {
       fetch_ahead(csr_, p + kAhead * step, community_.data());
       const uint32_t other = community_[csr_.neighbour(p)];
       const uint32_t votes = votes_.add(other);
-      // A tie goes to the own community, then to any: a rank that all nodes agree on would merge neighbouring ones.
+      // Ties keep the own community, otherwise break at random: a fixed ranking would merge neighbouring communities.
       const bool tie = votes == most && best != own && (other == own || mix(other ^ key) > mix(best ^ key));
       if (votes <= most && !tie) continue;
       if (other != own && sizes_[other] >= most_) continue;  // full
@@ -256,7 +256,7 @@ Buffer order_by_community(std::span<const uint32_t> communities, std::span<const
   const auto starts = values(counted, communities.size());
   std::ranges::fill(starts, 0u);
   for (const uint32_t community : communities) ++starts[community];
-  // A size becomes the community's start when the order first meets it; from then on the start counts its members up.
+  // A size becomes the community's start when the order first reaches it; from then on it is the next free position.
   std::vector<bool> placed(communities.size());
   const auto out = values(buffer, communities.size());
   uint32_t next = 0;

@@ -1,7 +1,7 @@
-// node_order: orders of a graph's nodes that put rows which are used together side by side.
+// node_order: node orders that store rows which are used together next to each other.
 //
-// An order is a permutation as uint32: order[new id] = old id. Each function holds a few arrays of 4 bytes a node and
-// reads the topology in passes, front to back unless it says otherwise; none depends on the number of threads.
+// An order is a permutation as uint32: order[new id] = old id. Each function holds a few arrays of 4 bytes per
+// node and reads the topology sequentially unless noted otherwise; no result depends on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace gz {
 // Ids have 32 bits here. Throws ArgumentError for a graph with more nodes.
 void check_orderable(const Topology& topology);
 
-// How often each node is a neighbour in the rows of `side`: how often sampling those rows meets it. uint32, num_nodes.
+// How often each node is a neighbour in the rows of `side`, that is, how often sampling reaches it. uint32, num_nodes.
 Buffer count_neighbours(const Topology& topology, Direction side, Progress* progress);
 
 // The nodes by descending level of their counts, a level being all counts with the same highest bit; those of one level
-// in the order of `order`, or by id where that is empty. Levels, because a hot row is met whatever its exact count, and
-// a page is shared by rows of about the same heat that lie near one another in the graph (benchmarks/layout).
+// in the order of `order`, or by id where that is empty. Levels, because a hot row is used whatever its exact count,
+// and pages should contain rows of similar frequency that are close in the graph (benchmarks/layout).
 Buffer order_by_level(std::span<const uint32_t> counts, std::span<const uint32_t> order);
 
 // Breadth first along the rows of `side`, from the first node of `roots` that was not reached yet, and so on. Rows are
-// read in the order of the queue, asked for ahead where they are not in RAM.
+// read in the order of the queue, and prefetched if they are not in RAM.
 Buffer order_breadth_first(const Topology& topology, Direction side, std::span<const uint32_t> roots,
                            Progress* progress);
 
@@ -37,7 +37,7 @@ struct CommunityOptions {
 // Label propagation with bounded communities: a community for each node, named after one of its first members. uint32.
 Buffer find_communities(const Topology& topology, Direction side, const CommunityOptions& options, Progress* progress);
 
-// Community by community, in the order in which `order` meets them; within each as `order` has it.
+// Community by community, in the order of their first node in `order`; within each in the order of `order`.
 Buffer order_by_community(std::span<const uint32_t> communities, std::span<const uint32_t> order);
 
 enum class NodeOrder {

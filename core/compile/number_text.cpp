@@ -1,4 +1,4 @@
-// number_text: chunks of lines in parallel, put together in the order of the text.
+// number_text: chunks of lines in parallel, concatenated in the order of the text.
 #include "compile/number_text.h"
 
 #include <algorithm>

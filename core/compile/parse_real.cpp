@@ -18,9 +18,9 @@
 namespace gz {
 namespace {
 
-constexpr size_t kShort = 64;  // longer numbers are rare: they take the heap
+constexpr size_t kShort = 64;  // longer numbers are rare and use the heap
 
-// Strings that strtod reads and from_chars does not hold characters other than these: hexadecimal, payloads of NaN.
+// Strings that strtod accepts and from_chars does not contain other characters: hexadecimal, payloads of NaN.
 bool belongs(char c) {
   return (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || std::strchr("eEiInNfFaAtTyY", c) != nullptr;
 }

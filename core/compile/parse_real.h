@@ -1,4 +1,4 @@
-// parse_real: decimal numbers with a fraction, as std::from_chars reads them, also where the library has no such thing.
+// parse_real: std::from_chars for floating-point numbers, also where the library lacks it.
 #pragma once
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// radix: least significant digit first. Buckets are made to fit the cache, so every pass is a few cycles a key.
+// radix: least significant digit first. Buckets are sized to fit the cache, so a pass takes a few cycles per key.
 #include "compile/radix.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// radix: the stable sort of 64-bit keys that fits in cache, with or without the places the keys came from.
+// radix: a stable in-cache sort of 64-bit keys, optionally with their original indices.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace gz {
 
 // Sorts keys[0, n), of which only the lowest `bits` bits may be set. `places`, where not null, is filled with the index
-// each key had; equal keys stay in order. The spares are as long as their partners. What was sorted is at the returned
+// each key had; equal keys stay in order. The spares are as long as their counterparts. The result is at the returned
 // pointers: the input's or the spare's.
 struct Sorted {
   uint64_t* keys;

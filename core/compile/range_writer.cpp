@@ -1,4 +1,4 @@
-// range_writer: staged pages go past the page cache while the next are made, like those of a whole container.
+// range_writer: staged pages bypass the page cache while the next are filled, as for a whole container.
 #include "compile/range_writer.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ uint64_t digest_of(std::span<const BlockSum> sums) {
     open.crc = open.bytes == 0 ? sum.crc : crc32c_combine(open.crc, sum.crc, sum.bytes);
     open.bytes += sum.bytes;
     if (open.bytes < kBlockBytes) continue;
-    if (open.bytes > kBlockBytes) fail<ArgumentError>("sums of blocks overlap: ", open.bytes, " bytes in one");
+    if (open.bytes > kBlockBytes)
+      fail<ArgumentError>("checksums of blocks overlap: a block has ", open.bytes, " bytes");
     digest.add(open.crc);
     open = {};
   }
@@ -38,7 +39,7 @@ RangeWriter::RangeWriter(const std::string& path, std::vector<Range> ranges, siz
       staging_bytes_(std::max<size_t>(round_up(staging_bytes, kPageBytes), kPageBytes)) {
   for (Range& range : ranges) {
     if (range.begin > range.end || range.offset % kPageBytes != 0) {
-      fail<ArgumentError>(path, ": bytes ", range.begin, " to ", range.end, " of '", range.name, "' are not a range");
+      fail<ArgumentError>(path, ": invalid range of bytes ", range.begin, " to ", range.end, " of '", range.name, "'");
     }
     Stream& stream = streams_.emplace_back();
     stream.at = range.begin;

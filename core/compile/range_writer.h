@@ -1,8 +1,8 @@
-// range_writer: a part of the arrays of a container that another process lays out and publishes.
+// range_writer: writes parts of the arrays of a container that another process creates and publishes.
 //
 // Several processes, on several hosts, write one file: each its own ranges of bytes. A range is written in whole pages;
-// the bytes of pages at its ends, which belong to a neighbour too, are handed back, so that no page has two writers.
-// Writing a range again writes the same bytes to the same places: a writer that died may be repeated at any time.
+// the bytes of pages at its ends, which are shared with a neighbour, are returned, so that no page has two writers.
+// Writing is idempotent: the work of a writer that died can be repeated at any time.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace gz {
 
-// The digest of an array from the sums of its bytes, in order, however they were cut.
+// The digest of an array from the checksums of its pieces, in order.
 uint64_t digest_of(std::span<const BlockSum> sums);
 
 class RangeWriter : public ArraySink {
@@ -42,7 +42,7 @@ class RangeWriter : public ArraySink {
   using ArraySink::append;
   void append(size_t index, std::span<const std::byte> bytes) override;
 
-  struct Fragment {   // bytes that were left to the owner of the file
+  struct Fragment {   // bytes to be written by the owner of the file
     uint64_t at = 0;  // in the array
     std::vector<std::byte> bytes;
   };
@@ -57,11 +57,11 @@ class RangeWriter : public ArraySink {
   struct Stream {
     Range range;
     uint64_t at = 0;              // the next byte, in the array
-    uint64_t flushed = 0;         // of the whole pages, those that were written or are on their way
+    uint64_t flushed = 0;         // end of the whole pages that were written or are being written
     std::vector<std::byte> head;  // bytes before the first whole page
     Buffer staging, writing;      // bytes from `flushed` on; what `written` is writing
     std::future<void> written;
-    BlockSum open{};  // of the block at hand
+    BlockSum open{};  // of the current block
     std::vector<BlockSum> sums;
   };
 

@@ -1,4 +1,4 @@
-// relabel: the rows of a file go through the builder like any other edges, in the order of the file.
+// relabel: passes the edges of a file through the builder, in file order.
 #include "compile/relabel.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ GraphOptions builder_options(const Topology& topology, const RelabelOptions& opt
                              bool edge_ids, bool wide_numbers) {
   const Container& container = topology.file().container();
   GraphOptions out;
-  // Edges of an undirected graph are stored both ways already: each stored one is taken as it is.
+  // Edges of an undirected graph are already stored in both directions: each stored edge is copied as it is.
   out.direction = container.direction;
   out.promises = container.properties & (kUndirected | kDeduplicated | kNoSelfLoops);
   out.weights = weights;

@@ -1,4 +1,4 @@
-// row_range: the buckets of one range, from many files, drained as those of one store are.
+// row_range: drains the buckets of one range, from many files, like those of one store.
 #include "compile/row_range.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kLeastMemory = 1'000'000;
-constexpr uint64_t kSortBuffers = 16;  // of a thread, each rounded up to pages
+constexpr uint64_t kSortBuffers = 16;  // per thread, each rounded up to pages
 constexpr size_t kPieceRecords = size_t{1} << 14;
 
 class DistinctCounter : public BucketConsumer {
@@ -31,7 +31,7 @@ class DistinctCounter : public BucketConsumer {
   }
 
  private:
-  std::vector<uint64_t> counts_;  // one a worker
+  std::vector<uint64_t> counts_;  // one per worker
 };
 
 struct Plan {
@@ -40,7 +40,7 @@ struct Plan {
   size_t staging_bytes = 0;
 };
 
-// The shares of a builder that has spilled everything (GraphBuilder::plan and drain_options).
+// The budget of a builder that has spilled everything (see GraphBuilder::plan and drain_options).
 Plan plan_of(const RowRange& range, const RecordShape& shape, size_t arrays, const RowRangeOptions& options) {
   const auto threads = static_cast<uint64_t>(options.threads);
   if (options.memory < kLeastMemory * threads) {
@@ -92,14 +92,14 @@ RowRangeReport write_row_range(const std::string& path, const GraphShape& shape,
     if (!array.name.starts_with(range.side)) continue;
     const uint64_t width = dtype_bytes(array.dtype);
     report.arrays.push_back(array.name);
-    if (array.name.ends_with("indptr")) {  // the first 0 belongs to the first rows
+    if (array.name.ends_with("indptr")) {  // the range with row 0 also writes the leading 0
       const uint64_t first = range.row_begin == 0 ? 0 : range.row_begin + 1;
       ranges.push_back({array.name, array.offset, first * width, (range.row_end + 1) * width});
     } else {
       ranges.push_back({array.name, array.offset, edges_before * width, (edges_before + edges) * width});
     }
   }
-  if (ranges.empty()) fail<ArgumentError>("side is '", range.side, "', which the file does not have");
+  if (ranges.empty()) fail<ArgumentError>("side is '", range.side, "', which is not in the file");
   reset_bytes_held_peak();
   const uint64_t held = bytes_held();
   const RecordShape records{shape.weights, shape.times, shape.edge_ids};

@@ -1,7 +1,7 @@
-// row_range: runs that others spilled -> some rows of a .gl file that many write.
+// row_range: runs spilled by other processes -> some rows of a .gl file with many writers.
 //
-// How a cluster compiles: tasks cut parts of the source into runs (GraphBuilder::finish_runs); when all are there, the
-// number of edges of each range of rows is known, the file is laid out, and other tasks write a range of rows each.
+// How a cluster compiles: tasks turn parts of the source into runs (GraphBuilder::finish_runs); after the last one, the
+// number of edges of each range of rows is known, the file is created, and other tasks write a range of rows each.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace gz {
 
 // Rows [row_begin, row_end) of one side. The runs' offsets are those of the buckets that cover these rows alone: bucket
-// b of a run that was cut with `shift` has the rows from row_begin + (b << shift) on.
+// b of a run with shift `shift` has the rows from row_begin + (b << shift) on.
 struct RowRange {
   std::string side;  // "out." or "in."
   uint64_t row_begin = 0, row_end = 0;
@@ -33,17 +33,17 @@ struct RowRangeOptions {
   Progress* progress = nullptr;
 };
 
-// How many edges of the range are left when each (row, neighbour) stays once.
+// The number of distinct (row, neighbour) pairs in the range.
 uint64_t count_distinct(const RowRange& range, const RowRangeOptions& options);
 
 struct RowRangeReport {
   uint64_t edges = 0, duplicates = 0;  // written and dropped
   uint64_t peak_bytes = 0;
-  std::vector<std::string> arrays;  // whose ranges `written` tells of
+  std::vector<std::string> arrays;  // the arrays of `written`
   std::vector<RangeWriter::Written> written;
 };
 
-// Writes the range into the file at `path`, which is laid out for `shape`. `edges_before` are the edges of the rows
+// Writes the range into the file at `path`, which was created for `shape`. `edges_before` are the edges of the rows
 // before it, `edges` its own.
 RowRangeReport write_row_range(const std::string& path, const GraphShape& shape, const RowRange& range,
                                uint64_t edges_before, uint64_t edges, const RowRangeOptions& options);

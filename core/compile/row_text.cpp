@@ -16,7 +16,7 @@
 namespace gz {
 namespace {
 
-constexpr size_t kBatchBytes = size_t{1} << 20;  // rows a worker gathers before it writes them
+constexpr size_t kBatchBytes = size_t{1} << 20;  // rows that a worker collects before it writes them
 
 template <class T>
 bool parse_integer(std::string_view field, std::byte* to) {
@@ -105,7 +105,7 @@ std::string RowText::parse_value(std::string_view field, std::byte* to) const {
   return good ? std::string() : text("found ", shown(field), ", expected a value of type ", dtype_name(dtype_));
 }
 
-// Empty when the line was a row, blank or a comment; otherwise what is wrong with it.
+// Empty if the line was a row, blank or a comment; otherwise the error.
 std::string RowText::parse_line(std::string_view line, Worker& worker) {
   Fields& fields = worker.fields;
   if (!worker.unescaped.empty()) worker.unescaped.clear();
@@ -118,7 +118,7 @@ std::string RowText::parse_line(std::string_view line, Worker& worker) {
   if (stop != end || error != std::errc() || field.empty() || id < options_.id_base) {
     if (options_.find) return {};
     return text("found ", shown(field), ", expected an integer node id",
-                options_.id_base > 0 ? " from id_base on" : "");
+                options_.id_base > 0 ? " of at least id_base" : "");
   }
   if (options_.find) return id == *options_.find ? text("a row for id ", id) : std::string();
   id -= options_.id_base;
@@ -166,7 +166,7 @@ void RowText::parse(std::string_view text, ChunkLines& lines, Worker& worker) {
   write_rows(worker);
 }
 
-// Files mostly come in the order of ids: then this is one write.
+// Most files are sorted by id: then this is one write.
 void RowText::write_rows(Worker& worker) {
   auto& ids = worker.ids;
   if (ids.empty()) return;

@@ -1,8 +1,7 @@
 // row_text: lines of "id,f1,f2,..." -> rows of a feature array, each at its id.
 //
 // Two passes: the first learns the largest id, the second parses the values and writes every row where it belongs. Ids
-// that have no line are rows of zeros. An id that has two is in the report; which of its lines was written is
-// undefined.
+// without a line are rows of zeros. An id with two lines is reported; which of them was written is undefined.
 #pragma once
 
 #include <atomic>
@@ -26,10 +25,10 @@ struct RowTextOptions {
   char delimiter = ',';  // ' ': any run of spaces and tabs
   uint64_t begin = 0;    // as in EdgeTextOptions
   uint64_t lines_before = 0;
-  uint64_t columns = 1;  // values a line, the id not counted
+  uint64_t columns = 1;  // values per line, not counting the id
   uint64_t id_base = 0;
   uint64_t id_limit = uint64_t{1} << 62;
-  std::optional<uint64_t> find;  // in the first pass: report the lines of this id as if they were bad ones
+  std::optional<uint64_t> find;  // in the first pass: report the lines of this id as bad lines
   bool skip_errors = false;
   int threads = 1;
   size_t chunk_bytes = size_t{1} << 20;
@@ -39,11 +38,11 @@ struct RowTextReport {
   uint64_t lines = 0, skipped = 0;
   uint64_t rows = 0;                  // written
   uint64_t num_nodes = 0;             // the largest id + 1
-  std::optional<uint64_t> duplicate;  // the smallest id with two rows, as the text has it
+  std::optional<uint64_t> duplicate;  // the smallest id with two rows, as in the text
   std::vector<std::string> examples;
 };
 
-// One pass over a text. Without a writer it only learns ids; with one it writes rows of `dtype` into array `index`.
+// One pass over a text. Without a writer it only finds the ids; with one it writes rows of `dtype` to array `index`.
 class RowText {
  public:
   explicit RowText(RowTextOptions options, Progress* progress = nullptr);
@@ -68,7 +67,7 @@ class RowText {
   size_t index_ = 0;
   DType dtype_ = DType::kFloat32;
   size_t row_bytes_ = 0;
-  std::unique_ptr<std::atomic<uint64_t>[]> seen_;  // one bit a row
+  std::unique_ptr<std::atomic<uint64_t>[]> seen_;  // one bit per row
   std::atomic<uint64_t> duplicate_{UINT64_MAX};
   std::vector<std::unique_ptr<Worker>> workers_;
   LineCarry carry_;

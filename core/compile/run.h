@@ -1,7 +1,7 @@
 // run: a piece of input sorted by bucket: where its records are and what a key looks like.
 //
-// Buckets are ranges of ids; a run remembers the shift it was cut with, so ids that outgrow the range later only mean a
-// larger shift for later runs: nothing moves.
+// Buckets are ranges of ids; each run stores its own shift, so when ids outgrow the range, later runs use a larger
+// shift and no data moves.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ struct WideKey {
   uint64_t row, neighbour;
 };
 
-// A key is two 64-bit ids, or one number of `bytes` bytes: (row << neighbour_bits) | neighbour. In a packed run, which
-// is how runs lie in the spill file, the row counts from the start of the record's bucket: 40 bits do for most graphs.
+// A key is two 64-bit ids, or one number of `bytes` bytes: (row << neighbour_bits) | neighbour. In a packed run, as
+// in the spill file, the row is relative to the start of the record's bucket: 40 bits suffice for most graphs.
 struct KeyLayout {
   uint32_t bytes = 8;
   uint32_t neighbour_bits = 32;
@@ -30,10 +30,10 @@ struct KeyLayout {
 constexpr KeyLayout kNarrowKeys{8, 32, false};
 constexpr KeyLayout kWideKeys{16, 64, false};
 
-// Where runs lie that are not in RAM: the same bytes by two ways.
+// The file of runs that are not in RAM, opened in two ways.
 struct SpillFile {
   File cached;  // for short reads
-  File direct;  // past the page cache: spilled bytes are read once, much later
+  File direct;  // bypasses the page cache: spilled bytes are read once, much later
 };
 
 struct Run {
@@ -43,12 +43,12 @@ struct Run {
   uint64_t count = 0;                                    // records
   std::shared_ptr<const std::vector<uint64_t>> offsets;  // of each bucket, in records; one more than buckets
   std::array<const std::byte*, 4> columns{};  // keys, times, numbers, weights in RAM; null keys: in the spill file
-  std::array<uint64_t, 4> at{};               // there: where its keys, times, numbers and weights start, each on a page
+  std::array<uint64_t, 4> at{};               // offsets of keys, times, numbers and weights in the file, page-aligned
   std::shared_ptr<SpillFile> file;            // the spill file
   uint64_t first = 0, loaded = 0;             // in memory: the records that are there
 
   bool in_memory() const { return columns[0] != nullptr; }
-  // The first record of bucket `bucket` as the store sees it, cut with `store_shift` >= shift.
+  // The first record of the store's bucket `bucket`, for `store_shift` >= shift.
   uint64_t begin_of(uint64_t bucket, uint32_t store_shift) const { return (*offsets)[own_bucket(bucket, store_shift)]; }
   // The first of the run's own buckets that belongs to the store's bucket `bucket`.
   uint64_t own_bucket(uint64_t bucket, uint32_t store_shift) const {

@@ -12,14 +12,56 @@ namespace {
 
 constexpr size_t kStaging = size_t{1} << 20;
 
+// Appends bytes to the spill file at `end`, in whole pages: what is left of a page is never read.
+class SpillStaging {
+ public:
+  SpillStaging(SpillFile& file, uint64_t& end, size_t bytes)
+      : file_(file), end_(end), bytes_(bytes), buffer_(bytes, Purpose::kCompile) {}
+
+  void put(const std::byte* from, size_t bytes) {
+    while (bytes > 0) {
+      const size_t part = std::min(bytes, bytes_ - staged_);
+      std::memcpy(buffer_.data() + staged_, from, part);
+      from += part;
+      bytes -= part;
+      staged_ += part;
+      if (staged_ == bytes_) flush();
+    }
+  }
+
+  // The lowest `bytes` bytes of a key; the next key overwrites the others.
+  void put_key(uint64_t key, size_t bytes) {
+    if (staged_ + sizeof key < bytes_) {
+      std::memcpy(buffer_.data() + staged_, &key, sizeof key);
+      staged_ += bytes;
+    } else {
+      put(reinterpret_cast<const std::byte*>(&key), bytes);
+    }
+  }
+
+  void flush() {
+    const size_t whole = round_up(staged_, kPageBytes);
+    file_.direct.write_at({buffer_.data(), whole}, end_);
+    end_ += whole;
+    staged_ = 0;
+  }
+
+ private:
+  SpillFile& file_;
+  uint64_t& end_;
+  const size_t bytes_;
+  Buffer buffer_;
+  size_t staged_ = 0;
+};
+
 }  // namespace
 
-// How keys of a merged run look on disk: as few bytes as its ids need.
+// The key layout of a merged run on disk: as few bytes as its ids need.
 KeyLayout RunStore::spilled_layout(const Front& front, uint32_t shift) {
   bool wide = false;
   for (const Run& run : front.runs) wide = wide || run.keys.wide();
   if (wide) return kWideKeys;
-  std::lock_guard lock(mutex_);  // pieces may be added meanwhile; the largest only grows
+  std::lock_guard lock(mutex_);  // pieces may be added concurrently; the largest id only grows
   const auto neighbour_bits = static_cast<uint32_t>(std::bit_width(largest_neighbour_));
   const uint32_t bytes = std::max((shift + neighbour_bits + 7) / 8, 1u);
   return options_.split.by_neighbour || bytes >= 8 ? kNarrowKeys : KeyLayout{bytes, neighbour_bits, true};
@@ -46,25 +88,7 @@ void RunStore::spill(Front& front) {
   }
   merged.offsets = std::move(offsets);
 
-  const size_t most_staged = round_up(std::min(kStaging, slab_bytes_), kPageBytes);
-  Buffer staging(most_staged, Purpose::kCompile);
-  size_t staged = 0;
-  const auto flush = [&] {  // what is left of a page is never read
-    const size_t whole = round_up(staged, kPageBytes);
-    spill_file_->direct.write_at({staging.data(), whole}, spill_end_);
-    spill_end_ += whole;
-    staged = 0;
-  };
-  const auto put = [&](const std::byte* from, size_t bytes) {
-    while (bytes > 0) {
-      const size_t part = std::min(bytes, most_staged - staged);
-      std::memcpy(staging.data() + staged, from, part);
-      from += part;
-      bytes -= part;
-      staged += part;
-      if (staged == most_staged) flush();
-    }
-  };
+  SpillStaging staging(*spill_file_, spill_end_, round_up(std::min(kStaging, slab_bytes_), kPageBytes));
   const auto each_slice = [&](auto&& f) {
     for (uint64_t b = 0; b < buckets(); ++b) {
       for (const Run& run : front.runs) {
@@ -78,32 +102,26 @@ void RunStore::spill(Front& front) {
   each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
     const std::byte* keys = run.columns[0] + begin * run.keys.bytes;
     if (run.keys.bytes == merged.keys.bytes) {
-      put(keys, count * run.keys.bytes);
+      staging.put(keys, count * run.keys.bytes);
       return;
     }
     for_each_key({&run, begin, count}, keys, [&](uint64_t, uint64_t row, uint64_t neighbour) {
       if (merged.keys.wide()) {
         const WideKey key{row, neighbour};
-        put(reinterpret_cast<const std::byte*>(&key), sizeof key);
+        staging.put(reinterpret_cast<const std::byte*>(&key), sizeof key);
         return;
       }
       const uint64_t in_bucket = (row - options_.split.base) & row_mask;
-      const uint64_t key = in_bucket << merged.keys.neighbour_bits | neighbour;
-      if (staged + sizeof key < most_staged) {  // the next key overwrites what is too much
-        std::memcpy(staging.data() + staged, &key, sizeof key);
-        staged += merged.keys.bytes;
-      } else {
-        put(reinterpret_cast<const std::byte*>(&key), merged.keys.bytes);
-      }
+      staging.put_key(in_bucket << merged.keys.neighbour_bits | neighbour, merged.keys.bytes);
     });
   });
-  flush();
+  staging.flush();
   const auto put_column = [&](size_t column, size_t width) {
     merged.at[column] = spill_end_;
     each_slice([&](const Run& run, uint64_t begin, uint64_t count) {
-      put(run.columns[column] + begin * width, count * width);
+      staging.put(run.columns[column] + begin * width, count * width);
     });
-    flush();
+    staging.flush();
   };
   if (options_.shape.times) put_column(1, 8);
   if (options_.shape.numbers) put_column(2, 8);

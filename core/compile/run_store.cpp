@@ -1,4 +1,4 @@
-// run_store: counting sort of pieces by bucket, room for them, and the way back from the spill file.
+// run_store: counting sort of pieces by bucket, memory for them, and reading the spill file.
 #include "compile/run_store.h"
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace {
 constexpr uint64_t kNarrow = uint64_t{1} << 32;
 constexpr size_t kExact = size_t{64} << 10;  // shorter reads are exact: whole pages around them would need more memory
 
-// Scatters one column to the places its records got.
+// Scatters one column to the positions of its records.
 template <class T>
 void scatter(const T* from, const std::vector<uint32_t>& places, T* to) {
   for (size_t i = 0; i < places.size(); ++i) to[places[i]] = from[i];
 }
 
-// A column of a run that is being made.
+// A column of a run under construction.
 template <class T>
 T* writable(const Run& run, size_t column) {
   return reinterpret_cast<T*>(const_cast<std::byte*>(run.columns[column]));
@@ -55,7 +55,7 @@ uint64_t narrow_key(uint64_t row, uint64_t neighbour) { return row << 32 | neigh
 RunStore::RunStore(Options options) : options_(std::move(options)) {
   most_active_ = half_ = options_.memory / 2;
   const size_t largest_run = bytes_of(options_.piece_records);
-  // Slabs are large enough for huge pages, small enough that a half is many of them.
+  // Slabs are large enough for huge pages, and small enough that half of the memory is many of them.
   slab_bytes_ = std::max<size_t>({std::min<size_t>(half_ / 8, size_t{32} << 20), largest_run, size_t{16} << 10});
   shift_ = options_.split.shift;
 }
@@ -153,7 +153,7 @@ void RunStore::add_alone(const Piece& piece, uint64_t order, Scratch& scratch) {
 
 bool RunStore::reserve(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  // Whole slabs, since the end of one may be too short for a run, but what is free in the last.
+  // Whole slabs, since the end of one may be too short for a run, minus the free part of the last one.
   uint64_t held = active_.slabs.size() * slab_bytes_ + reserved_;
   if (!active_.slabs.empty()) held -= slab_bytes_ - active_.used;
   if (held > 0 && held + bytes > most_active_) return false;
@@ -192,8 +192,8 @@ void RunStore::make_room(uint64_t expected_bytes) {
   const uint64_t held = resident_bytes();
   if (expected_bytes > 0) {
     if (held + expected_bytes - std::min(expected_bytes, added_bytes_) <= options_.memory) {
-      wait();                                                  // what is still to come fits beside what is here
-      most_active_ = std::min(half_, options_.memory - held);  // unless it is more than was expected
+      wait();                                                  // the remaining input fits next to what is in RAM
+      most_active_ = std::min(half_, options_.memory - held);  // unless there is more than expected
       return;
     }
     check_spill_room(expected_bytes);
@@ -202,17 +202,17 @@ void RunStore::make_room(uint64_t expected_bytes) {
   }
   eager_ = true;
   while (!full_.empty()) {
-    start_spill(std::move(full_.front()));  // waits for the one before
+    start_spill(std::move(full_.front()));  // waits for the previous one
     full_.pop_front();
   }
 }
 
 void RunStore::check_spill_room(uint64_t expected_bytes) const {
-  if (eager_) return;  // it was looked at when spilling began
+  if (eager_) return;  // checked when spilling began
   const uint64_t room = free_bytes(options_.spill_folder);
   if (expected_bytes <= room) return;
-  throw StorageError(text(options_.spill_folder, ": about ", expected_bytes, " bytes must be spilled, ", room,
-                          " are free: choose another spill_dir, or a larger memory"),
+  throw StorageError(text(options_.spill_folder, ": about ", expected_bytes, " bytes must be spilled, but only ", room,
+                          " are free; choose another spill_dir or raise memory"),
                      ENOSPC, options_.spill_folder);
 }
 
@@ -277,7 +277,7 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
     need += load_bytes(run, run.loaded);
   }
   if (need > buffer.size()) {
-    buffer = Buffer();  // give back before taking
+    buffer = Buffer();  // free before allocating
     buffer = Buffer(need, Purpose::kCompile);
   }
   std::byte* at = buffer.data();
@@ -296,8 +296,7 @@ std::vector<Run> RunStore::load(uint64_t begin_bucket, uint64_t end_bucket, Buff
   return loaded;
 }
 
-// Room for so many bytes of a column: on pages of its own, so that it can be read past the page cache, where it is
-// long.
+// Space for so many bytes of a column: page-aligned if it is long, so that it can be read with direct I/O.
 size_t RunStore::column_room(size_t bytes) {
   return bytes < kExact ? round_up(bytes + kKeyPadding, 16) : round_up(bytes, kPageBytes) + 2 * kPageBytes;
 }
@@ -319,7 +318,7 @@ uint64_t RunStore::load_bytes(uint64_t begin_bucket, uint64_t end_bucket) const 
   return bytes;
 }
 
-// Reads `bytes` bytes of the spill file at `at`; returns where these start. `to` has column_room(bytes).
+// Reads `bytes` bytes of the spill file at `at`; returns their start. `to` has column_room(bytes).
 const std::byte* RunStore::read_column(const SpillFile& file, uint64_t at, size_t bytes, std::byte* to) {
   if (bytes < kExact) {
     if (bytes > 0) file.cached.read_at({to, bytes}, at);

@@ -1,9 +1,9 @@
-// run_store: records cut into buckets, in RAM until its share of the budget is used, then in a spill file.
+// run_store: records divided into buckets, in RAM until its share of the budget is used, then in a spill file.
 //
-// A run is one piece of input, sorted by bucket and otherwise in source order. Runs that leave RAM are merged, bucket
-// after bucket, into one long run of the spill file, so that reading some buckets back is a few long reads however many
-// pieces there were. Buckets are ranges of ids; a run remembers the shift it was cut with, so ids that outgrow the
-// range later only mean a larger shift for later runs: nothing moves.
+// A run is one piece of input, sorted by bucket and otherwise in source order. Spilled runs are merged, bucket after
+// bucket, into one long run of the spill file, so that reading some buckets back takes a few long reads, however many
+// pieces there were. Buckets are ranges of ids; each run stores its own shift, so when ids outgrow the range, later
+// runs use a larger shift and no data moves.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace gz {
 
-// Columns to gather into; null where the shape has none.
+// Columns to gather into; null if the shape does not have the column.
 struct Gathered {
   float* weights = nullptr;
   int64_t* times = nullptr;
@@ -32,18 +32,18 @@ struct Gathered {
 class RunStore {
  public:
   struct Options {
-    Split split;  // a shift to start with
+    Split split;  // the initial shift
     RecordShape shape;
     uint32_t bucket_bits = 10;
     uint64_t memory = 0;       // bytes of runs in RAM
     size_t piece_records = 0;  // the most records a piece may have
     std::string spill_folder;
-    std::string spill_path;   // a name for the spill file, which then stays; empty: it has none
-    bool force_wide = false;  // for tests: keys of 16 bytes whatever the ids
+    std::string spill_path;   // the path of the spill file, which is then kept; empty: an unnamed file
+    bool force_wide = false;  // for tests: always use 16-byte keys
   };
   explicit RunStore(Options options);
-  // A sealed store over runs that others spilled, in source order. Bucket 0 is the first of each run's `offsets`, and
-  // starts at the id options.split.base.
+  // A sealed store over runs spilled by other processes, in source order. Bucket 0 is the first of each run's
+  // `offsets`, and starts at the id options.split.base.
   RunStore(Options options, std::vector<Run> runs, uint64_t largest_neighbour);
   ~RunStore();
 
@@ -54,19 +54,19 @@ class RunStore {
   };
   void add(const Piece& piece, uint64_t order, Scratch& scratch);
 
-  // The same for a caller that is alone and does not look after room.
+  // The same for a single caller that does not reserve memory.
   void add_alone(const Piece& piece, uint64_t order, Scratch& scratch);
 
-  // Room for `bytes` more before make_room() is due; what was reserved is given back with release().
+  // Reserves `bytes`; false if make_room() must be called first. Reservations are returned with release().
   bool reserve(uint64_t bytes);
   void release(uint64_t bytes);
   uint64_t bytes_of(uint64_t records) const { return records * (16 + options_.shape.column_bytes()); }  // at most
 
-  // Frees half of the memory. `expected_bytes` is what all input will need in RAM, 0 if unknown: when it is known not
-  // to fit, spilling starts early and runs beside the parsing, and ends when the rest fits. Not while others add.
+  // Frees half of the memory. `expected_bytes` is what all input will need in RAM, 0 if unknown: if it will not fit,
+  // spilling starts early, runs concurrently with parsing, and ends when the remainder fits. Not while others add.
   void make_room(uint64_t expected_bytes);
 
-  // No more pieces. `keep`: whether runs may stay in RAM.
+  // Ends the input. `keep`: whether runs may stay in RAM.
   void seal(bool keep);
 
   const Options& options() const { return options_; }
@@ -90,7 +90,7 @@ class RunStore {
   std::vector<Run> load(uint64_t begin_bucket, uint64_t end_bucket, Buffer& buffer) const;
   uint64_t load_bytes(uint64_t begin_bucket, uint64_t end_bucket) const;
 
-  // The keys of one slice, where they lie in RAM or read from the spill file into `staging`.
+  // The keys of one slice, in RAM or read from the spill file into `staging`.
   const std::byte* keys_of(const Slice& slice, std::vector<std::byte>& staging) const;
   // Its columns, copied.
   void gather(const Slice& slice, const Gathered& to) const;
@@ -117,17 +117,17 @@ class RunStore {
 
   Options options_;
   uint64_t half_ = 0;
-  uint64_t most_active_ = 0;  // half_, or less where the other half holds more
+  uint64_t most_active_ = 0;  // half_, or less if the other half holds more
   size_t slab_bytes_ = 0;
   std::mutex mutex_;
   Front active_;                                      // guarded by mutex_ while pieces are added
-  std::vector<Buffer> idle_;                          // guarded by mutex_: slabs to use again
+  std::vector<Buffer> idle_;                          // guarded by mutex_: slabs for reuse
   uint64_t reserved_ = 0;                             // guarded by mutex_
   uint64_t count_ = 0;                                // guarded by mutex_
   uint64_t added_bytes_ = 0;                          // guarded by mutex_
   uint64_t largest_row_ = 0, largest_neighbour_ = 0;  // guarded by mutex_
   uint32_t shift_ = 0;                                // guarded by mutex_
-  std::deque<Front> full_;                            // waiting for their turn, oldest first
+  std::deque<Front> full_;                            // waiting to be spilled, oldest first
   std::future<void> spilling_;                        // owns the front it writes
   bool eager_ = false;
   std::shared_ptr<SpillFile> spill_file_;

@@ -9,7 +9,7 @@
 namespace gz {
 namespace {
 
-constexpr size_t kTail = size_t{4} << 10;  // read past a chunk for the end of its last line, at first
+constexpr size_t kTail = size_t{4} << 10;  // initial read past a chunk for the end of its last line
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void ChunkReader::read_to(const File& file, uint64_t begin, size_t bytes) {
 }
 
 std::string_view ChunkReader::read(const File& file, uint64_t from, uint64_t begin, uint64_t end) {
-  const uint64_t start = begin > from ? begin - 1 : begin;  // the byte before tells whether a line starts at `begin`
+  const uint64_t start = begin > from ? begin - 1 : begin;  // the previous byte shows whether a line starts at `begin`
   filled_ = 0;
   at_end_ = false;
   read_to(file, start, static_cast<size_t>(end - start) + kTail);
@@ -60,7 +60,7 @@ std::string_view ChunkReader::read(const File& file, uint64_t from, uint64_t beg
     if (newline == nullptr) return {};
     first = static_cast<size_t>(static_cast<const char*>(newline) - data) + 1;
   }
-  if (first >= own) return {};  // the next chunk's
+  if (first >= own) return {};  // belongs to the next chunk
   size_t looked = own - 1;      // the last line that starts here may end at the last byte
   for (;;) {
     const void* newline = looked < filled_ ? std::memchr(data + looked, '\n', filled_ - looked) : nullptr;

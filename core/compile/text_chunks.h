@@ -1,4 +1,4 @@
-// text_chunks: a text file cut into chunks of whole lines, and the account of lines that makes errors exact.
+// text_chunks: divides a text file into chunks of whole lines, and counts lines for exact error messages.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 namespace gz {
 
 constexpr size_t kTextPadding = 64;                    // readable bytes past the end of a chunk's text
-constexpr uint64_t kLongestLine = uint64_t{64} << 20;  // more than this is no text file
+constexpr uint64_t kLongestLine = uint64_t{64} << 20;  // a longer line is not a text file
 
 // A line that could not be parsed.
 struct BadLine {
-  uint64_t line = 0;  // counted from 1; within its chunk until the chunk's place is known
+  uint64_t line = 0;  // numbered from 1; relative to its chunk until the chunk's first line is known
   std::string message;
 };
 
-// What became of one chunk.
+// The result of one chunk.
 struct ChunkLines {
   static constexpr size_t kExamples = 8;
   uint64_t lines = 0;        // lines that start in it
@@ -34,12 +34,12 @@ struct ChunkLines {
   }
 };
 
-// Adds up chunks, in order, over a whole file.
+// Sums up the chunks of a file, in order.
 class LineAccount {
  public:
   LineAccount(std::string name, uint64_t lines_before, bool skip)
       : name_(std::move(name)), lines_(lines_before), skip_(skip) {}
-  // Throws InputError for the first bad line, unless they are to be skipped.
+  // Throws InputError for the first bad line, unless bad lines are skipped.
   void add(const ChunkLines& chunk);
   const std::string& name() const { return name_; }
   uint64_t lines() const { return lines_; }
@@ -54,10 +54,10 @@ class LineAccount {
   std::vector<std::string> examples_;
 };
 
-// Reads the lines that start in bytes [begin, end) of a file. One a worker.
+// Reads the lines that start in bytes [begin, end) of a file. One per worker.
 class ChunkReader {
  public:
-  // `from` is where the text of the file starts: a line starts there whatever stands before.
+  // `from` is where the text of the file starts: a line starts there, whatever precedes it.
   std::string_view read(const File& file, uint64_t from, uint64_t begin, uint64_t end);
 
  private:
@@ -67,10 +67,10 @@ class ChunkReader {
   bool at_end_ = false;
 };
 
-// Text that comes in blocks (a decompressed stream): whole lines, and the rest kept for the next block.
+// Text that arrives in blocks (a decompressed stream): whole lines; the remainder is kept for the next block.
 class LineCarry {
  public:
-  // The whole lines of what is kept and `block`; valid until the next call. `last`: the rest is a line too.
+  // The whole lines of the kept text and `block`; valid until the next call. `last`: the remainder is a line too.
   std::string_view push(std::string_view block, bool last);
 
  private:
@@ -78,10 +78,10 @@ class LineCarry {
   size_t whole_ = 0;  // handed out by the last call
 };
 
-// Cuts text into parts of about `bytes` that end with a line.
+// Divides text into parts of about `bytes` that end with a line.
 std::vector<std::string_view> cut_lines(std::string_view text, size_t bytes);
 
-// A field for a message: quoted, and cut when it is long.
+// A field for a message: quoted, and truncated if it is long.
 std::string shown(std::string_view field);
 
 }  // namespace gz

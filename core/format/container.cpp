@@ -136,17 +136,17 @@ const ArrayInfo* Container::find(std::string_view name) const {
 uint64_t announced_header_bytes(std::span<const std::byte> first_page, const std::string& path) {
   if (first_page.size() < kPageBytes) {
     fail<FormatError>(path, ": ", first_page.size(), " bytes, a GraphZero file has at least ", kPageBytes,
-                      ": it was truncated, or is not a compiled file (see graphzero compile)");
+                      "; it was truncated, or is not a compiled file (see graphzero compile)");
   }
   if (std::memcmp(first_page.data(), kMagic.data(), kMagic.size()) != 0) {
     fail<FormatError>(path,
-                      ": not a GraphZero file (the magic bytes at 0 are missing): compile edges and rows first, "
+                      ": not a GraphZero file (the magic bytes at 0 are missing); compile edges and rows first, "
                       "see graphzero compile");
   }
   const auto major = load<uint16_t>(first_page, kAtMajor);
   if (major != kVersionMajor) {
     fail<FormatError>(path, ": format version ", major, ".", load<uint16_t>(first_page, kAtMinor),
-                      ", this GraphZero reads version ", kVersionMajor, ".x: upgrade with pip install -U graphzero");
+                      ", this GraphZero reads version ", kVersionMajor, ".x; upgrade with pip install -U graphzero");
   }
   const auto bytes = load<uint64_t>(first_page, kAtHeaderBytes);
   if (bytes < kPageBytes || bytes > kMostHeaderBytes || bytes % kPageBytes != 0) {
@@ -173,7 +173,7 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   c.incompatible = load<uint64_t>(header, kAtIncompatible);
   if ((c.incompatible & ~kRectangular) != 0) {
     fail<FormatError>(path, ": incompatible flags are ", c.incompatible, " (version ", c.major, ".", c.minor,
-                      "), this GraphZero supports only 1: upgrade with pip install -U graphzero");
+                      "), this GraphZero supports only 1; upgrade with pip install -U graphzero");
   }
   const auto kind = load<uint32_t>(header, kAtKind);
   if (kind != 1 && kind != 2) {

@@ -1,9 +1,9 @@
 // container: the header of a .gl or .gd file, as bytes and as a validated value. FORMAT.md is the specification;
 // section numbers below are its.
 //
-// Promise: parse_header() accepts any bytes, reads only the header, and returns a Container whose arrays lie inside the
-// file, on page boundaries, in order, without overlap or holes, with sizes that follow from dtype and shape. It does
-// not look at the arrays themselves: that is verify()'s work (storage/verify.h).
+// Guarantee: parse_header() accepts any bytes, reads only the header, and returns a Container whose arrays are inside
+// the file, on page boundaries, in order, without overlap or holes, with sizes that follow from dtype and shape. It
+// does not look at the arrays themselves: that is verify()'s work (storage/verify.h).
 #pragma once
 
 #include <array>

@@ -2,6 +2,9 @@
 #include "format/dtype.h"
 
 #include <array>
+#include <string>
+
+#include "base/error.h"
 
 namespace gz {
 namespace {
@@ -34,11 +37,13 @@ std::optional<DType> dtype_from_code(uint32_t code) {
   return static_cast<DType>(code);
 }
 
-std::optional<DType> dtype_from_name(std::string_view name) {
+DType dtype_from_name(std::string_view name) {
+  std::string known;
   for (const Row& r : kRows) {
     if (name == r.name) return r.dtype;
+    known += (known.empty() ? "" : ", ") + std::string(r.name);
   }
-  return std::nullopt;
+  fail<ArgumentError>("unsupported dtype '", name, "'; expected one of ", known);
 }
 
 const char* dtype_name(DType dtype) { return row(dtype).name; }

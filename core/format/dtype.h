@@ -23,7 +23,7 @@ enum class DType : uint32_t {
 };
 
 std::optional<DType> dtype_from_code(uint32_t code);
-std::optional<DType> dtype_from_name(std::string_view name);  // "float32", "bfloat16", ...
+DType dtype_from_name(std::string_view name);  // "float32", ...; throws an ArgumentError that lists the names
 const char* dtype_name(DType dtype);
 uint32_t dtype_bytes(DType dtype);
 bool is_floating(DType dtype);

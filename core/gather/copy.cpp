@@ -11,13 +11,13 @@
 namespace gz {
 namespace {
 
-// `where(i)` says where row i lies, `move(i)` moves it; rows are asked for some way ahead of their turn.
+// `where(i)` is the address of row i, `move(i)` moves it; rows are prefetched some distance ahead.
 template <class Where, class Move>
 void interleave(size_t count, Distance distance, const Where& where, const Move& move) {
   const auto ask = [&](size_t i) {
     const std::byte* at = where(i);
     for (uint64_t q = 0; q < distance.bytes; q += 64) prefetch(at + q);
-    prefetch(at + distance.bytes - 1);  // a row that begins inside a line ends in one more
+    prefetch(at + distance.bytes - 1);  // a row that starts inside a cache line ends in one more
   };
   const size_t ahead = std::min(distance.rows, count);
   for (size_t i = 0; i < ahead; ++i) ask(i);
@@ -49,7 +49,7 @@ void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std:
   }
   const auto where = [&](size_t i) { return base + static_cast<uint64_t>(ids[i]) * in_bytes_; };
   const auto run = [&](const auto& move) { interleave(ids.size(), Distance::of(in_bytes_), where, move); };
-  if (in_bytes_ == 8 && out_bytes_ == 8) {  // labels and times: a call a row would cost more than the row
+  if (in_bytes_ == 8 && out_bytes_ == 8) {  // labels and times: a call per row would cost more than the copy
     run([&](size_t i) { std::memcpy(to + i * 8, where(i), 8); });
   } else if (in_bytes_ == 4 && out_bytes_ == 4) {
     run([&](size_t i) { std::memcpy(to + i * 4, where(i), 4); });

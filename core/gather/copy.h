@@ -1,6 +1,6 @@
-// copy: how a row gets from where it lies to its place in the batch, as it is or converted.
+// copy: moves rows to their place in the batch, unchanged or converted.
 //
-// Every kernel gives the same bytes; the plain ones are the oracle of the others.
+// Every kernel produces the same bytes; the scalar ones are the reference for the others.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +15,34 @@ namespace gz {
 enum class Vectors { kPlain, kAvx2, kAvx512 };
 Vectors best_vectors();  // the widest that this processor has
 
-// Moves a run of `bytes` bytes of a row. `scale` belongs to the run's first element, null where there is none.
+// Moves a run of `bytes` bytes of a row. `scale` is that of the run's first element, or null.
 using RowKernel = void (*)(const std::byte* in, size_t bytes, std::byte* out, const float* scale);
 
 struct KernelChoice {
   DType from = DType::kFloat32, to = DType::kFloat32;
   Vectors vectors = Vectors::kPlain;
-  // Stores that go past the caches: a batch larger than they are would push out everything else and pay for reading
-  // lines that it overwrites whole (benchmarks/gather).
+  // Streaming stores, which bypass the caches: a batch larger than the caches would evict everything else and pay for
+  // reading lines that it overwrites completely (benchmarks/gather).
   bool streaming = false;
-  bool scaled = false;  // int8 that stands for floats
+  bool scaled = false;  // int8 with float scales
 };
-// Null when there is no such conversion: `to` is `from`, or kFloat32.
+// Null if the conversion does not exist: `to` is `from`, or kFloat32.
 RowKernel row_kernel(const KernelChoice& choice);
 
-// Many rows at once, for rows that are whole cache lines and begin on one: no call a row, which is a third of the time
-// of a 512-byte row (benchmarks/gather). `Row` is int64_t (ids, to consecutive rows) or RowMove.
+// Many rows at once, for rows that are whole, aligned cache lines: avoids a call per row, which takes a third of the
+// time of a 512-byte row (benchmarks/gather). `Row` is int64_t (ids, to consecutive rows) or RowMove.
 template <class Row>
 using LinesKernel = void (*)(const std::byte* base, std::span<const Row> rows, uint64_t row_bytes, std::byte* out);
-// Null where the processor has no vectors that stream.
+// Null if the processor has no streaming vector stores.
 template <class Row>
 LinesKernel<Row> lines_kernel(Vectors vectors);
-// The same for consecutive rows to a place that does not begin on a line.
+// The same for consecutive rows to a destination that is not aligned.
 LinesKernel<int64_t> shifted_lines_kernel(Vectors vectors);
 
-// Whether a batch of so many bytes is streamed: a larger one does not fit the caches near a core.
+// Whether a batch of so many bytes is streamed: larger ones exceed the core's caches.
 constexpr bool is_streamed(uint64_t bytes) { return bytes > uint64_t{1} << 20; }
 
-// All that moving rows of one matrix needs to know. Cheap to make; immutable.
+// Moves rows of one matrix. Cheap to construct; immutable.
 class RowCopier {
  public:
   RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors vectors = best_vectors());
@@ -50,7 +50,7 @@ class RowCopier {
   // Row ids[i] at `base` to row first + i of `out`.
   void gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const;
   void gather(const std::byte* base, std::span<const RowMove> moves, std::byte* out) const;
-  // The part of row `to` that begins `skip` bytes into the row on disk: for rows that arrive in pieces.
+  // The part of row `to` that starts `skip` bytes into the row on disk: for rows that arrive in pieces.
   void piece(const std::byte* in, uint64_t skip, size_t bytes, std::byte* out, uint64_t to) const {
     kernel_(in, bytes, out + to * out_bytes_ + skip / in_element_ * out_element_,
             scale_ == nullptr ? nullptr : scale_ + skip / in_element_);
@@ -68,7 +68,7 @@ class RowCopier {
   bool lines_;  // stream without conversion
 };
 
-// Makes streaming stores of this thread visible to others; needed once before a batch is handed on.
+// Makes streaming stores of this thread visible to others; needed once before a batch is handed to another thread.
 void finish_streaming();
 
 }  // namespace gz

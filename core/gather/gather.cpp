@@ -1,4 +1,4 @@
-// gather: which way each row takes.
+// gather: chooses how each row is read.
 #include "gather/gather.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace gz {
 namespace {
 
 constexpr std::array<const char*, 4> kIoNames{"auto", "mmap", "uring", "pread"};
-constexpr size_t kGrain = 2048;         // rows a chunk
-constexpr size_t kSamples = 64;         // rows looked at to guess how much is in RAM
-constexpr uint64_t kShareOfMemory = 4;  // a matrix below 1/4 of what is free may fill the page cache
+constexpr size_t kGrain = 2048;         // rows per chunk
+constexpr size_t kSamples = 64;         // rows checked to estimate how many are in RAM
+constexpr uint64_t kShareOfMemory = 4;  // a matrix below 1/4 of the free memory may fill the page cache
 
 // One call: ids to consecutive rows, or moves.
 struct Task {
@@ -42,13 +42,13 @@ struct Task {
 
 // How the rows of one call are fetched.
 struct Way {
-  bool mapped = false;          // all from the mapping, else by reads
-  bool spare_resident = false;  // rows in RAM from the mapping all the same
-  bool direct = true;           // reads go past the page cache where they can
+  bool mapped = false;          // all from the mapping, otherwise by reads
+  bool spare_resident = false;  // but rows in RAM from the mapping
+  bool direct = true;           // reads bypass the page cache where possible
   ReaderKind kind = ReaderKind::kUring;
 };
 
-// How many of some of the rows lie in RAM; `looked` may come out as 0.
+// How many of a sample of the rows are in RAM; `looked` may be 0.
 struct Sample {
   size_t looked = 0, resident = 0;
 };
@@ -69,7 +69,7 @@ Sample sample_residency(const Task& task) {
   return sample;
 }
 
-// The whole array in RAM, now or a moment ago.
+// Whether the whole array is in RAM, now or recently.
 bool all_resident(const MountedFile& file, const Matrix& matrix) {
   if (file.warmth().recent(matrix.offset)) return true;
   const uint64_t bytes = matrix.rows * matrix.row_bytes;
@@ -87,7 +87,7 @@ Way choose(const Task& task) {
   way.kind = ring ? ReaderKind::kUring : ReaderKind::kPread;
   if (task.options.io != Io::kAuto || task.options.past_page_cache) return way;
   if (!residency_is_reported(task.file.file())) {
-    way.direct = false;  // deep reads through the page cache are right whether the rows are in it or not
+    way.direct = false;  // deep reads through the page cache work well whether the rows are in it or not
     return way;
   }
   const Sample sample = sample_residency(task);
@@ -96,7 +96,7 @@ Way choose(const Task& task) {
   }
   if (way.mapped) return way;
   way.spare_resident = sample.resident > 0;
-  // Direct reads leave nothing behind. What would fit in memory many times over is worth keeping for the next call.
+  // Direct reads do not fill the page cache. A matrix that is much smaller than memory is worth caching.
   way.direct = task.matrix.rows * task.matrix.row_bytes > available_memory() / kShareOfMemory;
   return way;
 }
@@ -118,7 +118,7 @@ void copy_mapped(const Task& task, GatherStats& stats) {
   });
   if (task.progress != nullptr) task.progress->report("gather", task.count(), task.count());
   task.file.check();
-  task.file.check_size();  // a file cut within its last page raises no signal: the page ends in zeros
+  task.file.check_size();  // a file truncated within its last page raises no signal: the page ends in zeros
   stats.rows_mapped += task.count();
   stats.copy_seconds += static_cast<double>(busy.load()) * 1e-9;
 }
@@ -150,7 +150,7 @@ void read(const Task& task, const Way& way, GatherStats& stats) {
   }
 }
 
-// Ids are checked.
+// The ids were checked.
 void run(const FeatureFile& file, const Matrix& matrix, std::span<const int64_t> ids, std::span<const RowMove> moves,
          std::byte* out, const GatherOptions& options, GatherStats* stats, Progress* progress) {
   const size_t count = std::max(ids.size(), moves.size());
@@ -196,8 +196,8 @@ DType gathered_dtype(const Matrix& matrix, const GatherOptions& options) {
   const DType out = options.out_dtype.value_or(matrix.dtype);
   if (row_kernel({.from = matrix.dtype, .to = out}) == nullptr) {
     const bool other = matrix.dtype != DType::kFloat32;
-    fail<ArgumentError>("dtype is ", dtype_name(out), ", expected ", dtype_name(matrix.dtype), " as on disk",
-                        other ? ", or float32" : "");
+    fail<ArgumentError>("dtype is ", dtype_name(out), ", expected ", dtype_name(matrix.dtype), " (as on disk)",
+                        other ? " or float32" : "");
   }
   return out;
 }

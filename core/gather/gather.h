@@ -1,7 +1,7 @@
 // gather: rows of a feature file -> one contiguous batch.
 //
 // Rows that are in RAM are copied from the mapping; rows that are not come through explicit, deep reads. Both give the
-// same bytes. Called without the GIL, from any thread; a fault of the disk is a StorageError, never a signal.
+// same bytes. Called without the GIL, from any thread; a disk error is a StorageError, never a signal.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ enum class Io {
   kUring,  // reads for all, by io_uring, past the page cache where the file system allows
   kPread,  // reads for all, by a pool of threads that call pread
 };
-Io io_from_name(std::string_view name);  // throws ArgumentError that lists the names
+Io io_from_name(std::string_view name);  // throws an ArgumentError that lists the names
 const char* io_name(Io io);
 
 struct GatherOptions {
   Io io = Io::kAuto;
   int threads = 0;                 // 0: one per processor
   std::optional<DType> out_dtype;  // nothing: as on disk; kFloat32 converts on the way
-  // Reads never go through the page cache where the file system allows, and rows in it are not looked for: for
-  // callers that keep rows themselves.
+  // Reads bypass the page cache where the file system allows it, and the page cache is not searched: for callers that
+  // cache rows themselves.
   bool past_page_cache = false;
 };
 
@@ -46,7 +46,7 @@ struct GatherStats {
   void add(const GatherStats& other);
 };
 
-// The dtype that comes out and the bytes of one row of it. Throws ArgumentError for a conversion that does not exist.
+// The output dtype, and the bytes of one output row. Throws ArgumentError for a conversion that does not exist.
 DType gathered_dtype(const Matrix& matrix, const GatherOptions& options);
 uint64_t gathered_row_bytes(const Matrix& matrix, const GatherOptions& options);
 
@@ -62,7 +62,7 @@ void gather(const FeatureFile& file, const Matrix& matrix, std::span<const int64
 struct RowMove {
   uint64_t from, to;
 };
-// The same for rows that are not to lie side by side: row moves[i].from goes to row moves[i].to of `out`.
+// The same for any destination rows: row moves[i].from goes to row moves[i].to of `out`.
 void gather(const FeatureFile& file, const Matrix& matrix, std::span<const RowMove> moves, std::byte* out,
             const GatherOptions& options, GatherStats* stats = nullptr, Progress* progress = nullptr);
 

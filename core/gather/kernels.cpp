@@ -1,4 +1,4 @@
-// kernels: rows moved or converted, by vectors where the processor has them.
+// kernels: copying and converting rows, with vector instructions if the processor has them.
 #include "gather/kernels.h"
 
 #include <algorithm>
@@ -52,8 +52,8 @@ void convert_plain(const std::byte* in, size_t bytes, std::byte* out, const floa
 
 #ifdef GZ_GATHER_X86
 
-// Bytes to the next multiple of `unit`, at most `bytes`: streaming stores want aligned places. The lines at a row's two
-// ends are shared with its neighbours and take ordinary stores.
+// Bytes to the next multiple of `unit`, at most `bytes`: streaming stores need alignment. The cache lines at
+// both ends of a row are shared with its neighbours and use ordinary stores.
 size_t head_of(const std::byte* out, size_t unit, size_t bytes) {
   return std::min((unit - reinterpret_cast<uintptr_t>(out) % unit) % unit, bytes);
 }
@@ -86,7 +86,7 @@ uint64_t from_of(const RowMove& move) { return move.from; }
 uint64_t to_of(int64_t, size_t i) { return i; }
 uint64_t to_of(const RowMove& move, size_t) { return move.to; }
 
-// The two differ in the width of a store alone, which no template can say: a target belongs to a function.
+// The two differ only in the width of a store, but cannot be a template: the target attribute belongs to a function.
 template <class Row>
 __attribute__((target("avx512f"))) void lines_avx512(const std::byte* base, std::span<const Row> rows,
                                                      uint64_t row_bytes, std::byte* out) {
@@ -122,9 +122,9 @@ __attribute__((target("avx2"))) void lines_avx2(const std::byte* base, std::span
   }
 }
 
-// Consecutive rows of whole lines to a place that does not begin on one, as a user's own array may: the output is still
-// whole lines but for its two ends, each row's first line shared with the row before. Those are put together and
-// streamed like the others: written in two halves, each would be read from memory first (benchmarks/gather).
+// Consecutive rows of whole lines to an unaligned destination, such as a user's array: the output is still whole lines
+// except at its two ends, with each row's first line shared with the previous row. Those are combined and streamed
+// like the others: written in two halves, each would be read from memory first (benchmarks/gather).
 constexpr size_t kLine = 64;
 
 struct alignas(kLine) Joint {
@@ -253,7 +253,7 @@ RowKernel plain_copy([[maybe_unused]] const KernelChoice& choice) {
 #ifdef GZ_GATHER_X86
 namespace {
 
-// Asked of the processor itself: clang does not know "f16c" as a feature that can be asked for by name.
+// Queried with cpuid: clang's __builtin_cpu_supports does not accept "f16c".
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

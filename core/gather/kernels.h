@@ -1,4 +1,4 @@
-// kernels: the elements' side of copy: what each conversion means, one element at a time.
+// kernels: the conversions of copy, one element at a time.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +9,20 @@
 
 namespace gz {
 
-// How far ahead of their turn rows are asked for, and how much of each.
+// How far ahead rows are prefetched, and how much of each.
 struct Distance {
   size_t rows;
   uint64_t bytes;
 
   static Distance of(uint64_t row_bytes) {
-    constexpr uint64_t kAhead = 8192;           // bytes on their way, or there already
-    constexpr uint64_t kMostPrefetched = 1024;  // of one row; the processor sees longer runs by itself
+    constexpr uint64_t kAhead = 8192;           // bytes in flight
+    constexpr uint64_t kMostPrefetched = 1024;  // of one row; the hardware prefetcher handles longer runs
     const auto rows = static_cast<size_t>(std::clamp<uint64_t>(kAhead / row_bytes, 2, 64));
     return {rows, std::min(row_bytes, kMostPrefetched)};
   }
 };
 
-// IEEE half to float: exact. A signalling NaN comes out quiet, as the processor's own conversion makes it.
+// IEEE half to float: exact. A signalling NaN becomes quiet, as in the processor's own conversion.
 inline float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 0x1fu;

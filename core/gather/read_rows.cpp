@@ -1,5 +1,4 @@
-// read_rows: each worker takes blocks of the sorted rows, keeps its reader full, and copies rows out as reads come
-// back.
+// read_rows: each worker takes blocks of the sorted rows, keeps its reader full, and copies rows as reads complete.
 #include "gather/read_rows.h"
 
 #include <atomic>
@@ -17,18 +16,18 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kGap = 2 * kPageBytes;  // unneeded pages that are read to save a request (benchmarks/gather)
+constexpr uint64_t kGap = 2 * kPageBytes;  // unneeded bytes worth reading to save a request (benchmarks/gather)
 
 // What the workers of one job share.
 struct Shared {
   std::atomic<size_t> next{0};    // first block that is not taken
   std::atomic<size_t> done{0};    // rows delivered
-  std::atomic<bool> stop{false};  // a worker failed, or the caller wants to stop
+  std::atomic<bool> stop{false};  // a worker failed, or the caller cancelled
   std::mutex mutex;
   GatherStats stats;  // guarded by mutex
 };
 
-// Brings rows [first, last) or parts of them.
+// Reads rows [first, last) or parts of them.
 using Read = PageReads::Read;
 
 class Worker {
@@ -84,7 +83,7 @@ class Worker {
     }
   }
 
-  // The next block of rows, less those that the mapping has; false when there is none.
+  // The next block of rows without those in the mapping; false at the end.
   bool take_block() {
     if (!mapped_.empty()) return false;  // copy those first
     const size_t block = shared_.next.fetch_add(1, std::memory_order_relaxed);
@@ -130,7 +129,7 @@ class Worker {
       for (; last < end_; ++last) {
         const uint64_t begins = offset_of(last) & ~(kPageBytes - 1);
         const uint64_t ends = round_up(offset_of(last) + row_bytes(), kPageBytes);
-        if (begins < start) break;  // the same large row once more: its beginning is not in this read
+        if (begins < start) break;  // the same large row again: its beginning is not in this read
         if (begins > end + kGap || ends - start > most) break;
         end = std::max(end, ends);
       }
@@ -167,8 +166,8 @@ class Worker {
   Shared& shared_;
   const bool caller_;  // the thread that may report progress
   PageReads reads_;
-  size_t at_ = 0, end_ = 0;  // rows of the block that are not yet asked for
-  uint64_t resume_ = 0;      // where the rest of row at_ begins, 0 for its beginning
+  size_t at_ = 0, end_ = 0;  // rows of the block that were not requested yet
+  uint64_t resume_ = 0;      // where the remainder of row at_ begins, 0: at its start
   std::vector<RowMove> mapped_;
   std::vector<bool> resident_;
   GatherStats stats_;

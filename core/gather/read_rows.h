@@ -1,4 +1,4 @@
-// read_rows: rows by explicit reads: sorted by page, each page once, near neighbours in one read, many in flight.
+// read_rows: explicit reads of rows: sorted by page, each page once, nearby rows in one read, many reads in flight.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ struct ReadJob {
   Progress* progress = nullptr;
 };
 
-// Throws StorageError for a read that fails or ends early, after what is in flight has come back, so that the readers
-// can be used again.
+// Throws StorageError for a read that fails or ends early, after all reads in flight have completed, so that the
+// readers can be reused.
 void read_rows(const ReadJob& job, SortedRows& rows, GatherStats& stats);
 
 }  // namespace gz

@@ -1,4 +1,4 @@
-// row_reader: what readers do that need not know of batches ahead.
+// row_reader: defaults for readers that take no requests.
 #include "gather/row_reader.h"
 
 #include <utility>

@@ -1,7 +1,8 @@
-// sorted_rows: the rows of a batch in the order they lie on disk.
+// sorted_rows: the rows of a batch in disk order.
 //
-// Each row is one word, its id above and its index in the batch below. One pass deals the words into blocks, each a
-// range of ids; a block is sorted by the worker that takes it, while the reads of the blocks before it are in flight.
+// Each row is one word: its id in the upper bits, its index in the batch in the lower. One pass distributes the words
+// to blocks, each a range of ids; a block is sorted by the worker that takes it, while the reads of the blocks before
+// it are in flight.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace gz {
 
 class SortedRows {
  public:
-  // Not every batch can be packed: larger ones go in parts of at most this many rows.
+  // Larger batches are processed in parts of at most this many rows.
   static size_t most_rows(uint64_t matrix_rows) { return size_t{1} << index_bits(matrix_rows); }
 
   // `id(i)` is the i-th row's id, below matrix_rows.
@@ -56,19 +57,19 @@ class SortedRows {
   size_t index(size_t i) const {
     return static_cast<size_t>(words_.as<uint64_t>()[i] & ((uint64_t{1} << index_bits_) - 1));
   }
-  // Writes row `from` over row `to`: for a worker that takes rows out of its own block.
+  // Overwrites row `to` with row `from`: for a worker that removes rows from its own block.
   void overwrite(size_t to, size_t from) { words_.as<uint64_t>()[to] = words_.as<uint64_t>()[from]; }
 
  private:
-  static constexpr size_t kBlockRows = 2048;  // at least, where ids are spread: some 1 MiB of 512-byte rows
+  static constexpr size_t kBlockRows = 2048;  // at least, if ids are spread: about 1 MiB of 512-byte rows
   static constexpr int kDigit = 11;
 
-  // At most 22, 4 M rows: their words take 64 MiB while they are dealt.
+  // At most 22, 4 M rows: their words take 64 MiB while they are distributed.
   static int index_bits(uint64_t matrix_rows) {
     return std::min(22, 64 - static_cast<int>(std::bit_width(matrix_rows)));
   }
 
-  // By the upper bits of how far an id lies above the least one, neighbouring small ranges joined to blocks.
+  // By the upper bits of the difference to the smallest id; small neighbouring ranges are joined to blocks.
   void deal(uint64_t least, uint64_t most) {
     const int shift = std::max(0, static_cast<int>(std::bit_width(most - least)) - kDigit);
     Buffer dealt(count_ * sizeof(uint64_t), Purpose::kReads);

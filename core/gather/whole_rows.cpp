@@ -13,11 +13,11 @@
 namespace gz {
 namespace {
 
-constexpr size_t kGrain = 8192;  // rows between two looks for a stop
+constexpr size_t kGrain = 8192;  // rows between checks for cancellation
 
 }  // namespace
 
-// Large ones are in huge pages.
+// Large copies use huge pages.
 uint64_t WholeRows::bytes_for(const Matrix& matrix) {
   const uint64_t bytes = matrix.rows * matrix.row_bytes;
   return bytes + std::clamp<uint64_t>(bytes, kPageBytes, uint64_t{2} << 20);

@@ -11,7 +11,7 @@ namespace gz {
 
 class WholeRows : public RowReader {
  public:
-  // Reads all rows, past the page cache where that is possible. Throws StorageError.
+  // Reads all rows, bypassing the page cache where possible. Throws StorageError.
   WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress);
 
   static uint64_t bytes_for(const Matrix& matrix);

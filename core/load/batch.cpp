@@ -8,7 +8,7 @@
 namespace gz {
 namespace {
 
-// Memory for the rows. PoolFull then says what all of them need.
+// Allocates memory for the rows. PoolFull reports what all of them need.
 void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, LoadedBatch& batch) {
   uint64_t missing = 0;
   for (const Part& part : parts) {
@@ -34,7 +34,7 @@ void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, Loa
   if (missing > 0) throw PoolFull(missing);
 }
 
-// The batch without its rows. Memory first: when there is none the batch is as it was.
+// The batch without its rows. Allocates first: if that fails, the batch is unchanged.
 LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
   LoadedBatch loaded;
   loaded.number = batch.number - batch.pass->begin;
@@ -49,7 +49,7 @@ LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
   return loaded;
 }
 
-// What is drawn around.
+// The seeds of the sample.
 BatchSeeds draw_seeds(Batch& batch) {
   const Pass& pass = *batch.pass;
   const uint64_t i = batch.number - pass.begin;

@@ -1,4 +1,4 @@
-// batch: what is delivered, what it is made of on the way, and the steps that make it. No locks: a batch belongs to one
+// batch: a delivered batch, a batch under construction, and the steps that build it. No locks: a batch belongs to one
 // thread at a time. Memory comes from the thread's pool, which may throw PoolFull.
 #pragma once
 
@@ -36,40 +36,40 @@ struct LoadedBatch {
 uint64_t bytes_of(const LoadedBatch& batch);
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch);
 
-// A batch on its way. The Slot is guarded by the pipeline's lock; the rest belongs to the thread that has it in hand
-// while it is busy, and is guarded by the lock otherwise.
+// A batch under construction. The Slot is guarded by the pipeline's lock; the other members belong to the thread that
+// works on it while it is busy, and are guarded by the lock otherwise.
 struct Batch : Slot {
-  uint64_t number = 0;  // among all of the pipeline
+  uint64_t number = 0;  // among all batches of the pipeline
   std::shared_ptr<const Pass> pass;
   std::vector<int64_t> input;
-  HeteroSubgraph graph;                          // or packed, where it waits for its rows
-  std::shared_ptr<const PackedSubgraph> packed;  // null where it does not
+  HeteroSubgraph graph;                          // or packed, while it waits for its rows
+  std::shared_ptr<const PackedSubgraph> packed;  // null otherwise
   std::vector<BatchArray> arrays;
-  std::vector<std::shared_ptr<RowRequest>> requests;  // one a part, null where its reader need not know
+  std::vector<std::shared_ptr<RowRequest>> requests;  // one per part, null if its reader takes no requests
   LoadedBatch loaded;                                 // kReady
   std::exception_ptr error;                           // kFailed
-  std::atomic<bool> cancelled{false};                 // while it is busy: what is made of it is thrown away
+  std::atomic<bool> cancelled{false};                 // while it is busy: its results are discarded
 
-  void go_back();  // to kPlanned: everything is made again
+  void go_back();  // to kPlanned: it is rebuilt from the start
 };
 
-// Draws the seeds and samples around them: group by group where `merge_gap` is given, the bytes worth reading over to
-// save a request; else one by one. All are of one pass. Calls `sampled` with each as soon as it is. Returns the bytes
-// of topology that were read explicitly.
+// Draws the seeds and samples around them: in groups if `merge_gap` is given (the bytes worth reading to save a
+// request), otherwise one by one. All belong to one pass. Calls `sampled` with each batch as soon as it is sampled.
+// Returns the bytes of topology that were read explicitly.
 uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
                 const std::function<void(Batch&)>& sampled);
 
-using Readers = std::vector<std::shared_ptr<RowReader>>;  // one a part
+using Readers = std::vector<std::shared_ptr<RowReader>>;  // one per part
 
-// Requests for the rows of a sampled batch, and where they go, in the order of batches.
+// Creates the requests for the rows of a sampled batch; submits them, in the order of batches.
 void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);
 void submit_requests(const Batch& batch, const Readers& readers);
-void pack(Batch& batch);  // makes a sampled batch small while it waits
+void pack(Batch& batch);  // compresses a sampled batch while it waits
 
-// Copies its rows, or reads those that were not requested. When there is no memory for them, `batch` is as it was.
+// Copies its rows, or reads those that were not requested. If memory is short, `batch` is unchanged.
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats);
 
-// Ends work on a batch that is not waited for any more: the epoch was stopped, or the batch is thrown away.
+// Cancels work on a batch that is no longer needed: the epoch was stopped, or the batch is discarded.
 class Cancel : public Progress {
  public:
   Cancel(const std::atomic<bool>& stopping, const Batch& batch) : stopping_(stopping), batch_(batch) {}
@@ -82,10 +82,10 @@ class Cancel : public Progress {
   const Batch& batch_;
 };
 
-// How a step ended that takes memory.
+// The outcome of a step that allocates memory.
 struct Outcome {
   std::exception_ptr error;
-  uint64_t needed = 0;  // there was no room: what would have to be held
+  uint64_t needed = 0;  // bytes that would have been needed, if memory was short
   bool is_good() const { return !error && needed == 0; }
 };
 

@@ -1,4 +1,4 @@
-// budget: the facts, the files that are read before the first batch, and the rows that are held.
+// budget: collects the facts, reads files before the first batch, and allocates the held rows.
 #include "load/budget.h"
 
 #include <algorithm>
@@ -17,9 +17,10 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kProbeBatches = 4;                      // sampled to learn sizes
-constexpr double kLeastMargin = 0.04, kMostMargin = 0.15;  // batches vary in size: as twice the probed ones do
-constexpr double kResident = 0.97;                         // of a file's pages: good enough
+constexpr uint64_t kProbeBatches = 4;  // sampled to measure sizes
+constexpr double kLeastMargin = 0.04,
+                 kMostMargin = 0.15;  // for batches that vary in size: twice the spread of the probed ones
+constexpr double kResident = 0.97;    // share of a file's pages that counts as resident
 
 uint64_t scaled(uint64_t bytes, double by) { return static_cast<uint64_t>(static_cast<double>(bytes) * by); }
 
@@ -47,17 +48,17 @@ Facts look(const LoadPlan& plan) {
   return facts;
 }
 
-// What batches of `plan` take when they are made within `pool`.
+// The sizes of batches of `plan`, measured in `pool`.
 Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
   Sizes sizes;
   sizes.rows.resize(plan.parts.size());
-  uint64_t least = UINT64_MAX, rounding = 0;  // the smallest batch; what buffers are larger than what is in them
+  uint64_t least = UINT64_MAX, rounding = 0;  // the smallest batch; the slack of its buffers
   const EpochBatches batches = epoch_batches(plan, 0, Share{});
   const uint64_t count = std::min(batches.count(), kProbeBatches);
   const BufferPool::Use use(pool);
   for (uint64_t i = 0; i < count; ++i) {
     if (progress != nullptr) progress->report("planning", i, count);
-    // From all over the epoch, its end included: seeds may be in order of time. The last one may be a short one.
+    // From the whole epoch, including its end, since seeds may be sorted by time. The last batch may be short.
     const uint64_t number = count < 2 ? 0 : i * (batches.count() - (batches.count() > count ? 2 : 1)) / (count - 1);
     pool.reset_peak();
     const BatchSeeds seeds = batch_seeds(plan, 0, number, batches.input(number));
@@ -89,13 +90,13 @@ Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
   return sizes;
 }
 
-// Nothing is known of the batches before the first sample, which must not be what the process is killed for.
+// The size of batches is unknown before the first sample; the limit keeps it from exhausting memory.
 Sizes first_probe(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress) {
   const uint64_t free = available_memory();
   if (plan.options.memory == 0 && free > 0) plan.pool->set_limit(free / 10 * 9);
   try {
     Sizes sizes = probe(plan, *plan.pool, progress);
-    for (const auto& guest : guests) {  // room for the largest
+    for (const auto& guest : guests) {  // memory for the largest
       const Sizes more = probe(*guest, *plan.pool, progress);
       sizes.sampling = std::max(sizes.sampling, more.sampling);
       sizes.packed = std::max(sizes.packed, more.packed);
@@ -104,8 +105,8 @@ Sizes first_probe(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& 
     }
     return sizes;
   } catch (const PoolFull& full) {
-    throw BudgetError(text("the machine and the container leave ", amount(free), ", sampling one batch takes over ",
-                           amount(full.needed), ": raise the memory limit, or lower batch_size or fanouts"),
+    throw BudgetError(text(amount(free), " of memory available, but sampling one batch needs more than ",
+                           amount(full.needed), "; raise the memory limit, or lower batch_size or fanouts"),
                       full.needed);
   }
 }
@@ -130,7 +131,7 @@ void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, co
   }
 }
 
-// The rows that are held, in memory of their own.
+// Allocates the windows and whole copies that hold rows.
 void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& d, Progress* progress) {
   uint64_t rows = 0, copies = 0;
   const auto bytes_of = [&](size_t i) { return sizes.rows[i] * RowWindow::row_cost(matrix_of(plan.parts[i])); };
@@ -148,7 +149,7 @@ void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& d, Progress* progre
     if (d.ways[i] != Way::kWindow) continue;
     const double share = static_cast<double>(bytes_of(i)) / static_cast<double>(std::max<uint64_t>(rows, 1));
     const uint64_t budget = scaled(minus(d.store_bytes, copies), share);
-    if (budget < RowWindow::least_bytes(matrix)) {  // an epoch of no batches, or another part that takes it all
+    if (budget < RowWindow::least_bytes(matrix)) {  // an epoch without batches, or another part needs all of it
       d.ways[i] = Way::kDirect;
       plan.windows[i].reset();
       continue;
@@ -164,9 +165,8 @@ std::string explain(const LoadPlan& plan, const Facts& facts, const Division& d)
   const uint64_t ranks = plan.options.local.count;
   std::string why = plan.options.memory > 0
                         ? text("memory was set to ", amount(plan.options.memory))
-                        : text("memory is ", amount(ranks * d.memory), " of ", amount(facts.available),
-                               " that the machine and the container leave");
-  if (ranks > 1) why += text(" for the ", ranks, " ranks of this host, ", amount(d.memory), " each");
+                        : text("using ", amount(ranks * d.memory), " of ", amount(facts.available), " available");
+  if (ranks > 1) why += text(" for the ", ranks, " ranks of this host (", amount(d.memory), " each)");
   why += d.merges
              ? text("; the topology (", amount(facts.topology), ") stays on disk, ", d.group,
                     " batches are sampled together")
@@ -194,7 +194,7 @@ std::string explain(const LoadPlan& plan, const Facts& facts, const Division& d)
   return why;
 }
 
-// The largest file of which a division reads parts in every epoch; null where all of it stays in RAM.
+// The largest file that a division reads from in every epoch; null if everything stays in RAM.
 const MountedFile* read_again_and_again(const LoadPlan& plan, const Division& d) {
   const MountedFile* largest = nullptr;
   const auto consider = [&](const MountedFile& file) {
@@ -220,7 +220,7 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
     if (d.ways[i] == Way::kWindow && (!RowWindow::supports(matrix) || plan.outgrown)) d.ways[i] = Way::kDirect;
   }
   const auto room = [&] { return d.memory - d.fixed_bytes - d.store_bytes - d.shared_bytes; };
-  plan.pool->set_limit(room());  // an epoch that gave up its rows left more than that idle: their memory is needed now
+  plan.pool->set_limit(room());  // frees idle buffers of an epoch that released its rows: the memory is needed now
   plan.pool->set_limit(BufferPool::kNoLimit - 1);
   load_files(plan, facts, sizes, d, progress);
   hold_rows(plan, sizes, d, progress);
@@ -241,7 +241,7 @@ void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>
   const std::lock_guard lock(plan.mutex);
   meet_local_ranks(plan);
   const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
-  // Before the probe, which would otherwise read the same pages one by one.
+  // Before probing, which would otherwise read the same pages one by one.
   for (const size_t e : plan.graph.files()) {
     const MountedFile& topology = plan.graph.topology(e).file();
     if (plan.options.sample.io == TopologyIo::kAuto &&
@@ -299,7 +299,7 @@ bool divides_alike(LoadPlan& plan) {
     const Division d = divide(plan, facts, sizes);
     return d.merges == now.merges && d.window <= now.window + now.window / 3 && now.window <= d.window + d.window / 3;
   } catch (const BudgetError&) {
-    return true;  // there is nothing to gain
+    return true;  // a new pipeline would not help
   }
 }
 
@@ -308,7 +308,7 @@ void divide_again(LoadPlan& plan, Progress* progress) {
   meet_local_ranks(plan);
   const Division& d = plan.division;
   Sizes sizes{.sampling = d.sampling_bytes, .packed = d.packed_bytes, .batch = d.batch_bytes, .rows = d.rows};
-  // What worked will do again: a batch of which three do not fit was made by itself, and will be.
+  // Retry with the sizes of the last epoch: oversized batches are built one at a time.
   for (const uint64_t batch : {std::max(d.batch_bytes, plan.ledger->largest_batch()), d.batch_bytes}) {
     sizes.batch = batch;
     try {
@@ -319,17 +319,18 @@ void divide_again(LoadPlan& plan, Progress* progress) {
     }
   }
   if (!plan.released) return;
-  // Others took the room of the rows that were held: batches are read one by one.
+  // Other processes took the memory of the held rows: batches are read one by one.
   for (Way& way : plan.division.ways) way = way == Way::kWindow ? Way::kDirect : way;
   plan.division.window = 0;
 }
 
 std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed) {
   const uint64_t ranks = plan.options.local.count;
-  const uint64_t least = ranks * ((needed + plan.division.fixed_bytes) / 8 * 9 + 8);  // others may be larger still
+  const uint64_t least =
+      ranks * ((needed + plan.division.fixed_bytes) / 8 * 9 + 8);  // other batches may be larger still
   return std::make_exception_ptr(
-      BudgetError(text("batch ", batch, " takes more than memory=", ranks * plan.division.memory,
-                       " bytes allow: raise memory to ", least, " or lower batch_size or fanouts"),
+      BudgetError(text("batch ", batch, " does not fit into memory=", ranks * plan.division.memory,
+                       " bytes; raise memory to ", least, " or lower batch_size or fanouts"),
                   least));
 }
 

@@ -1,4 +1,4 @@
-// divide: the ways to divide a budget, what each would cost, and the arithmetic.
+// divide: the alternatives for dividing a budget, and their costs.
 #include "load/divide.h"
 
 #include <cmath>
@@ -14,18 +14,18 @@ namespace {
 
 constexpr uint64_t kMB = uint64_t{1} << 20;
 constexpr uint64_t kRing = 9 * kMB;          // a reader's buffers and lists
-constexpr uint64_t kLeastShown = 12 * kMB;   // that ranks of a host show each other of what they read
-constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, where nothing is known of them
-constexpr uint64_t kStep = 32 * kMB;         // that a step takes beside what grows with its batch: see step_bytes()
-constexpr uint64_t kMostWindow = 1024;       // batches
-constexpr uint64_t kMostGroup = 512;         // batches sampled together,
-constexpr uint64_t kMostGroupAlone = 64;     // by the only thread, which does nothing else meanwhile
-constexpr uint64_t kOrder = 17 * kMB;        // that puts what they read in the order of the file: see FileOrder
-constexpr uint64_t kMostDirect = 2;          // batches read by themselves at first,
-constexpr double kFewDirect = 4;             // each where a circle takes as long as so many of them
-constexpr int kWindowDepth = 2;              // finished batches beside a window: complete ones take only a copy
+constexpr uint64_t kLeastShown = 12 * kMB;   // of recent reads that ranks of a host share
+constexpr uint64_t kLeastSpare = 128 * kMB;  // for the model and its steps, whose size is unknown
+constexpr uint64_t kStep = 32 * kMB;  // of a training step, in addition to what grows with its batch: see step_bytes()
+constexpr uint64_t kMostWindow = 1024;    // batches
+constexpr uint64_t kMostGroup = 512;      // batches sampled together,
+constexpr uint64_t kMostGroupAlone = 64;  // by the only thread, which does nothing else meanwhile
+constexpr uint64_t kOrder = 17 * kMB;     // to sort their reads into file order: see FileOrder
+constexpr uint64_t kMostDirect = 2;       // batches read individually at first,
+constexpr double kFewDirect = 4;          // one for each time that so many fit into a pass of the sweep
+constexpr int kWindowDepth = 2;           // finished batches next to a window: complete claims need only a copy
 
-// One way to divide, before it is known to be the best.
+// Computes one alternative.
 class Divider {
  public:
   Divider(const LoadPlan& plan, const Facts& facts, const Sizes& sizes) : plan_(plan), facts_(facts), sizes_(sizes) {
@@ -45,7 +45,7 @@ class Divider {
         if (seconds >= least) return;
         least = seconds;
         best = std::move(other);
-      } catch (const BudgetError&) {  // this way takes more than there is, the first one does not
+      } catch (const BudgetError&) {  // this alternative does not fit, the first one does
       }
     };
     if (plan_.options.memory == 0) {  // less of the topology in the page cache, more rows held
@@ -62,8 +62,8 @@ class Divider {
   }
 
  private:
-  // What lies in the page cache counts as available, so files that are there take their room from the same sum:
-  // `topology` bytes are left to the graph. Features that fit may leave that room to larger groups of batches.
+  // Pages in the page cache count as available, so cached files are subtracted from the same sum: `topology` bytes are
+  // left to the graph. Features that fit may leave that memory to larger groups of batches.
   Division with(uint64_t topology, bool merges, bool maps = true) const {
     Division d;
     d.merges = merges;
@@ -81,7 +81,7 @@ class Divider {
     if (plan_.options.memory == 0) {
       const uint64_t room = minus(usable_, topology + mapped_bytes(d)) / ranks();
       d.memory = reads ? room : std::min(room, most_for_batches(d));
-      // Where little is left the batches come first, then the spare for others.
+      // If memory is short, batches come first, then the reserve for everything else.
       const uint64_t needed = least_of(d) + d.sampling_bytes + d.batch_bytes;
       d.memory = std::max(d.memory, std::min(needed, facts_.available / ranks() / 10 * 9));
       d.memory = std::min(d.memory, minus(facts_.available / ranks(), step_bytes()));
@@ -97,8 +97,8 @@ class Divider {
   uint64_t held() const { return static_cast<uint64_t>(plan_.options.held) + (plan_.ledger->keeps_more() ? 1 : 0); }
   uint64_t least_of(const Division& d) const { return d.fixed_bytes + d.sampling_bytes + (held() + 1) * d.batch_bytes; }
 
-  // What the step that uses a batch takes beside it: a kernel that enforces a limit kills where there is less. Measured
-  // with HeteroSAGE: as much as is planned for a batch, or a sixth more (benchmarks/typed_outofcore).
+  // Memory of a training step in addition to its batch: with less, a kernel that enforces a limit kills the process.
+  // Measured with HeteroSAGE: as much as is planned for a batch, up to a sixth more (benchmarks/typed_outofcore).
   uint64_t step_bytes() const { return kStep + sizes_.batch; }
 
   uint64_t most_for_batches(const Division& d) const {
@@ -115,7 +115,7 @@ class Divider {
     return order;
   }
 
-  // Small files first: what fits into the page cache is read from there.
+  // Small files first: those that fit into the page cache are read from it.
   void choose_ways(Division& d, uint64_t room) const {
     const LoadOptions& options = plan_.options;
     d.ways.assign(plan_.parts.size(), Way::kMapped);
@@ -152,30 +152,29 @@ class Divider {
   }
 
   [[noreturn]] void refuse(const Division& d, uint64_t least) const {
-    const std::string takes =
-        text("reading and sampling take ", amount(d.fixed_bytes + d.sampling_bytes), " and one batch takes ",
-             amount(d.batch_bytes), ", of which ", held() + 1, " must fit");
+    const std::string parts = text(amount(d.fixed_bytes + d.sampling_bytes), " for reading and sampling and ",
+                                   amount(d.batch_bytes), " for each of ", held() + 1, " batches");
     if (plan_.options.memory > 0) {
-      throw BudgetError(text("memory is ", amount(d.memory), of_ranks(d), ", ", takes, ": raise memory to ",
-                             amount(ranks() * least), " or lower batch_size or fanouts"),
+      throw BudgetError(text("memory is ", amount(d.memory), of_ranks(d), ", but the loader needs ", parts,
+                             "; raise memory to ", amount(ranks() * least), " or lower batch_size or fanouts"),
                         ranks() * least);
     }
     const uint64_t needed = ranks() * std::max(least + step_bytes(), least / 9 * 10 + 10);
     throw BudgetError(
-        text("the machine and the container leave ", amount(facts_.available), ", ", takes, ", beside about ",
-             amount(step_bytes()), " for a training step: ", amount(needed),
-             ranks() == 1 ? "" : text(" for the ", ranks(), " ranks of this host"), ". Raise the memory limit by ",
+        text(amount(facts_.available), " of memory available, but the loader needs ", amount(needed),
+             ranks() == 1 ? ": " : text(" for the ", ranks(), " ranks of this host, each "), parts, ", plus about ",
+             amount(step_bytes()), " for a training step. Raise the memory limit by ",
              amount(minus(needed, facts_.available)), ", lower batch_size or fanouts, or set memory (to at least ",
-             amount(ranks() * least), ") if the steps need less"),
+             amount(ranks() * least), ") if a training step needs less"),
         ranks() * least);
   }
 
-  // Several ranks keep a file that fits in the page cache, which they share, rather than in a copy each.
+  // Several ranks keep a file that fits in the page cache, which they share, instead of a copy each.
   bool shares_pages() const { return ranks() > 1 && plan_.options.io == Io::kAuto; }
 
   bool shares_reads() const { return plan_.group != nullptr; }
 
-  // A part of which a whole copy is smaller than the buffers of a sweep is copied: typed graphs have many such.
+  // A part that is smaller than the buffers of a sweep is copied: typed graphs have many of these.
   uint64_t copy_small(Division& d, uint64_t room) const {
     uint64_t bytes = 0;
     for (const size_t i : by_size()) {
@@ -187,7 +186,7 @@ class Divider {
     return bytes;
   }
 
-  // Bytes of the rows of a batch in all parts of a way, as a window holds them.
+  // Bytes that a window needs for the rows of a batch, summed over the parts read in this way.
   uint64_t rows_of(const Division& d, Way way) const {
     uint64_t bytes = 0;
     for (size_t i = 0; i < d.ways.size(); ++i) {
@@ -196,8 +195,8 @@ class Divider {
     return bytes;
   }
 
-  // A batch of the window holds half of its rows on average. Finished ones come second: where room is scarce there is
-  // one beside the batch in use, and the next is copied while that is worked on.
+  // A batch of the window holds half of its rows on average. Finished batches come second: if memory is scarce there is
+  // one in addition to the batch in use, and the next is copied while that is being used.
   void divide_window(Division& d, uint64_t room, uint64_t rows, bool may_copy) const {
     d.depth = 1 + static_cast<int>(std::min<uint64_t>(
                       std::min(static_cast<uint64_t>(plan_.options.prefetch), uint64_t{kWindowDepth}) - 1,
@@ -206,7 +205,7 @@ class Divider {
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
     d.ring_bytes = shares_reads() ? std::clamp(d.memory / 16 & ~(kMB - 1), kLeastShown, kMostRing) : 0;
     const uint64_t ring = shares_reads() ? d.ring_bytes + kMB : kRing;
-    // A thread reads by itself where the first batches do, else now and then: one reader does for all of them.
+    // Each thread has a reader if the first batches are read individually; otherwise one reader suffices for all.
     const uint64_t idle = may_go_direct(d) ? 0 : static_cast<uint64_t>(d.threads - 1) * kRing;
     room = minus(room + idle, sweeps * ring);
     if (const uint64_t whole = whole_bytes(d) / (shares_pages() ? ranks() : 1);
@@ -241,14 +240,14 @@ class Divider {
     d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.packed_bytes);
   }
 
-  // Batches that are read by themselves, so that the first do not wait for a circle: none where a circle takes no
-  // longer than a few of them.
+  // Batches that are read individually, so that the first ones do not wait for a pass of the sweep: none if a pass
+  // takes no longer than a few of them.
   uint64_t direct_of(const Division& d) const {
     return std::min({kMostDirect, d.window / 4, static_cast<uint64_t>(circle_in_batches(d) / kFewDirect)});
   }
   bool may_go_direct(const Division& d) const { return circle_in_batches(d) >= kFewDirect; }
 
-  // How many batches could be read by themselves in the time of a circle.
+  // How many batches could be read individually in the time of one pass.
   double circle_in_batches(const Division& d) const {
     double circle = 0, alone = 0;
     for (size_t i = 0; i < d.ways.size(); ++i) {
@@ -271,14 +270,14 @@ class Divider {
     return merged_bytes_per_batch(plan_.graph.topology(0), plan_.options.sample, plan_.options.batch_size);
   }
 
-  // Of batches that are being sampled, or are and were not admitted to the window yet.
+  // Memory of batches that are being sampled, or were sampled but not yet admitted to the window.
   static uint64_t waiting_bytes(const Division& d) { return d.merges ? d.group * d.merged_bytes : 2 * d.packed_bytes; }
 
   uint64_t most_group(const Division& d) const {
     return std::clamp<uint64_t>(facts_.batches, 1, d.threads > 1 ? kMostGroup : kMostGroupAlone);
   }
 
-  // Larger groups read less of the topology and leave less room for the window.
+  // Larger groups read less of the topology and leave less memory for the window.
   template <class WindowOf>
   uint64_t best_group(Division& d, const WindowOf& window_of) const {
     uint64_t best = 1;
@@ -292,7 +291,7 @@ class Divider {
     return best;
   }
 
-  // Where there is no window: a quarter of the room.
+  // Without a window: a quarter of the memory.
   uint64_t group_of(const Division& d, uint64_t room) const {
     return std::clamp<uint64_t>(minus(room / 4, kOrder) / std::max<uint64_t>(d.merged_bytes, 1), 1, most_group(d));
   }
@@ -315,7 +314,7 @@ class Divider {
   }
   uint64_t most_needed(const Division& d) const { return d.window > 0 ? d.memory : most_for_batches(d); }
 
-  // Seconds of disk a batch takes, roughly: what the choice between divisions needs.
+  // Approximate seconds of disk time per batch, to choose between divisions.
   double cost(const Division& d) const { return cost(d, facts_.disk); }
 
  public:
@@ -336,7 +335,7 @@ class Divider {
       const double hops = static_cast<double>(plan_.options.sample.fanouts.size());
       seconds += std::min(hops * topology / static_cast<double>(d.group) / disk.bytes, reads.rows * 2 / disk.reads);
     } else {
-      // What does not fit is read page by page, again and again.
+      // Pages that do not fit are read again for each batch.
       const uint64_t room = minus(facts_.available, ranks() * d.memory + mapped_bytes(d) + spare_ / 2);
       const double share = room >= facts_.topology ? 0 : 1 - static_cast<double>(room) / topology;
       seconds += share * reads.rows * 2 / disk.reads;
@@ -365,11 +364,11 @@ double disk_seconds(const LoadPlan& plan, const Facts& facts, const Sizes& sizes
   return Divider(plan, facts, sizes).cost(d, disk);
 }
 
-// A circle for `window` batches reads the pages that they share once, and over short gaps.
+// One pass for `window` batches reads the pages that they share once, and reads over short gaps.
 double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk) {
   const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0), batches = static_cast<double>(window);
   const double gap = static_cast<double>(disk.gap() / kPageBytes);
-  const double absent = std::exp(-rows * batches / pages);  // the share of pages that nobody wants
+  const double absent = std::exp(-rows * batches / pages);  // the share of pages that no batch needs
   const double reads = pages * (1 - absent) * std::pow(absent, gap);
   const double read = bytes * (1 - std::pow(absent, gap + 1));
   const double circle = std::max(reads / disk.reads, read / disk.bytes);

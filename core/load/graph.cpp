@@ -1,4 +1,4 @@
-// graph: its types, and what is expected of them.
+// graph: its types, and the expected number of reads.
 #include "load/graph.h"
 
 #include <algorithm>
@@ -23,14 +23,14 @@ void LoadGraph::add_node_type(std::string name, uint64_t num_nodes, std::span<co
 void LoadGraph::add_edge_type(std::string name, std::shared_ptr<const Topology> topology, Direction direction,
                               size_t source, size_t target, std::vector<int64_t> fanouts) {
   if (source >= node_types_.size() || target >= node_types_.size()) {
-    fail<ArgumentError>("edge type ", name, " is between node types ", source, " and ", target, " of ",
+    fail<ArgumentError>("edge type ", name, " connects node types ", source, " and ", target, ", but there are only ",
                         node_types_.size());
   }
   const bool out = topology->resolve(direction) == Direction::kOut;
   const uint64_t rows = topology->num_rows(direction), others = out ? topology->num_targets() : topology->num_sources();
   if (rows != node_types_[target].num_nodes || others != node_types_[source].num_nodes) {
-    fail<ArgumentError>("edge type ", name, ": ", topology->file().path(), " has ", rows, " rows of neighbours below ",
-                        others, ", the node types have ", node_types_[target].num_nodes, " and ",
+    fail<ArgumentError>("edge type ", name, ": ", topology->file().path(), " has ", rows, " rows and neighbours below ",
+                        others, ", but the node types have ", node_types_[target].num_nodes, " and ",
                         node_types_[source].num_nodes, " nodes");
   }
   edge_types_.push_back({topology.get(), direction, source, target, std::move(fanouts)});

@@ -20,9 +20,9 @@ class LoadGraph {
   // a typed graph is sampled batch by batch.
   LoadGraph(std::shared_ptr<const Topology> topology);  // NOLINT: a topology is such a graph
 
-  // Types are known by their places, in the order they were added. `times`: as in NodeType, kept alive by `owner`.
+  // Types are identified by index, in the order they were added. `times`: as in NodeType, kept alive by `owner`.
   void add_node_type(std::string name, uint64_t num_nodes, std::span<const int64_t> times, std::shared_ptr<void> owner);
-  // Throws ArgumentError where a node type is not there, or has another number of nodes than the topology.
+  // Throws ArgumentError if a node type does not exist, or its number of nodes differs from the topology's.
   void add_edge_type(std::string name, std::shared_ptr<const Topology> topology, Direction direction, size_t source,
                      size_t target, std::vector<int64_t> fanouts);
 
@@ -31,10 +31,10 @@ class LoadGraph {
   const std::vector<EdgeType>& edge_types() const { return edge_types_; }
   const std::string& edge_name(size_t type) const { return edge_names_[type]; }  // for messages
   const Topology& topology(size_t edge_type) const { return *edge_types_[edge_type].topology; }
-  // Where nodes of a type are counted, for messages: the file, or the type's name.
+  // What defines the nodes of a type, for messages: the file, or the type's name.
   std::string where(size_t node_type) const;
 
-  // The edge types whose files are not those of an earlier one: each file once.
+  // The edge types with distinct files: each file once.
   std::vector<size_t> files() const;
   uint64_t file_bytes() const;
 
@@ -43,7 +43,7 @@ class LoadGraph {
   std::vector<NodeType> node_types_;
   std::vector<EdgeType> edge_types_;
   std::vector<std::string> edge_names_;
-  std::vector<std::shared_ptr<const Topology>> topologies_;  // what edge types point to
+  std::vector<std::shared_ptr<const Topology>> topologies_;  // referenced by edge_types_
   std::vector<std::shared_ptr<void>> owners_;                // of times
 };
 
@@ -51,7 +51,8 @@ class LoadGraph {
 Direction direction_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options);
 const std::vector<int64_t>& fanouts_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options);
 
-// About what a sample around so many seeds of each of these node types reads of each edge type, if all rows were alike.
+// Estimates what a sample with so many seeds of each of these node types reads of each edge type, for rows of equal
+// length.
 std::vector<ExpectedReads> expected_reads(const LoadGraph& graph, const SampleOptions& options,
                                           const std::vector<size_t>& seed_types, uint64_t seeds);
 
@@ -59,7 +60,7 @@ uint64_t subgraph_bytes(const HeteroSubgraph& graph);
 uint64_t num_nodes(const HeteroSubgraph& graph);
 uint64_t num_edges(const HeteroSubgraph& graph);
 
-// Every array of a subgraph, in one order: nodes, batch of each node type; edge_index, edge of each edge type.
+// Every array of a subgraph, in a fixed order: nodes, batch of each node type; edge_index, edge of each edge type.
 template <class Subgraph, class Visit>
 void for_each_array(Subgraph& graph, const Visit& visit) {
   for (auto& part : graph.nodes) {

@@ -24,11 +24,10 @@ class LinkSource final : public SeedSource {
  public:
   LinkSource(LoadGraph graph, LinkSourceOptions options) : graph_(std::move(graph)), o_(std::move(options)) {
     if (o_.edge_type >= graph_.edge_types().size()) {
-      fail<ArgumentError>("seeds are of edge type ", o_.edge_type, ", there is none");
+      fail<ArgumentError>("edge type ", o_.edge_type, " of the seeds does not exist");
     }
     for (const size_t other : o_.link.reverse_types) {
-      if (other >= graph_.edge_types().size())
-        fail<ArgumentError>("reverses are of edge type ", other, ", there is none");
+      if (other >= graph_.edge_types().size()) fail<ArgumentError>("reverse edge type ", other, " does not exist");
     }
     edge_types_ = graph_.edge_types();
     if (!graph_.typed()) edge_types_[0].direction = edge_types_[0].topology->resolve(o_.direction);
@@ -47,19 +46,20 @@ class LinkSource final : public SeedSource {
   void check(const LoadGraph&) const override {
     check_link_options(o_.link);
     if (o_.ends && o_.ends->second.size() != count()) {
-      fail<ArgumentError>("edges have ", count(), " sources and ", o_.ends->second.size(), " targets");
+      fail<ArgumentError>("edges have ", count(), " sources and ", o_.ends->second.size(),
+                          " targets; lengths must match");
     }
     if (!o_.times.empty() && !all() && o_.times.size() != count()) {
-      fail<ArgumentError>("time has ", o_.times.size(), " entries, there are ", count(), " edges");
+      fail<ArgumentError>("time has ", o_.times.size(), " values for ", count(), " edges, expected one per edge");
     }
     for (uint64_t i = 0; i < count() && o_.positions; ++i) {
       if (static_cast<uint64_t>(o_.positions->at(i)) < own().topology->num_edges()) continue;
-      fail<IndexError>("edges[", i, "] is at position ", o_.positions->at(i), ", ", own().topology->file().path(),
-                       " has ", own().topology->num_edges(), " edges");
+      fail<IndexError>("edges[", i, "]: position ", o_.positions->at(i), " is out of range for ",
+                       own().topology->file().path(), " with ", own().topology->num_edges(), " edges");
     }
     if (o_.ends) check_ends(o_.ends->first, own().source, 0), check_ends(o_.ends->second, own().target, 1);
     if (count() == 0) return;
-    const int64_t first = 0;  // what this graph cannot give shows in any batch
+    const int64_t first = 0;  // one batch suffices to check the options against the graph
     BatchSeeds probe;
     fill({&first, 1}, probe);
   }
@@ -117,8 +117,8 @@ class LinkSource final : public SeedSource {
     for (size_t i = 0; i < input.size() && !o_.times.empty(); ++i) {
       const auto at = static_cast<uint64_t>(all() ? ends.edge[i] : input[i]);
       if (at >= o_.times.size()) [[unlikely]] {
-        fail<IndexError>("edge id ", at, " of ", own().topology->file().path(), " is out of range for time, with ",
-                         o_.times.size(), " entries");
+        fail<IndexError>("edge id ", at, " of ", own().topology->file().path(), " is out of range for time with ",
+                         o_.times.size(), " values");
       }
       ends.times.push_back(o_.times.at(at));
     }

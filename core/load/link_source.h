@@ -1,4 +1,4 @@
-// link_source: seeds that are edges: an array of pairs, or edges of a file, some or all, which are found there batch by
+// link_source: seeds that are edges: an array of pairs, or some or all edges of a file, which are looked up batch by
 // batch and never copied.
 #pragma once
 
@@ -14,15 +14,15 @@ struct LinkSourceOptions {
   size_t edge_type = 0;
   std::optional<std::pair<Numbers, Numbers>> ends;  // sources and targets; none: edges of the file, by their
   std::optional<Numbers> positions;                 // positions in the rows that are sampled; none: all edges
-  Numbers times;                                    // one an edge, of all edges one an edge id; or empty
-  bool own_times = false;                           // those that the file has, where seeds are edges of it
+  Numbers times;                                    // one per edge, or per edge id if all edges are seeds; may be empty
+  bool own_times = false;                           // use the times of the file, if seeds are its edges
   LinkOptions link;
-  bool disjoint = false;                   // as the sample is; times imply it
+  bool disjoint = false;                   // as in the sample; implied by times
   Direction direction = Direction::kNone;  // of a homogeneous graph: the rows that are sampled
 };
 
-// Arrays of its batches: edge_label_index, or src_index, dst_pos_index and dst_neg_index; `time` of those; where the
-// sample is disjoint `tree_edge`, the positive edge of each tree; and where seeds are edges of the file `edge`, their
+// Arrays of its batches: edge_label_index, or src_index, dst_pos_index and dst_neg_index; `time` of those; if the
+// sample is disjoint, `tree_edge`, the positive edge of each tree; and if seeds are edges of the file, `edge`, their
 // edge ids.
 std::shared_ptr<const SeedSource> link_source(LoadGraph graph, LinkSourceOptions options);
 

@@ -1,4 +1,4 @@
-// local: the name under which ranks meet, and the last page of the block that each shows.
+// local: the name of the group of ranks, and the last page of the block that each of them publishes.
 #include "load/local.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct PlanBlock {
 
 size_t plan_block(const LoadPlan& plan) { return plan.parts.size() * kSweepBytes; }
 
-// Loaders of one job that do the same: the one for training must not meet the one for validation.
+// Identifies the loader within the job: the one for training must not be grouped with the one for validation.
 std::string purpose_of(const LoadPlan& plan) {
   const LoadOptions& options = plan.options;
   std::string purpose = text(options.batch_size, "/", plan.seeds->count(), options.shuffle ? "/shuffled" : "");

@@ -8,7 +8,7 @@
 namespace gz {
 
 // A range 0 to n - 1, which takes no memory, or an array of 32 or 64-bit integers that belongs to `owner` and is read
-// in place. An array may be changed by its owner while epochs run, so whoever uses a value checks it again.
+// in place. An array may be changed by its owner while epochs run, so each use checks the value again.
 class Numbers {
  public:
   Numbers() = default;

@@ -13,9 +13,10 @@ namespace gz {
 // A function rather than an array, so that it takes no memory and no time to make: a Feistel network on the
 // rectangle height x width, the smallest near-square one that holds `count` places. A round adds to one coordinate a
 // random function of the other one, which can be undone, so all rounds together are a bijection of the rectangle.
-// Fewer than height of its places lie past `count`; one who lands there goes on until back inside (cycle walking).
-// Eight rounds: with four, places of one column are visibly not independent. So few counts as fit into a small table
-// are shuffled there, since on a tiny rectangle no small number of rounds reaches all permutations equally often.
+// Fewer than height of its places lie past `count`; an index that lands there is permuted again until it is inside
+// (cycle walking). Eight rounds: with four, places of one column are visibly not independent. Counts that fit into a
+// small table are shuffled there, since on a tiny rectangle no small number of rounds reaches all permutations equally
+// often.
 class EpochOrder {
  public:
   EpochOrder(uint64_t count, bool shuffle, uint64_t seed, uint64_t epoch);
@@ -32,14 +33,14 @@ class EpochOrder {
   static constexpr uint64_t kShort = 64;
   std::array<uint8_t, kShort> table_{};  // for counts up to kShort
   uint64_t height_ = 1, width_ = 1;      // for larger ones
-  std::array<uint64_t, 8> keys_{};       // one a round
+  std::array<uint64_t, 8> keys_{};       // one per round
 };
 
 // How many batches `count` seeds make.
 uint64_t count_batches(uint64_t count, uint64_t batch_size, bool drop_last);
 
 // What to do with the last round of batches when it has fewer of them than there are ranks: repeat batches from the
-// start of the epoch, leave the round out, or let some ranks deliver one batch less.
+// start of the epoch, omit the round, or let some ranks deliver one batch less.
 enum class Uneven { kPad, kDrop, kKeep };
 
 // The batches of an epoch that one of `world_size` processes delivers: from batch `first` on, every world_size-th.

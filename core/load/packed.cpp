@@ -1,4 +1,4 @@
-// packed: narrowing and widening, stretch by stretch.
+// packed: narrowing and widening, block by block.
 #include "load/packed.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 namespace gz {
 namespace {
 
-constexpr size_t kStretch = 1024;  // numbers that have one form
+constexpr size_t kStretch = 1024;  // numbers with one encoding
 
-// How a stretch is written: so many bytes a number, or the first one and the steps from each to the next, a byte each.
-// Columns go up by steps of 0 and 1, labels of nodes mostly fit two bytes, ids three or four.
+// How a block is stored: a fixed number of bytes per number, or the first number and one-byte differences.
+// Columns ascend in steps of 0 and 1, labels of nodes mostly fit two bytes, ids three or four.
 enum Form : uint8_t { kSteps = 0, kOne = 1, kTwo = 2, kThree = 3, kFour = 4, kWhole = 8 };
 
 using Numbers64 = std::span<const int64_t>;
@@ -33,7 +33,7 @@ Form form_of(Numbers64 values) {
   return steps <= UINT8_MAX && bytes_of(kSteps, values.size()) < bytes_of(plain, values.size()) ? kSteps : plain;
 }
 
-// Numbers of so many bytes, the lowest first.
+// Numbers of a fixed number of bytes, little-endian.
 template <size_t kBytes>
 void write(Numbers64 values, std::byte* to) {
   for (const int64_t value : values) {
@@ -101,7 +101,7 @@ void each_stretch(std::span<T> values, const Work& work) {
 
 }  // namespace
 
-// Numbers are stored as this machine has them, the lowest byte first: the memory never leaves the process.
+// Little-endian, as on this machine: the memory never leaves the process.
 static_assert(std::endian::native == std::endian::little);
 
 PackedSubgraph::PackedSubgraph(HeteroSubgraph&& graph) {

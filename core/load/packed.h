@@ -1,5 +1,5 @@
-// packed: a sampled subgraph while it waits, in a third of the memory: each stretch of its numbers in as few bytes as
-// they need.
+// packed: a sampled subgraph while it waits, compressed to a third of its size: each block of numbers is stored in as
+// few bytes as it needs.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class PackedSubgraph {
     bool present = false;
   };
   std::vector<Array> arrays_;       // in the order of for_each_array()
-  std::shared_ptr<Buffer> memory_;  // the forms of all stretches, then their bytes
+  std::shared_ptr<Buffer> memory_;  // the encodings of all blocks, then their bytes
   uint64_t bytes_ = 0;              // of it
   HeteroSubgraph rest_;             // all but the arrays
 };

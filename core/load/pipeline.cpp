@@ -22,7 +22,8 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress,
                    const std::shared_ptr<LoadPlan>& source)
     : plan_(std::move(plan)), passes_(source ? source : plan_, epoch, share) {
-  if (source && !deliver_alike(*plan_, *source)) throw ArgumentError("the plan delivers other rows than its guest");
+  if (source && !deliver_alike(*plan_, *source))
+    throw ArgumentError("the source loader does not deliver the same rows as this plan");
   try {
     const auto [first, released] = enter(*plan_, this);
     if (first && (epoch > 0 || source || released)) divide_again(*plan_, progress);
@@ -30,7 +31,7 @@ Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& 
       std::lock_guard lock(plan_->mutex);
       division_ = plan_->division;
     }
-    if (!first) division_.window = 0;  // one sweep at a time: epochs beside another read their rows batch by batch
+    if (!first) division_.window = 0;  // one sweep at a time: concurrent epochs read their rows batch by batch
     if (division_.window > 0) first_request_ = std::min({division_.direct, division_.window, passes_.end()});
     ring_.start_requests_at(first_request_);
     readers_ = start_readers(passes_.end() - first_request_);
@@ -49,12 +50,12 @@ void Pipeline::start_threads() {
     try {
       threads_.emplace_back([this] {
         const BufferPool::Use use(*plan_->pool);
-        if (plan_->feeds_device) give_way();  // to the one thread that keeps the device busy
+        if (plan_->feeds_device) give_way();  // to the thread that keeps the device busy
         Lock lock(mutex_);
         work(lock);
       });
     } catch (const std::system_error&) {
-      if (threads_.empty()) throw;  // fewer threads are slower, none is no loader
+      if (threads_.empty()) throw;  // fewer threads are slower, but one is required
       break;
     }
   }
@@ -224,7 +225,7 @@ void Pipeline::work(Lock& lock) {
 }
 
 void Pipeline::wait_for_work(Lock& lock) {
-  // Waiting between two epochs does not count, nor at the end of all.
+  // Waiting between two epochs, or after the last one, does not count.
   const uint64_t epoch_end = passes_.now().end();
   const bool counts = ring_.front() < epoch_end && ring_.num_ready() < passes_.end() - ring_.front();
   const auto start = Clock::now();
@@ -242,7 +243,7 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   const Outcome outcome = attempt([&] {
     bytes_read = sample(batches, gap, cancel, [&](Batch& batch) {
       if (batch.number >= first_request_ && division_.window > 0) prepare_requests(batch, plan_->parts, readers_);
-      if (division_.window > 0 || division_.merges) pack(batch);  // it waits for long
+      if (division_.window > 0 || division_.merges) pack(batch);  // it will wait for a long time
     });
   });
   lock.lock();
@@ -252,8 +253,8 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   ring_.end_sampling(batches, outcome.is_good());
   if (outcome.error && !cancelled) ring_.fail(first, outcome.error);
   if (outcome.needed > 0 && !cancelled) {
-    // It is tried again when there is more room, and at last exclusively, when it is next in line. Batches after it
-    // that wait for it are made again.
+    // Retried when more memory is free, and finally built exclusively once it is next in line. Batches after it that
+    // wait for it are rebuilt.
     division_.sampling_bytes += division_.sampling_bytes / 2;
     division_.merged_bytes += division_.merged_bytes / 2;
     division_.group = std::max<uint64_t>(division_.group / 2, 1);
@@ -289,7 +290,7 @@ void Pipeline::finish_one(uint64_t number, Lock& lock) {
   work_ready_.notify_all();
 }
 
-// Batches that are larger than those before make the plan follow.
+// The plan is adjusted when batches are larger than before.
 void Pipeline::count_batch(const LoadedBatch& batch, const GatherStats& gathered) {
   const uint64_t bytes = bytes_of(batch);
   division_.batch_bytes = std::max(division_.batch_bytes, bytes);
@@ -317,7 +318,7 @@ void Pipeline::cancel_all(Lock& lock) {
   work_ready_.notify_all();
 }
 
-// The next batch in line: at first beside the rows that are held, at last without them.
+// Builds the next batch in line: first with the held rows in memory, finally without them.
 void Pipeline::build_exclusively(Lock& lock) {
   exclusive_ = true;
   cancel_all(lock);
@@ -340,7 +341,7 @@ void Pipeline::build_exclusively(Lock& lock) {
       sample({&batch}, std::nullopt, cancel, [&](Batch&) { sampled = true; });
       loaded = finish(batch, *plan_, readers_, cancel, gathered);
     });
-    if (!sampled) outcome.needed += outcome.needed / 2;  // while it is sampled its size is not known
+    if (!sampled) outcome.needed += outcome.needed / 2;  // its final size is not known while it is being sampled
   }
   lock.lock();
   exclusive_ = false;
@@ -361,7 +362,7 @@ void Pipeline::build_exclusively(Lock& lock) {
   lock.lock();
 }
 
-// Pauses the other epochs of the loader. False where another one is exclusive already: it wakes this one afterwards.
+// Pauses the other epochs of the loader. False if another one is already exclusive; it wakes this one when done.
 bool Pipeline::begin_exclusive() {
   if (!plan_->ledger->begin_exclusive(this)) return false;
   std::lock_guard guard(plan_->mutex);
@@ -376,12 +377,12 @@ void Pipeline::end_exclusive() {
   std::lock_guard guard(plan_->mutex);
   for (Pipeline* other : plan_->epochs) {
     if (other == this) continue;
-    std::lock_guard lock(other->mutex_);  // whoever decided to wait before, waits by now
+    std::lock_guard lock(other->mutex_);  // a thread that decided to wait is waiting by now
     other->work_ready_.notify_all();
   }
 }
 
-// A batch needs the room of the rows that are held: from now on all are read batch by batch.
+// A batch needs the memory of the held rows: from now on rows are read batch by batch.
 void Pipeline::give_rows_to_batches() {
   for (const auto& reader : readers_) reader->stop();
   Lock lock(mutex_);

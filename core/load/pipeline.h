@@ -1,18 +1,18 @@
 // pipeline: an epoch in flight: seeds -> sampled -> rows requested -> ready -> delivered in order.
 //
-// Batches stand in a ring by number, each with one state (load/ring.h). A few threads share the work: next_job()
-// (load/schedule.h) says what comes next. Sampling ahead is what makes the reads know their future. Threads
-// change when a batch is made, never what is in it, and one that was made ahead may be thrown away and made again when
-// memory is short. A batch that does not fit beside others is built exclusively: everything made ahead is thrown away,
-// other epochs of the loader pause, what their consumers hold is not counted any more, and at last the rows that are
-// held make room.
+// Batches are kept in a ring by number, each with one state (load/ring.h). A few threads share the work: next_job()
+// (load/schedule.h) chooses what comes next. Batches are sampled ahead so that the readers know which rows will be
+// needed. Threads affect when a batch is built, never its contents, and a prefetched batch may be discarded and rebuilt
+// when memory is short. A batch that does not fit next to others is built exclusively: all prefetched batches are
+// discarded, other epochs of the loader pause, what their consumers hold is no longer counted, and finally the held
+// rows are released.
 //
-// Where it is told which epoch follows, be it of this loader or of another one over the same files, it goes on into
-// that at the end of this one, and the window never runs empty.
+// If the next epoch is known, of this loader or of another one over the same files, the pipeline continues with it at
+// the end of this one, so that the window never runs empty.
 //
 // Locks are taken in this order: LoadPlan::mutex, Pipeline::mutex_ (never two of them), then those of readers, of the
-// ledger and of its pool, under which nothing is called. A sweep's thread, whom the holder of LoadPlan::mutex may be
-// waiting for, takes that only by try_lock.
+// ledger and of its pool, under which nothing is called. The holder of LoadPlan::mutex may be waiting for a sweep's
+// thread, which therefore takes that lock only by try_lock.
 #pragma once
 
 #include <atomic>
@@ -33,33 +33,33 @@ namespace gz {
 
 class Pipeline {
  public:
-  // Delivers an epoch of `source`, or of the plan itself, within the plan's budget. Learns anew how that is divided
-  // where no other epoch of the plan is in flight.
+  // Delivers an epoch of `source`, or of the plan itself, within the plan's budget. Divides the budget again if no
+  // other epoch of the plan is in flight.
   Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share, Progress* progress = nullptr,
            const std::shared_ptr<LoadPlan>& source = nullptr);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();  // stops and joins
 
-  uint64_t num_batches() const;  // of the epoch that it is in
+  uint64_t num_batches() const;  // of the current epoch
 
   enum class State { kReady, kNotYet, kEnd };
-  // Waits up to `milliseconds` for the next batch in order and moves it to `out`. Throws what made the batch fail.
+  // Waits up to `milliseconds` for the next batch in order and moves it to `out`. Rethrows the error of a failed batch.
   State next(LoadedBatch& out, int milliseconds);
 
-  // Says what will be asked for after all that is known so far. False where that cannot be made ahead: rows are not
-  // read by a window, or the other loader delivers other rows.
+  // Announces the epoch that follows all known ones. False if it cannot be prefetched: rows are not read through a
+  // window, or the other loader delivers different rows.
   bool expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share);
-  bool looks_ahead() const;  // something is expected
-  // Begins the epoch that was expected next, when all of this one was delivered. False where another one was expected,
-  // the rows of the window were released, or the budget would be divided otherwise by now: then a new pipeline is due.
+  bool looks_ahead() const;  // another epoch was announced
+  // Continues with the announced epoch once all of this one was delivered. False if a different epoch was announced,
+  // the rows of the window were released, or the budget would now be divided differently: a new pipeline is needed.
   bool go_on(const LoadPlan& plan, uint64_t epoch, const Share& share);
 
   const LoadPlan& plan() const { return *plan_; }
 
   void stop();  // asks the threads to stop and waits for them; idempotent
-  // Throws away what was made ahead, waits for what is being made, and makes nothing more until next() is called:
-  // another epoch of the loader needs the memory.
+  // Discards prefetched batches, waits for those being built, and builds nothing more until next() is called: another
+  // epoch of the loader needs the memory.
   void pause();
   LoadStats stats() const;
 
@@ -70,7 +70,7 @@ class Pipeline {
   Readers start_readers(uint64_t requests);
   void begin_to_count();
 
-  // All below are called with mutex_ held; those that take the lock work without it for a while.
+  // Called with mutex_ held; those that take the lock release it while they work.
   ScheduleView view();
   void work(Lock& lock);
   void wait_for_work(Lock& lock);
@@ -79,29 +79,29 @@ class Pipeline {
   void count_batch(const LoadedBatch& batch, const GatherStats& gathered);
   void cancel_all(Lock& lock);
   void build_exclusively(Lock& lock);
-  // Without it:
+  // Called without mutex_:
   bool begin_exclusive();
   void end_exclusive();
   void give_rows_to_batches();
 
   const std::shared_ptr<LoadPlan> plan_;
-  uint64_t first_request_ = 0;  // batches before this one are read by themselves and need not wait for a circle
+  uint64_t first_request_ = 0;  // earlier batches are read individually and do not wait for a pass of the sweep
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, batch_ready_;
-  // All below: guarded by mutex_, but for what threads read while batches are in their hands.
-  Division division_;  // the plan's, when this epoch began; sizes grow
-  Readers readers_;    // one a part
+  // Guarded by mutex_, except for what threads read of the batches they are working on:
+  Division division_;  // the plan's when this epoch began; sizes grow
+  Readers readers_;    // one per part
   Passes passes_;
   BatchRing ring_;
-  bool too_large_ = false;  // the next batch in line did not fit beside the others
-  bool exclusive_ = false;  // it is being built by itself
+  bool too_large_ = false;  // the next batch in line did not fit next to the others
+  bool exclusive_ = false;  // it is being built exclusively
   bool paused_ = false;     // until next() is called
   int cancelling_ = 0;      // requests are being cancelled: new ones must not be among them
   bool consumer_waits_ = false;
   LoadStats stats_;
-  std::vector<WindowStats> reads_before_;             // when the epoch began, one a part
+  std::vector<WindowStats> reads_before_;             // when the epoch began, one per part
   std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
 
   std::vector<std::thread> threads_;

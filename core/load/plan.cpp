@@ -1,4 +1,4 @@
-// plan: the checks, and what a batch is.
+// plan: argument checks, and the contents of a batch.
 #include "load/plan.h"
 
 #include <algorithm>
@@ -16,25 +16,25 @@ namespace {
 
 constexpr int kLeastPrefetch = 4;
 
-// Edge rows follow their edge only where it is known which edge a row belongs to. Ids may leave out some or number both
-// ways of an edge alike, so only the largest one says how many rows there must be; it is looked for where that is
+// Edge rows can be delivered only if it is known which edge a row belongs to. Ids may have gaps, or be the same for
+// both directions of an edge, so only the largest one determines how many rows are needed; it is computed where that is
 // cheap, and a gather checks each id in any case.
 void check_edge_part(const LoadGraph& graph, const Part& part, const LoadOptions& options) {
   const Topology& topology = graph.topology(part.type);
   constexpr uint64_t kCheap = uint64_t{1} << 20;
   const uint64_t rows = part.file->matrix(part.matrix).rows, edges = topology.num_edges();
   const std::string& path = topology.file().path();
-  const auto what = text(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, ");
+  const auto what = text(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, but ");
   topology.visit(direction_of(graph, part.type, options.sample), [&](const auto& csr) {
     if (options.edge_order == EdgeOrder::kFile) {
-      if (csr.has_edge_ids()) fail<ArgumentError>("edge_order is 'file', but ", path, " has edge ids: leave it out");
+      if (csr.has_edge_ids()) fail<ArgumentError>("edge_order is 'file', but ", path, " has edge ids; omit edge_order");
       if (rows != edges) fail<ArgumentError>(what, path, " has ", edges, " edges");
       return;
     }
     if (!csr.has_edge_ids()) {
       fail<ArgumentError>(
           path, " was compiled without edge ids, so the rows of ", part.file->file().path(),
-          " cannot be matched to its edges: compile it with edge_ids=True, or pass edge_order=\"file\" if "
+          " cannot be matched to its edges; compile it with edge_ids=True, or pass edge_order=\"file\" if "
           "row i belongs to the i-th edge in the order of the file");
     }
     if (edges > kCheap) return;
@@ -60,7 +60,7 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
   seeds.check(graph);
   for (const Part& part : parts) {
     if (part.type >= (part.by_edge ? graph.edge_types().size() : graph.node_types().size())) {
-      fail<ArgumentError>("part '", part.name, "' is of type ", part.type, ", there is none");
+      fail<ArgumentError>("part '", part.name, "' has type ", part.type, ", which does not exist");
     }
     if (part.by_edge) {
       check_edge_part(graph, part, options);
@@ -68,7 +68,7 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
     }
     const uint64_t nodes = graph.node_types()[part.type].num_nodes, rows = part.file->matrix(part.matrix).rows;
     if (rows < nodes) {
-      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, ",
+      fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, but ",
                           graph.typed() ? graph.where(part.type) : "the graph", " has ", nodes, " nodes");
     }
   }
@@ -132,12 +132,12 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
   plan->seeds = std::move(seeds);
   plan->options = options;
   plan->threads = resolve_threads(options.threads);
-  // Each batch is made by one thread: with fewer that may wait, some of them would.
+  // Each batch is built by one thread: with a smaller depth, threads would be idle.
   if (options.prefetch == 0) plan->options.prefetch = std::max(kLeastPrefetch, plan->threads + 2);
   plan->windows.resize(plan->parts.size());
   plan->wholes.resize(plan->parts.size());
   check_load(plan->graph, plan->parts, *plan->seeds, options);
-  BufferPool::of_process().clear();  // what lies idle is room for the loader
+  BufferPool::of_process().clear();  // idle buffers are memory for the loader
   plan->feeds_device = static_cast<bool>(page_lock);
   plan->pool = std::make_shared<BufferPool>(BufferPool::kNoLimit - 1, BufferPool::kNoLimit, std::move(page_lock));
   plan->ledger = std::make_shared<Ledger>(plan->pool, options.held);

@@ -1,4 +1,4 @@
-// readers: one a part, of the kind that the budget has memory for.
+// readers: one per part, of the kind chosen by the division of the budget.
 #include "load/readers.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
   SweepReader::Events sweep{events.ready, events.failed};
   if (group) {
     sweep.ready = [plan, ready = events.ready](uint64_t number) {
-      // By try_lock: whoever holds it may be waiting for this sweep to forget its requests.
+      // By try_lock: the holder may be waiting for this sweep to drop its requests.
       if (std::unique_lock held(plan->mutex, std::try_to_lock); held) tell_held_bytes(*plan);
       ready(number);
     };
@@ -41,7 +41,7 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
     } else if (wholes[i]) {
       readers.push_back(wholes[i]);
     } else {
-      // A file that does not fit leaves nothing in the page cache, which the topology needs.
+      // A file that does not fit bypasses the page cache, which the topology needs.
       readers.push_back(std::make_shared<FileRows>(part.file, matrix, division.ways[i] == Way::kWindow));
     }
   }

@@ -1,5 +1,5 @@
 // schedule: the states of a batch, and which job a pipeline's thread does next. No threads, locks or memory: next_job()
-// is a function of what it is given, tested by tables (tests/core/schedule_test.cpp).
+// is a pure function of its arguments, tested by tables (tests/core/schedule_test.cpp).
 //
 //   kPlanned -> kSampled -> kRequested -> kReady -> kDelivered
 //
@@ -13,20 +13,20 @@
 namespace gz {
 
 enum class BatchState : uint8_t {
-  kPlanned,    // known to come
+  kPlanned,    // known, not started
   kSampled,    // waits until the rows of all batches before it are requested
-  kRequested,  // its rows are being read, or are there
+  kRequested,  // its rows are being read, or have been read
   kReady,      // finished: waits for the consumer
   kDelivered,  // the consumer has it
-  kFailed,     // its error is raised when it is asked for
+  kFailed,     // its error is raised when it is requested
 };
 
 // What the schedule sees of a batch.
 struct Slot {
   BatchState state = BatchState::kPlanned;
   bool busy = false;         // a thread samples it or finishes it
-  uint32_t missing = 0;      // parts of which not all rows were read
-  uint64_t taken_bytes = 0;  // of a finished batch that it has already
+  uint32_t missing = 0;      // parts whose rows have not all been read
+  uint64_t taken_bytes = 0;  // memory of the finished batch that it already holds
 
   bool is_begun() const { return busy || state != BatchState::kPlanned; }
 };
@@ -39,35 +39,34 @@ struct Job {
   bool operator==(const Job&) const = default;
 };
 
-// Beside the batches, which are counted from the next one in line.
+// The state of the pipeline apart from its batches, which are counted from the next one in line.
 struct ScheduleView {
-  uint64_t known = 0;            // that will be asked for
-  uint64_t failed = UINT64_MAX;  // the first that failed: none after it is asked for
-  uint64_t next = 0;             // the first that is not begun
-  uint64_t depth = 1;            // that may be finished
-  uint64_t ahead = 1;            // that may be begun
-  uint64_t together = 1;         // that may be sampled together from `next` on
-  bool merges = false;           // batches are sampled in groups, of up to
+  uint64_t known = 0;            // batches that will be requested
+  uint64_t failed = UINT64_MAX;  // the first that failed: none after it is requested
+  uint64_t next = 0;             // the first that was not started
+  uint64_t depth = 1;            // batches that may be finished
+  uint64_t ahead = 1;            // batches that may be started
+  uint64_t together = 1;         // batches that may be sampled together from `next` on
+  bool merges = false;           // batches are sampled in groups of up to
   uint64_t group = 1;
-  uint64_t sampling = 0, finishing = 0;                            // in the hands of threads
+  uint64_t sampling = 0, finishing = 0;                            // batches that threads are working on
   uint64_t batch_bytes = 0, sampling_bytes = 0, merged_bytes = 0;  // see Division
   uint64_t used_bytes = 0, limit_bytes = 0;                        // of the memory for batches
-  uint64_t leaving_bytes = 0;                                      // used, and free in a moment
-  bool paused = false;                                             // nothing may be begun
-  bool too_large = false;                                          // the next in line did not fit beside others
+  uint64_t leaving_bytes = 0;                                      // used, but about to be freed
+  bool paused = false;                                             // nothing may be started
+  bool too_large = false;                                          // the next in line did not fit next to others
   bool consumer_waits = false;
 };
 
-// Of the batches that are being sampled and of `more`. Those of a group take little each, and one at a time is
-// labelled.
+// Memory for the batches being sampled and `more`. Those of a group take little each: only one at a time is relabelled.
 inline uint64_t sampling_room(const ScheduleView& v, uint64_t more = 0) {
   const uint64_t batches = v.sampling + more;
   if (!v.merges || batches == 0) return batches * v.sampling_bytes;
   return v.sampling_bytes + batches * v.merged_bytes;
 }
 
-// What is kept free for the next batch in line. Where it is ready, the one after it takes the memory of the batch that
-// is in use now, and may be a little larger.
+// Memory kept free for the next batch in line. If that is ready, the one after it takes the memory of the batch in use
+// and may be a little larger.
 template <class Slots>
 uint64_t room_for_the_next(const Slots& slots, const ScheduleView& v) {
   if (slots.empty()) return v.batch_bytes;
@@ -76,14 +75,14 @@ uint64_t room_for_the_next(const Slots& slots, const ScheduleView& v) {
   return first.state == BatchState::kRequested && first.busy ? 0 : v.batch_bytes;
 }
 
-// Groups grow, so that the first batches come soon, and fast: each of them reads most of the topology. A few batches
-// alone would come a moment sooner, and leave the first circle of a sweep nearly empty.
+// Groups start small, so that the first batches are ready early, and grow quickly: each group reads most of the
+// topology. Starting with even fewer batches would leave the first pass of a sweep nearly empty.
 inline uint64_t group_size(const ScheduleView& v) {
   constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
   return std::min(v.together, std::max(kGrowth * v.next, kLeastGroup));
 }
 
-// `slots` holds the batches from the next one in line on, as far as any was begun.
+// `slots` holds the batches from the next one in line up to the last one that was started.
 template <class Slots>
 Job next_job(const Slots& slots, const ScheduleView& v) {
   using Kind = Job::Kind;
@@ -92,7 +91,7 @@ Job next_job(const Slots& slots, const ScheduleView& v) {
     const bool may = v.sampling == 0 && v.finishing == 0 && v.consumer_waits && v.failed > 0;
     return may ? Job{Kind::kBuildExclusively, 0, 1} : Job{};
   }
-  // The earliest batch whose rows are there. The next one in line may always be finished; later ones wait for room.
+  // The earliest batch whose rows were read. The next one in line may always be finished; later ones wait for memory.
   for (uint64_t i = 0; i < std::min<uint64_t>(slots.size(), v.depth); ++i) {
     const Slot& slot = slots[i];
     if (slot.state != BatchState::kRequested || slot.busy || slot.missing > 0) continue;
@@ -101,7 +100,7 @@ Job next_job(const Slots& slots, const ScheduleView& v) {
     if (i == 0 || v.used_bytes + wanted <= v.limit_bytes + v.leaving_bytes) return {Kind::kFinish, i, 1};
     break;
   }
-  // Else the next ones are sampled, if there is room for them, for those in the making, and for the next in line.
+  // Otherwise sample the next ones, if memory suffices for them, for those being built, and for the next in line.
   if (v.next >= std::min({v.known, v.failed, v.ahead})) return {};
   if (v.merges && v.sampling > 0) return {};  // one group at a time
   const uint64_t wanted =

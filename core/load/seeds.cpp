@@ -1,4 +1,4 @@
-// seeds: seeds that are nodes.
+// seeds: node seeds.
 #include "load/seeds.h"
 
 #include <algorithm>
@@ -18,9 +18,9 @@ class NodeSeeds final : public SeedSource {
   std::vector<size_t> types() const override { return {type_}; }
 
   void check(const LoadGraph& graph) const override {
-    if (type_ >= graph.node_types().size()) fail<ArgumentError>("seeds are of node type ", type_, ", there is none");
+    if (type_ >= graph.node_types().size()) fail<ArgumentError>("node type ", type_, " of the seeds does not exist");
     if (timed() && times_.size() != nodes_.size()) {
-      fail<ArgumentError>("time has ", times_.size(), " entries, seeds has ", nodes_.size());
+      fail<ArgumentError>("time has ", times_.size(), " values for ", nodes_.size(), " seeds, expected one per seed");
     }
     const uint64_t nodes = graph.node_types()[type_].num_nodes;
     for (uint64_t i = nodes_.is_range() ? std::min(nodes, count()) : 0; i < count(); ++i) {

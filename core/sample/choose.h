@@ -68,13 +68,13 @@ class RowChooser {
     row.population -= std::min(row.first, row.population);
   }
 
-  // How many positions choose() gives; fewer where weights are zero, nodes too late or edges excluded.
+  // The most positions that choose() returns; fewer if weights are zero, nodes too late or edges excluded.
   uint64_t most(const HopRow& row) const {
     if (all_ || row.population == 0) return row.population;
     return options_.replace ? fanout_ : std::min(fanout_, row.population);
   }
 
-  // Whether every edge of the row is taken, without a draw (those of weight zero apart).
+  // Whether every edge of the row is taken, without a draw (except those of weight zero).
   bool takes_all(const HopRow& row) const { return all_ || (!options_.replace && fanout_ >= row.population); }
 
   // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint; `time` is
@@ -90,7 +90,7 @@ class RowChooser {
   }
 
  private:
-  // What is chosen from: ranks of the row (by time, where rows are timed), or positions that were listed one by one.
+  // What is chosen from: ranks of the row (by time, if rows are timed), or positions that were listed one by one.
   struct Candidates {
     uint64_t skip, count;
     const uint64_t* listed;
@@ -131,7 +131,7 @@ class RowChooser {
     return chosen;
   }
 
-  // The same from a row of which these neighbours may not be taken.
+  // The same from a row with neighbours that must not be taken.
   size_t choose_past(std::span<const uint64_t> refused, const HopRow& row, uint64_t node, uint64_t batch, int64_t* out,
                      ChooseScratch& scratch, int64_t time) const {
     scratch.holes.clear();
@@ -151,7 +151,7 @@ class RowChooser {
     return latest({0, scratch.listed.size(), scratch.listed.data()}, row, scratch);
   }
 
-  // The last `fanout` of the candidates where "last" is asked for; of those with weight, where weights count.
+  // The last `fanout` of the candidates for "last"; only of those with weight, if weights count.
   Candidates latest(Candidates from, const HopRow& row, ChooseScratch& scratch) const {
     const bool ordered = timed_ || from.listed != nullptr;
     if (!ordered || options_.temporal != Temporal::kLast || all_ || from.count <= fanout_) return from;

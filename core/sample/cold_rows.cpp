@@ -29,7 +29,7 @@ bool look_cold(const Csr<Id>& csr, const ColdReads& reads) {
 }
 
 bool better_whole(uint64_t touches, uint64_t bytes) {
-  // A page costs a third as much in order as by itself (benchmarks/walks), and half as many touches as there are pages
+  // A page costs a third as much in order as at random (benchmarks/walks), and half as many touches as there are pages
   // meet 39 % of them.
   return touches >= bytes / kPageBytes / 2 && bytes <= available_memory() / 2;
 }

@@ -1,8 +1,8 @@
-// cold_rows: whether the rows that a call is about to read are in RAM, and how to bring them in where they are not.
+// cold_rows: whether the rows that a call is about to read are in RAM, and how to prefetch them if they are not.
 //
-// A kernel over a cold file takes thousands of rows in hand together instead of dozens, and before each of its passes
-// asks for the pages that the pass will read (storage/page_requests.h). A call that reads most of the file anyway asks for
-// all of it, in order. The draws are the same every way.
+// A kernel over a cold file processes thousands of rows together instead of dozens, and before each of its passes
+// asks for the pages that the pass will read (storage/page_requests.h). A call that reads most of the file anyway asks
+// for all of it, in order. The draws are the same every way.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ struct ColdReads {
 template <class Id>
 bool look_cold(const Csr<Id>& csr, const ColdReads& reads);
 
-// Whether the kernel should ask for its pages. False where they are in RAM, or will be: what the call reads most of,
-// and what has room in RAM, has then been requested whole.
+// Whether the kernel should prefetch its pages. False if they are in RAM, or will be: arrays that the call reads most
+// of, and that fit into RAM, have then been requested as a whole.
 template <class Id>
 bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads);
 
@@ -36,7 +36,7 @@ bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads);
 // for them.
 bool better_whole(uint64_t touches, uint64_t bytes);
 
-// Rows (or walks, or pairs) that one thread takes in hand together.
+// Rows (or walks, or pairs) that one thread processes together.
 inline size_t cold_grain(size_t count, int threads) {
   constexpr size_t kMost = 8192;  // deeper than any disk's queue
   const auto share = (count + static_cast<size_t>(threads) - 1) / static_cast<size_t>(threads);
@@ -49,7 +49,7 @@ void add_bounds(PagePrefetcher& pages, const Csr<Id>& csr, uint64_t node) {
 }
 
 // What `draws` draws by weight from a row read first: the weights of a row that is taken whole; all sums of the row, or
-// its total alone where they are long beside the few that a draw looks at.
+// its total alone if the rows are long compared to the few positions that a draw reads.
 template <class Id>
 void add_weights(PagePrefetcher& pages, const Csr<Id>& csr, typename Csr<Id>::Row row, uint64_t draws) {
   constexpr uint64_t kMost = 16 * kPageBytes;

@@ -21,7 +21,7 @@ namespace gz {
 // Positions seen so far, for draws too long to look back through. Kept between rows: clearing costs what was put in.
 class PositionSet {
  public:
-  void begin(size_t most) { table_.reset(most); }  // empty, with room for `most`
+  void begin(size_t most) { table_.reset(most); }  // empty, with capacity for `most`
   bool insert(uint64_t position) {                 // false when it was there
     const uint64_t stored = position + 1;          // 0 is an empty slot
     uint64_t& slot = table_.find(mix(position), [=](uint64_t s) { return s == 0 || s == stored; });
@@ -113,18 +113,18 @@ class RowWeights {
   std::vector<double> sums_;
 };
 
-// The weight at a place in the file; by the running sums of the row, where the file keeps only those.
+// The weight at a position in the file; from the running sums of the row if the file has only those.
 template <class Csr>
 double weight_at(const Csr& csr, uint64_t row_begin, uint64_t position) {
   if (csr.weights != nullptr) return csr.weights[position];
   return csr.cumulative[position] - (position == row_begin ? 0.0 : csr.cumulative[position - 1]);
 }
 
-// Throws ArgumentError where a topology has no weights to draw by.
+// Throws ArgumentError if a topology has no weights.
 template <class Csr>
 void need_weights(const Csr& csr) {
   if (csr.weights == nullptr && csr.cumulative == nullptr) {
-    fail<ArgumentError>(csr.file->path(), ": edges have no weights: compile the graph with weights to sample by them");
+    fail<ArgumentError>(csr.file->path(), ": edges have no weights; compile the graph with weights to sample by them");
   }
 }
 

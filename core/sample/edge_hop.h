@@ -32,7 +32,7 @@ class EdgeHop {
   GrowingNodes& target;         // the nodes that are expanded
   GrowingEdges edges;
 
-  // Asks for the whole file, where the sample will read most of it.
+  // Prefetches the whole file if the sample will read most of it.
   virtual void whole_if_most() const = 0;
   // Reads the bounds of the rows of the targets from `frontier` on; returns how many edges they give at most.
   virtual uint64_t measure(size_t hop, size_t frontier) = 0;
@@ -50,13 +50,13 @@ class EdgeHop {
   uint64_t most() const { return starts_.back(); }
 
  protected:
-  std::vector<uint64_t> starts_{0};  // where each chunk's edges go, after those of earlier hops
+  std::vector<uint64_t> starts_{0};  // destination of each chunk's edges, after those of earlier hops
 };
 
 template <class Csr, bool kNarrow>
 class CsrHop final : public EdgeHop<kNarrow> {
  public:
-  // `times`: of the trees, empty where edges are taken whatever the time; `timed`: whether the edges' own times count.
+  // `times`: of the trees, empty if edges are taken at any time; `timed`: whether the edges' own times count.
   CsrHop(const Csr& csr, const SampleOptions& options, GrowingNodes& target, std::span<const int64_t> times, bool timed)
       : EdgeHop<kNarrow>(options, target), csr_(csr), times_(times), timed_(timed) {
     if (options.io == TopologyIo::kAuto) ahead_.emplace(csr_, this->options, timed_);
@@ -99,7 +99,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
     fetch(chunk);
   }
 
-  // Closes the gap where the chunk before had fewer edges than it might.
+  // Closes the gap if the previous chunk had fewer edges than its maximum.
   void label(size_t chunk, Labels<kNarrow>& labels) override {
     const size_t from = first_ + static_cast<size_t>(starts_[chunk]), to = edges.edges, count = written_[chunk];
     if (from != to) {
@@ -214,7 +214,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
   const Csr& csr_;
   const std::span<const int64_t> times_;
   const bool timed_;
-  std::optional<LookAhead<Csr>> ahead_;  // none: pages come by plain faults
+  std::optional<LookAhead<Csr>> ahead_;  // none: pages are read by page faults
 
   // Of the hop in the making:
   std::optional<RowChooser<Csr>> chooser_;

@@ -71,7 +71,7 @@ void edges_at(const Topology& topology, Direction direction, std::span<const int
   const bool by_source = topology.resolve(direction) == Direction::kOut;
   topology.visit(direction, [&](const auto& csr) {
     if (!out.time.empty() && csr.times == nullptr) {
-      fail<ArgumentError>(path, ": edges have no times: compile the graph with times to take those of the seed edges");
+      fail<ArgumentError>(path, ": edges have no times; compile the graph with times to take those of the seed edges");
     }
     find_edges(csr, positions, by_source, out);
   });

@@ -11,7 +11,7 @@ namespace gz {
 
 struct EdgesAt {
   std::span<int64_t> source, target;
-  std::span<int64_t> edge;  // the user's edge ids where the file keeps them, else positions; or empty: not wanted
+  std::span<int64_t> edge;  // the user's edge ids if the file has them, else positions; empty: not wanted
   std::span<int64_t> time;  // the edges' own; or empty
 };
 

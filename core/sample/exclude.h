@@ -1,4 +1,4 @@
-// exclude: edges that a sample may not take, found by the node whose row holds them.
+// exclude: edges that a sample must not contain, looked up by the node of their row.
 //
 // A model that is trained to predict an edge must not see that edge in its input. All copies of a parallel edge are
 // excluded: they say the same. What remains of a row is drawn from as if the others had never been there.
@@ -19,7 +19,7 @@ namespace gz {
 class ExcludedEdges {
  public:
   // Edges source[i] -> target[i] of this topology, as rows of `direction` hold them; the reverse of each too where that
-  // is asked for, or where the topology is undirected: there both are one edge. Throws IndexError for ends that are
+  // is requested, or where the topology is undirected: there both are one edge. Throws IndexError for ends that are
   // not nodes.
   void add(const Topology& topology, Direction direction, std::span<const int64_t> source,
            std::span<const int64_t> target, bool reverse);

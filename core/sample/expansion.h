@@ -77,7 +77,7 @@ class Expansion {
     const uint64_t num_nodes;
     GrowingNodes nodes;
     Labels<kNarrow> labels;
-    size_t frontier = 0;  // nodes from here on were met in the hop before
+    size_t frontier = 0;  // nodes from here on were reached in the previous hop
     size_t coming = 0;    // that the hop adds at most
   };
 
@@ -122,7 +122,7 @@ class Expansion {
         labels += static_cast<double>(types_[targets_[e]].coming) *
                   std::min(hops_[e]->mean_degree(), static_cast<double>(fanout));
       }
-      // A tree meets a node once.
+      // A tree contains a node once.
       const double all = static_cast<double>(type.num_nodes) * static_cast<double>(options_.disjoint ? trees_ : 1);
       type.labels.reserve(static_cast<size_t>(std::min(labels, all)), options_.threads);
     }
@@ -145,7 +145,7 @@ class Expansion {
   const SampleOptions& options_;
   std::optional<StayAwake> awake_;      // while several threads share the steps
   std::vector<ChooseScratch> scratch_;  // one per worker
-  std::deque<Type> types_;              // they stay where they are
+  std::deque<Type> types_;              // stable addresses
   size_t trees_ = 0;
   std::vector<std::unique_ptr<EdgeHop<kNarrow>>> hops_;  // one per edge type
   std::vector<size_t> sources_, targets_;                // their node types

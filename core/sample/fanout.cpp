@@ -17,7 +17,7 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kStream = 0x756f6e6166;  // "fanou": apart from what else is drawn from the same seed
+constexpr uint64_t kStream = 0x756f6e6166;  // "fanou": separate from other draws of the same seed
 constexpr size_t kAhead = 32;               // rows whose lines are in flight together (benchmarks/walks)
 constexpr uint64_t kChunkIds = 1 << 15;     // below this a second thread costs more than it brings
 
@@ -123,7 +123,7 @@ void ask_for_drawn(const Csr<Id>& csr, std::span<const Pending> rows, uint64_t c
   pages.request_added();
 }
 
-// Rows [begin, end) of the result; `pages` where the file is cold.
+// Rows [begin, end) of the result; `pages` if the file is cold.
 template <class Id>
 void fanout_range(const Csr<Id>& csr, std::span<const int64_t> nodes, const FanoutOptions& o, int64_t* out,
                   size_t begin, size_t end, PagePrefetcher* pages) {

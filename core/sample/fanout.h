@@ -25,7 +25,7 @@ struct FanoutOptions {
   bool plain = false;  // one row after the other: the oracle of tests, the yardstick of benchmarks
 };
 
-// Fills `out`, nodes.size() rows of `count`. A row holds distinct neighbours where there are `count` of them, otherwise
+// Fills `out`, nodes.size() rows of `count`. A row holds distinct neighbours if there are `count` of them, otherwise
 // all of them in order and then what `pad` says; repeated edges count as neighbours each. With weights, only neighbours
 // of positive weight count. Throws IndexError and ArgumentError before any work, FormatError for a damaged file.
 void random_fanout(const Topology& topology, std::span<const int64_t> nodes, const FanoutOptions& options,

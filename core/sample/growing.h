@@ -16,7 +16,7 @@ namespace gz {
 
 constexpr uint64_t kMostLabels = uint64_t{1} << 31;  // and the limit on edges of a subgraph
 
-// `memory` with room for `count` values, whatever it held.
+// `memory` with capacity for `count` values; its contents are lost.
 template <class T>
 T* room_for(std::shared_ptr<Buffer>& memory, size_t count) {
   if (!memory || memory->size() < count * sizeof(T)) {
@@ -26,7 +26,7 @@ T* room_for(std::shared_ptr<Buffer>& memory, size_t count) {
   return memory->as<T>();
 }
 
-// An array with room for more.
+// An array with spare capacity.
 class GrowingArray {
  public:
   Int64Array array;  // owns it
@@ -41,7 +41,7 @@ class GrowingArray {
     return array.data();
   }
 
-  // Gives back the room past `count` where it is much.
+  // Frees the capacity beyond `count` if it is large.
   int64_t* trim(size_t count, int threads) {
     if (array.buffer->size() / sizeof(int64_t) < count + count / 4) return array.data();
     const auto larger = std::exchange(array.buffer, take_buffer(count * sizeof(int64_t)));
@@ -71,7 +71,7 @@ struct GrowingNodes {
   const bool disjoint;
   const int threads;                                                    // that may copy
   size_t nodes;                                                         // so far
-  int64_t *node = nullptr, *batch = nullptr;                            // with room for more
+  int64_t *node = nullptr, *batch = nullptr;                            // with spare capacity
   std::vector<int64_t> num_sampled_nodes{static_cast<int64_t>(nodes)};  // the seeds, then what each hop added
 
   void reserve_nodes(size_t count) {
@@ -79,7 +79,7 @@ struct GrowingNodes {
     if (disjoint) batch = batch_.grow(nodes, count, threads);
   }
 
-  // Gives back the room for nodes that did not come.
+  // Frees the unused capacity for nodes.
   void trim_nodes() {
     node = node_.trim(nodes, threads);
     if (disjoint) batch = batch_.trim(nodes, threads);
@@ -101,7 +101,7 @@ struct GrowingEdges {
 
   const int copy_threads;
   size_t edges = 0;                                         // so far
-  int64_t *edge = nullptr, *row = nullptr, *col = nullptr;  // with room for more
+  int64_t *edge = nullptr, *row = nullptr, *col = nullptr;  // with spare capacity
   std::vector<int64_t> num_sampled_edges;                   // of each hop
 
   // Room for `count` edges. After the last hop `edge_index` is (2, E) without a gap, so the last hop asks for its exact
@@ -140,11 +140,11 @@ struct GrowingEdges {
   Int64Array edge_index_;
 };
 
-// Throws ArgumentError where so many edges more are too many for labels of 32 bits.
+// Throws ArgumentError if so many more edges are too many for labels of 32 bits.
 inline void check_hop(const GrowingNodes& nodes, const GrowingEdges& edges, size_t hop, uint64_t more) {
   if (edges.edges + more + nodes.nodes >= kMostLabels) {
     fail<ArgumentError>("hop ", hop, " has ", more, " edges to ", nodes.nodes, " nodes so far, a subgraph holds below ",
-                        kMostLabels, ": sample fewer seeds at once or smaller fanouts");
+                        kMostLabels, "; sample fewer seeds at once or smaller fanouts");
   }
 }
 

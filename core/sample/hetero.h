@@ -1,9 +1,9 @@
 // hetero: neighbourhoods in a graph of several node and edge types, as one subgraph (PyG's contract). A graph of one
 // type of each is sampled by the same code, with the same draws (neighbours.h).
 //
-// An edge type leads from nodes of one type to nodes of another; a hop expands the targets it met and takes edges from
-// their rows. What is drawn for a node depends on (seed, hop, edge type, node), and on the seed's index where trees are
-// disjoint; edge types are known by their place in the list.
+// An edge type leads from nodes of one type to nodes of another; a hop expands the targets it reached and takes edges
+// from their rows. What is drawn for a node depends on (seed, hop, edge type, node), and on the seed's index where
+// trees are disjoint; edge types are known by their place in the list.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ struct NodeType {
 
 struct EdgeType {
   const Topology* topology = nullptr;
-  Direction direction = Direction::kIn;  // rows by target; kOut where rows are to be followed the other way
+  Direction direction = Direction::kIn;  // rows by target; kOut: rows by source
   size_t source = 0, target = 0;         // node types; those in the rows, and those that have the rows
   std::vector<int64_t> fanouts;          // one per hop; -1 takes all, 0 none
   const ExcludedEdges* exclude = nullptr;
 };
 
-// `seeds` of one type, with a time each where the call has times.
+// `seeds` of one type, with one time each if the call has times.
 struct TypedSeeds {
   size_t type = 0;
   std::span<const int64_t> nodes, times;

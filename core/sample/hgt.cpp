@@ -18,7 +18,7 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kStream = 0x746768;  // "hgt": apart from what else is drawn from the same seed
+constexpr uint64_t kStream = 0x746768;  // "hgt": separate from other draws of the same seed
 
 // The nodes of one type: those that were sampled, and the budgets of those that may be.
 class Budgets {
@@ -80,7 +80,7 @@ class Budgets {
   }
 
   std::unordered_set<int64_t> sampled_;
-  std::vector<int64_t> candidates_;  // in the order they were met
+  std::vector<int64_t> candidates_;  // in the order they were reached
   std::vector<double> budgets_;
   std::unordered_map<int64_t, size_t> places_;  // among the candidates
 };

@@ -1,4 +1,4 @@
-// in_order: chunks that any thread makes, and that one thread at a time finishes, in order.
+// in_order: chunks that any thread produces, and that one thread at a time finishes, in order.
 //
 // What depends on order is often the smaller half of the work. Done in a second pass it would need to be made parallel
 // at the price of more work; done by one thread while the others make the next chunks, it costs nothing

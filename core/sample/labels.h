@@ -1,4 +1,4 @@
-// labels: the table that turns nodes into labels 0, 1, 2, ... in the order they are met.
+// labels: the table that turns nodes into labels 0, 1, 2, ... in the order they are reached.
 //
 // Open addressing, linear probing, one 64-bit word per entry: tag in the upper half, label in the lower.
 // Used by one thread at a time.
@@ -39,7 +39,7 @@ class Labels {
     }
   }
 
-  // Makes room for `nodes` in all.
+  // Reserves capacity for `nodes` in total.
   void reserve(size_t nodes, int threads) {
     if (entries_ != nullptr && nodes + nodes / 2 <= mask_ + 1) return;
     const size_t capacity = std::bit_ceil(std::max<size_t>(nodes + nodes / 2, 1024));
@@ -114,7 +114,7 @@ class Labels {
   static uint64_t entry(Key key, size_t label) { return key.tag << 32 | label; }
   size_t home(Key key) const { return static_cast<size_t>(key.hash >> shift_); }
 
-  // Where (node, batch) is, or the empty place where it goes.
+  // The slot of (node, batch), or the empty slot for it.
   size_t find(Key key, uint64_t node, int64_t batch) const {
     size_t at = home(key);
     if constexpr (kNarrow) {

@@ -182,7 +182,7 @@ LinkSeeds link_seeds(std::span<const NodeType> node_types, const EdgeType& edge_
     const double wanted = std::ceil(static_cast<double>(positives) * options.ratio);
     if (wanted >= static_cast<double>(kMostLabels)) {
       fail<ArgumentError>(wanted, " negatives, expected below ", kMostLabels,
-                          ": take fewer edges or a lower neg_ratio");
+                          "; take fewer edges or a lower neg_ratio");
     }
     const auto count = static_cast<size_t>(wanted);
     negatives.source.resize(count);

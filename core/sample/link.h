@@ -1,4 +1,4 @@
-// link: edges to be predicted -> negatives beside them, the seeds that their ends are, and a subgraph around those
+// link: edges to be predicted -> their negatives, the seeds (their ends), and a subgraph around those
 // (PyG's contract for link loaders).
 //
 // Negatives are drawn by the batch's key as negative_edges() draws them, so a batch is a function of its edges and its
@@ -29,7 +29,7 @@ struct LinkOptions {
   bool by_degree = false;
   double exponent = 0.75;
   LinkExclude exclude = LinkExclude::kNone;
-  std::vector<size_t> reverse_types;  // for kReverse: edge types that hold the reverses, the edges' own apart
+  std::vector<size_t> reverse_types;  // for kReverse: edge types that hold the reverses, other than the edges' own
 };
 
 // Positive edges of one type; times is empty or has one for each.
@@ -39,7 +39,7 @@ struct Links {
 };
 
 struct LinkSeeds {
-  std::vector<int64_t> source, target;              // nodes of the two types; all in `source` where they are one type
+  std::vector<int64_t> source, target;              // nodes of the two types; all in `source` if they are one type
   std::vector<int64_t> source_times, target_times;  // of these, with times
   // What is predicted, as places among the seeds. None or binary: (2, M), sources above targets; positives first.
   std::vector<int64_t> edge_label_index;
@@ -50,7 +50,7 @@ struct LinkSeeds {
   size_t num_positive = 0, num_each = 0;  // num_each: negatives a triplet
 };
 
-// Throws ArgumentError for options that make no sense.
+// Throws ArgumentError for invalid options.
 void check_link_options(const LinkOptions& options);
 
 // Draws negatives and finds the seeds. Throws IndexError for ends that are not nodes, and what negative_edges() throws.

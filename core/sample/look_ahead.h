@@ -19,13 +19,13 @@ class LookAhead {
   LookAhead(const Csr& csr, const SampleOptions& options, bool timed)
       : csr_(csr), options_(options), timed_(timed), prefetcher_(*csr.file, options.threads) {}
 
-  // Asks for all that a sample around these seeds may read, where it will read most of it and there is room.
+  // Prefetches all that a sample around these seeds may read, if it will read most of it and it fits into RAM.
   void whole_if_most(std::span<const int64_t> seeds) const {
     const double rows = expected_reads(options_.fanouts, seeds.size(), csr_.num_nodes, csr_.num_edges).rows;
     const ColdReads reads{.nodes = seeds, .rows = static_cast<uint64_t>(std::min(rows, 1e15)), .io = options_.io};
     uint64_t bytes = 0;
     each_array([&](const auto* array, uint64_t count) { bytes += count * sizeof *array; });
-    // The edges of a row lie together, most often on one page.
+    // The edges of a row are contiguous, most often on one page.
     if (reads.rows < bytes / kPageBytes / 2 || !look_cold(csr_, reads) || !better_whole(reads.rows, bytes)) return;
     each_array([&](const auto* array, uint64_t count) { prefetcher_.request_whole(array, count * sizeof *array); });
   }
@@ -86,7 +86,7 @@ class LookAhead {
       if (array != nullptr) f(array, csr_.num_edges);
     };
     edges(csr_.indices);
-    if (options_.weighted) edges(csr_.weights);  // of short rows, where sums serve the others
+    if (options_.weighted) edges(csr_.weights);  // of short rows; the others use the sums
     if (options_.weighted && !timed_) edges(csr_.cumulative);
     if (options_.edge_ids) edges(csr_.edge_ids32), edges(csr_.edge_ids64);
     if (timed_) edges(csr_.times), edges(csr_.by_time32), edges(csr_.by_time64);

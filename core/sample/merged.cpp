@@ -13,7 +13,7 @@ namespace gz {
 namespace {
 
 constexpr int kMostRings = 2;               // one keeps a disk busy, a second while the first delivers
-constexpr uint64_t kRowBytes = 24 + 1;      // of a row in hand, and of its place in a FileOrder
+constexpr uint64_t kRowBytes = 24 + 1;      // of a row in progress, and of its position in a FileOrder
 constexpr uint64_t kEdgeBytes = 3 * 8;      // of an edge: its id and two labels
 constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
 
@@ -144,7 +144,7 @@ uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& o
     const double grown = (static_cast<double>(seeds) + before.edges) * node_bytes + before.edges * kEdgeBytes;
     most = std::max(most, grown + (after.rows - before.rows) * kRowBytes + (after.edges - before.edges) * chosen_bytes);
   }
-  return static_cast<uint64_t>(std::min(most * 9 / 8, 1e18));  // pooled buffers are an eighth larger than asked for
+  return static_cast<uint64_t>(std::min(most * 9 / 8, 1e18));  // pooled buffers are an eighth larger than requested
 }
 
 std::optional<double> resident_share(const Topology& topology, const SampleOptions& options) {

@@ -1,8 +1,8 @@
 // merged: the neighbourhoods of many batches at once, from a topology that is not in RAM.
 //
-// Hop by hop, what all batches read next is put in the order of the file, read once in large explicit requests past the
+// Hop by hop, the next reads of all batches are sorted into file order, read once in large explicit requests past the
 // page cache, and handed to each batch. A page that fifty batches want is read once, and none is kept: memory is the
-// edges in the making, the read buffers and a little beside. Every batch comes out bit for bit as
+// unfinished edges, the read buffers and a little more. Every batch is bit for bit the same as
 // sample_neighbours() would make it alone. Benchmark: benchmarks/sampling.py --only merged.
 #pragma once
 
@@ -29,12 +29,12 @@ struct MergedBatch {
 struct MergedStats {
   uint64_t reads = 0, bytes_read = 0;  // explicit reads; what was in RAM is taken from there
   double read_seconds = 0;             // waited for them, by all readers together
-  uint64_t scratch_bytes = 0;          // the most that was held beside the subgraphs, read buffers not counted
+  uint64_t scratch_bytes = 0;          // the most that was held in addition to the subgraphs, without read buffers
 };
 
 struct MergedOptions {
   uint64_t gap = uint64_t{16} << 10;  // unneeded bytes that are read to save a request: bandwidth / requests
-  std::optional<ReaderKind> kind;     // none: a ring where the kernel allows one
+  std::optional<ReaderKind> kind;     // none: a ring if the kernel allows one
   bool past_page_cache = false;       // pages that are in RAM are read from the disk too
   Progress* progress = nullptr;       // asked every few milliseconds whether to stop
   MergedStats* stats = nullptr;       // added to

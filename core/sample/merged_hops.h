@@ -25,7 +25,7 @@ namespace gz {
 
 // The arrays of one direction, and how each is read: from the mapping, or by explicit reads.
 struct MergedArrays {
-  ReadArray indptr, indices, edge_ids;  // edge_ids.width is 0 where no ids are read
+  ReadArray indptr, indices, edge_ids;  // edge_ids.width is 0 if no ids are read
   bool indptr_mapped = false, indices_mapped = false, edge_ids_mapped = false;
 };
 
@@ -64,7 +64,7 @@ class MergedHops {
     }
     SampleOptions options;
     GrowingSubgraph graph;
-    size_t frontier = 0;  // nodes from here on were met in the hop before
+    size_t frontier = 0;  // nodes from here on were reached in the previous hop
     // Of the hop in the making:
     std::span<Row> rows;
     size_t edges = 0;
@@ -191,7 +191,7 @@ class MergedHops {
       const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
       at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, batch.chosen + at, scratch);
     }
-    batch.edges = at;  // fewer where edges are excluded
+    batch.edges = at;  // fewer if edges are excluded
   }
 
   // Rows that hold excluded edges are searched in the mapping: they are few, those of the batch's own edges.
@@ -217,7 +217,7 @@ class MergedHops {
     return static_cast<int64_t>(id | kTaken);
   }
 
-  // Ids come in the place of positions, so neighbours are read before them.
+  // Ids replace positions, so neighbours are read before them.
   void fetch(MergedStats& stats) {
     if (arrays_.indices_mapped) {
       each_batch([&](size_t b, Scratch&) {
@@ -328,7 +328,7 @@ class MergedHops {
   };
 
   // Puts everything in its place. The table lives for one hop of one batch: to enter the nodes of earlier hops anew
-  // costs little beside the hop, and a table for every batch would take as much memory as the subgraphs.
+  // costs little compared to the hop, and a table for every batch would take as much memory as the subgraphs.
   void label(Batch& batch, size_t hop, Scratch& scratch) {
     GrowingSubgraph& graph = batch.graph;
     const size_t before = graph.nodes;

@@ -19,10 +19,10 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kStream = 0x67656e;           // "neg": apart from what else is drawn from the same seed
+constexpr uint64_t kStream = 0x67656e;           // "neg": separate from other draws of the same seed
 constexpr uint64_t kExactStream = 0x7463617865;  // "exact"
 constexpr uint64_t kProbeStream = 0x65626f7270;  // "probe"
-constexpr uint64_t kSearchPages = 24;            // that a search for a node meets and few others do
+constexpr uint64_t kSearchPages = 24;            // read by a search for a node and by few others
 constexpr size_t kLanes = 32;                    // pairs in flight
 constexpr size_t kGrain = size_t{1} << 12;
 constexpr uint64_t kRoundsALook = 256;
@@ -187,8 +187,8 @@ class Negatives {
   using List = std::vector<Lane*>;
 
   // The same for many samples at a time: a round draws a pair in every lane, then looks the rows up, then searches them
-  // a probe at a time. A lane that is done takes the next sample. Over a cold file all samples are in hand at once, and
-  // what each pass will read is asked for.
+  // a probe at a time. A lane that is done takes the next sample. Over a cold file all samples are in flight at once,
+  // and what each pass will read is prefetched.
   void reject_abreast(size_t begin, size_t end, PagePrefetcher* node_pages, PagePrefetcher* row_pages) {
     const bool cold = node_pages != nullptr || row_pages != nullptr;
     std::vector<Lane> lanes(cold ? end - begin : std::min(kLanes, end - begin));
@@ -334,7 +334,7 @@ void check_options(const Topology& topology, const NegativeOptions& o, bool with
   if (!o.by_degree || topology.square()) return;
   if (!has_in(topology.direction()) || (!with_sources && !has_out(topology.direction()))) {
     fail<ArgumentError>(path, ": drawing by degree needs the degrees of ", with_sources ? "targets" : "both ends",
-                        ": compile the graph with direction=\"", with_sources ? "in\" or \"both\"" : "both\"");
+                        "; compile the graph with direction=\"", with_sources ? "in\" or \"both\"" : "both\"");
   }
 }
 

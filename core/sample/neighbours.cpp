@@ -55,7 +55,7 @@ void check_row_options(const Topology& topology, const SampleOptions& options, b
   resolve_threads(options.threads);
   topology.visit(options.direction, [&](const auto& csr) {
     if (by_edge_time && !csr.has_times()) {
-      fail<ArgumentError>(csr.file->path(), ": edges have no times: compile the graph with times to sample by them");
+      fail<ArgumentError>(csr.file->path(), ": edges have no times; compile the graph with times to sample by them");
     }
     if (csr.num_edges == 0) return;
     if (options.weighted) need_weights(csr);

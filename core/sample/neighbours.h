@@ -18,7 +18,7 @@
 namespace gz {
 
 enum class Choice {
-  kUniform,  // each expanded node draws its neighbours by itself
+  kUniform,  // each expanded node draws its neighbours independently
   kLabor,    // nodes of a hop share one random number per neighbour, so they agree on which to take (LABOR-0)
 };
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
@@ -53,13 +53,13 @@ struct Int64Array {
 
 // What was sampled of one node type and of one edge type.
 struct SampledNodes {
-  Int64Array node;   // seeds in input order (repeats kept), then new nodes in the order they were met
+  Int64Array node;   // seeds in input order (repeats kept), then new nodes in the order they were reached
   Int64Array batch;  // the seed index of each node; empty unless disjoint
   std::vector<int64_t> num_sampled_nodes;  // hops + 1 numbers, the first is the number of seeds
 };
 struct SampledEdges {
   Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
-  Int64Array edge;        // the user's edge ids where the file keeps them, else positions in its rows
+  Int64Array edge;        // the user's edge ids if the file has them, else positions in its rows
   std::vector<int64_t> num_sampled_edges;  // one per hop
 };
 
@@ -67,7 +67,7 @@ struct SampledEdges {
 struct HeteroSubgraph {
   std::vector<SampledNodes> nodes;  // one per node type
   std::vector<SampledEdges> edges;  // one per edge type
-  uint64_t scratch_bytes = 0;       // what the sampler held beside all this
+  uint64_t scratch_bytes = 0;       // what the sampler held in addition
 };
 
 // About how many rows a sample around so many seeds looks up, and how many edges it takes, if all rows were alike.
@@ -76,7 +76,7 @@ struct ExpectedReads {
 };
 ExpectedReads expected_reads(const std::vector<int64_t>& fanouts, size_t seeds, uint64_t num_nodes, uint64_t num_edges);
 
-// Throws ArgumentError for options that make no sense together or for this file: before any seed is looked at.
+// Throws ArgumentError for options that are invalid together or for this file, before any seed is read.
 void check_options(const Topology& topology, const SampleOptions& options, bool with_times);
 
 // The same for one edge type of several: `by_edge_time` says whether its own times count.

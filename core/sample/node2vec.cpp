@@ -1,6 +1,6 @@
 // node2vec: the interleaved kernel. Every lane holds one walk; a round gives each lane one attempt at a step, in passes
-// that each touch memory asked for in the pass before. Lanes are at different steps, and a finished one takes the next
-// walk, so a refused candidate delays no other walk.
+// that each touch memory prefetched in the previous pass. Lanes are at different steps, and a finished one takes the
+// next walk, so a refused candidate delays no other walk.
 #include "sample/node2vec.h"
 
 #include <vector>

@@ -57,8 +57,8 @@ uint64_t draw_enumerated(const Csr<Id>& csr, typename Csr<Id>::Row row, std::spa
   return row.begin + last;
 }
 
-// Walks [begin, end) of the batch, many in flight, each memory access asked for one round before it is used. With
-// `pages`, for a cold file, all of them are in flight, and the pages of each access are asked for; uniform walks too
+// Walks [begin, end) of the batch, many in flight, each memory access prefetched one round before it is used. With
+// `pages`, for a cold file, all of them are in flight, and the pages of each access are prefetched; uniform walks too
 // come here then.
 template <class Id>
 void walk_searching(const Csr<Id>& csr, const WalkBatch& batch, size_t begin, size_t end, PagePrefetcher* pages);

@@ -98,7 +98,7 @@ class OrderedReads {
 
    private:
     static constexpr int kMostMapped = 256;  // reads that are served from RAM before the disk is looked after
-    static constexpr uint64_t kAsked = 256;  // pages whose residency is asked for at once
+    static constexpr uint64_t kAsked = 256;  // pages whose residency is queried at once
     static constexpr size_t kAhead = 8;      // prefetch distance
 
     // Starts reads until the reader is full; false when there is nothing left to start.
@@ -154,7 +154,7 @@ class OrderedReads {
       return std::all_of(at, at + static_cast<ptrdiff_t>(count), [](unsigned char page) { return (page & 1) != 0; });
     }
 
-    // Which pages from `first` on are in RAM: a call takes as long as some sixteen of them.
+    // Which pages from `first` on are in RAM: a call costs as much as about sixteen pages.
     void ask(uint64_t first) {
       const Mapping& mapping = job_.way_.file->mapping();
       const auto offset = static_cast<size_t>(first * kPageBytes);
@@ -168,7 +168,7 @@ class OrderedReads {
       return job_.order_.items().subspan(read.first, read.last - read.first);
     }
 
-    // Items of one read belong to many batches: where each goes is asked for before it is its turn.
+    // Items of one read belong to many batches: their destinations are prefetched.
     void deliver(const Read& read, const std::byte* bytes) const {
       const auto items = items_of(read);
       for (size_t i = 0; i < items.size(); ++i) {
@@ -182,8 +182,8 @@ class OrderedReads {
 
     OrderedReads& job_;
     PageReads reads_;
-    std::span<const uint64_t> items_;             // of the block in hand
-    size_t base_ = 0, at_ = 0;                    // where the block begins among all items, how far it was asked for
+    std::span<const uint64_t> items_;             // of the current block
+    size_t base_ = 0, at_ = 0;                    // where the block begins among all items, how far it was prefetched
     uint64_t first_asked_ = UINT64_MAX - kAsked;  // the page that pages_ begins with
     std::array<unsigned char, kAsked> pages_{};
   };

@@ -15,7 +15,7 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kStream = 0x7372696170;  // "pairs": apart from what else is drawn from the same seed
+constexpr uint64_t kStream = 0x7372696170;  // "pairs": separate from other draws of the same seed
 constexpr size_t kChunkPairs = size_t{1} << 15;
 
 // A keyed shuffle of [0, n) that needs no memory: a Feistel network over the bits of n, walked until it lands inside.

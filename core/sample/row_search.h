@@ -1,5 +1,5 @@
-// row_search: where a row is, and whether a node is in it, asked so that many answers can be in flight: each cache line
-// is asked for well before it is read.
+// row_search: where a row is, and whether a node is in it, with many searches in flight: each cache line
+// is prefetched well before it is read.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ bool row_holds(const Csr<Id>& csr, typename Csr<Id>::Row row, uint64_t node) {
   return std::find(begin, end, static_cast<Id>(node)) != end;  // rows of 0.2 files are in no order
 }
 
-// Asks for the pages of a binary search over a cold file, many of which go on side by side. To be called before every
-// step: the pages of three steps, wherever they may lead, are asked for at a time, since a disk gives seven pages in
+// Prefetches the pages of a binary search over a cold file; many searches run concurrently. To be called before every
+// step: the pages of three steps, wherever they may lead, are requested at a time, since a disk gives seven pages in
 // little more time than one.
 class SearchPages {
  public:
@@ -41,14 +41,14 @@ class SearchPages {
       if (length > 0) pages.add(array + low, length);
       steps_ = 64;  // no search has more left
     } else {
-      constexpr uint64_t kProbes = 8, kNear = 8;  // halves are rounded: a probe is this near to where it is asked for
+      constexpr uint64_t kProbes = 8, kNear = 8;  // halves are rounded: a probe is this near to the requested position
       for (uint64_t i = 1; i < kProbes; ++i) pages.add(array + low + length / kProbes * i - kNear, 3 * kNear);
       steps_ = 2;
     }
   }
 
  private:
-  int steps_ = 0;  // that were asked for
+  int steps_ = 0;  // that were requested
 };
 
 // begin(), then step() until it says true; found() is the answer.
@@ -81,7 +81,7 @@ class RowSearch {
 
   bool found() const { return found_; }
 
-  // The pages of the next step, and of those after it where they are the same.
+  // The pages of the next step, and of later steps on the same pages.
   template <class Id>
   void ask_pages(const Csr<Id>& csr, PagePrefetcher& pages) {
     if (csr.sorted) {  // the last step reads a whole window, past the row's end too

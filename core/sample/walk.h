@@ -40,7 +40,7 @@ struct WalkBatch {
   Random random(size_t walk) const { return Random(make_key(options.seed, kStream, walk)); }
   int64_t* row(size_t walk) const { return out.data() + walk * (options.length + 1); }
 
-  static constexpr uint64_t kStream = 0x6b6c6177;  // "walk": apart from what else is drawn from the same seed
+  static constexpr uint64_t kStream = 0x6b6c6177;  // "walk": separate from other draws of the same seed
 };
 
 }  // namespace gz

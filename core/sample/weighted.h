@@ -22,8 +22,8 @@ struct WeightedScratch {
 
 // Up to `count` different positions, each drawn by its share of the weight that is left: successive sampling, exactly
 // as if the chosen were taken out of the row. `cumulative` are the running sums of the row's weights. Gives fewer when
-// fewer positions have weight, and stops when what is left weighs too little beside the row for its sums to separate
-// the positions. Time is O(count^2 + count log n), and never more than O(n + count log n).
+// fewer positions have weight, and stops when the remaining weight is too small relative to the row for its sums to
+// separate the positions. Time is O(count^2 + count log n), and never more than O(n + count log n).
 size_t draw_by_sums(Random& random, std::span<const double> cumulative, size_t count, int64_t* out,
                     WeightedScratch& scratch);
 
@@ -58,7 +58,7 @@ size_t draw_weighted_distinct(Random& random, std::span<const double> cumulative
 }
 
 // The positions below `n` that have weight, in order: what a draw of all of them gives. From the weights themselves:
-// beside a weight of 1e20 a running sum does not rise by 1. Returns how many, at most `most`.
+// next to a weight of 1e20 a running sum does not rise by 1. Returns how many, at most `most`.
 template <class WeightOf>
 size_t all_weighted(size_t n, const WeightOf& weight_of, size_t most, int64_t* out) {
   size_t found = 0;

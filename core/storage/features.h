@@ -19,7 +19,7 @@ struct Matrix {
   uint64_t row_bytes = 0;
   uint64_t offset = 0;              // of row 0 in the file
   const std::byte* data = nullptr;  // of row 0 in the mapping
-  const float* scale = nullptr;     // per column, for int8 that stands for floats
+  const float* scale = nullptr;     // per column, for int8 with float scales
 };
 
 class FeatureFile {

@@ -15,13 +15,13 @@ namespace gz {
 class File {
  public:
   static File open(const std::string& path);  // for reading
-  // This very file, even when its name now means another, opened past the page cache; no file where that cannot be.
+  // Opens this file again (even if its path now names another) to bypass the page cache; no file if that fails.
   File reopen_direct() const;
   static File create(const std::string& path);             // new or emptied, for reading and writing
   static File edit(const std::string& path);               // as it is, for reading and writing
   static File create_nameless(const std::string& folder);  // vanishes when closed, or when the process dies
-  // The same file through a second handle that goes past the page cache, where the system allows; else an ordinary one.
-  // What goes through it is in whole pages: offset, size and memory.
+  // A second handle that bypasses the page cache if the system allows it, otherwise an ordinary one.
+  // Offsets, sizes and memory must be whole pages.
   File direct() const;
   File() = default;
   File(File&& other) noexcept : handle_(other.handle_), path_(std::move(other.path_)) { other.handle_ = -1; }
@@ -46,11 +46,11 @@ class File {
   size_t read_some_at(std::span<std::byte> buffer, uint64_t offset) const;
   void write_at(std::span<const std::byte> buffer, uint64_t offset);
   void resize(uint64_t bytes);
-  void reserve(uint64_t bytes);  // takes the room now, so that a full disk is an error before the work
+  void reserve(uint64_t bytes);  // allocates disk space, so that a full disk fails before the work
   void start_writeback(uint64_t offset, uint64_t bytes);  // begins writing out, does not wait: a hint
-  // Pages of [offset, offset + bytes) that are in RAM or on their way; nothing where the system cannot count them.
+  // Pages of [offset, offset + bytes) that are in RAM or being read; nothing if the system cannot count them.
   std::optional<uint64_t> cached_pages(uint64_t offset, uint64_t bytes) const;
-  // Whether the page at `offset` is in RAM; nothing where the system does not report it.
+  // Whether the page at `offset` is in RAM; nothing if the system does not report it.
   std::optional<bool> cached(uint64_t offset) const;
   void drop_cache(uint64_t offset, uint64_t bytes) const;  // these pages will not be read again soon: a hint
   void sync();                                             // on return the bytes are on the device
@@ -62,13 +62,13 @@ class File {
   std::string path_;
 };
 
-// Puts `from` in the place of `to` in one step and makes the step durable: the folder is synced too (FORMAT 7).
+// Replaces `to` by `from` atomically and durably: the folder is synced too (FORMAT 7).
 void publish(const std::string& from, const std::string& to);
 void remove_if_exists(const std::string& path) noexcept;
 uint64_t free_bytes(const std::string& folder);
 std::string folder_of(const std::string& path);
 
-// A name for work in progress beside `target`, locked by its maker. Names of makers that died are removed first.
+// A name for a temporary file next to `target`, locked by its creator. Files of creators that died are removed first.
 std::string temporary_name(const std::string& target);
 void remove_abandoned_temporaries(const std::string& target) noexcept;
 

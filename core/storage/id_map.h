@@ -1,4 +1,4 @@
-// id_map: a mounted map between original keys and dense ids, looked up where it lies (docs/dataset.md).
+// id_map: a mounted map between original keys and dense ids, looked up on disk (docs/dataset.md).
 #pragma once
 
 #include <cstdint>

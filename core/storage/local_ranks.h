@@ -39,7 +39,7 @@ class LocalGroup {
  public:
   // Takes this process's place in the group and asks the members that are there for their blocks; later ones
   // ask this one. `purpose` separates groups of one job. Null where there are no others, where the system has no way
-  // (only Linux has), or where the place is taken: each process then works for itself.
+  // (only Linux has), or if the place is taken: each process then works alone.
   static std::shared_ptr<LocalGroup> join(const LocalRanks& ranks, const std::string& purpose, size_t bytes);
   virtual ~LocalGroup() = default;
 

@@ -1,7 +1,7 @@
 // mapping: a file as memory. mapping_posix.cpp and mapping_windows.cpp are its two rooms.
 //
-// A page that cannot be read (the file was truncated by someone else, the disk failed) would be SIGBUS and the end of
-// the process. Here it reads as zeros and marks the mapping damaged; check() then throws. Kernels stay within bounds
+// A page that cannot be read (the file was truncated by another process, the disk failed) would be SIGBUS and the end
+// of the process. Here it reads as zeros and marks the mapping damaged; check() then throws. Kernels stay within bounds
 // whatever the bytes are, so a guarded call is: work, then check().
 #pragma once
 
@@ -34,7 +34,7 @@ class Mapping {
   const std::string& path() const { return path_; }
   bool damaged() const;
   void check() const;  // throws StorageError when damaged
-  // Whether `address` lies in a damaged mapping: for views whose file may be closed by now.
+  // Whether `address` is in a damaged mapping: for views whose file may be closed by now.
   static bool damaged_at(const void* address);
   void advise(size_t offset, size_t bytes, Advice advice) const noexcept;
 

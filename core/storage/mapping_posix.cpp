@@ -65,7 +65,7 @@ void fall_to_default(int signal_number) {
 }
 
 // Async-signal-safe: atomics and one mmap system call. The rest of the mapping becomes zero pages, so that a truncated
-// file costs one signal and not one a page; the kernels then see zeros, finish, and check() throws.
+// file costs one signal instead of one per page; the kernels then see zeros, finish, and check() throws.
 void on_sigbus(int signal_number, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   for (Mapping::Guard* g = g_guards.load(std::memory_order_acquire); g != nullptr; g = g->next) {

@@ -87,7 +87,7 @@ std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path, Ki
   auto mounted = open(path);
   if (mounted->container_.kind != kind) {
     fail<FormatError>(path, ": holds ", kind_name(mounted->container_.kind), ", expected ", kind_name(kind),
-                      ": open it with ", kind == Kind::kTopology ? "FeatureStore" : "Graph");
+                      "; open it with ", kind == Kind::kTopology ? "FeatureStore" : "Graph");
   }
   return mounted;
 }

@@ -11,7 +11,7 @@
 namespace gz {
 namespace {
 
-constexpr int kMostTries = 100;  // of a read that the kernel wants to be asked for again
+constexpr int kMostTries = 100;  // of a read that the kernel asks to retry
 
 }  // namespace
 

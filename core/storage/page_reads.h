@@ -1,6 +1,6 @@
 // page_reads: one thread's explicit reads of a mounted file, in whole pages, as many in flight as its reader holds.
 //
-// What comes short is asked for again from where it ended; what the kernel asks to try again is tried again; a read
+// Short reads are continued from where they ended; reads that the kernel asks to retry are retried; a read
 // that fails or meets the end of the file is a StorageError that names what was read.
 #pragma once
 

@@ -9,8 +9,8 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-// Two reads with this much between them are asked for as one: on the disks measured a request costs what 8 to 16 KiB of
-// transfer cost (benchmarks/sampling).
+// Two reads with this much between them are combined into one: on the disks measured a request costs what 8 to 16 KiB
+// of transfer cost (benchmarks/sampling).
 constexpr uint64_t kBridge = 2 * kPage;
 // Linux cuts one request down to the device's readahead without a word, and that may be as little as this.
 constexpr uint64_t kMost = 32 * kPage;

@@ -66,7 +66,7 @@ class PagePrefetcher {
     return false;
   }
 
-  // Where `address`, which lies in the mapping, is in the file.
+  // The file offset of `address`, which is in the mapping.
   uint64_t offset_of(const void* address) const {
     return static_cast<uint64_t>(static_cast<const std::byte*>(address) - file_.mapping().bytes().data());
   }

@@ -26,7 +26,7 @@ void preload(const MountedFile& file, int threads, Progress* progress) {
   }
   const Mapping& mapping = file.mapping();
   mapping.prefer_huge_pages(0, static_cast<size_t>(bytes));
-  mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kNormal);  // cold calls may have asked for kRandom
+  mapping.advise(0, static_cast<size_t>(bytes), Mapping::Advice::kNormal);  // cold calls may have set kRandom
   const int readers = std::max(resolve_threads(threads), kReaders);
   parallel_for(static_cast<size_t>(bytes), kHugePage, readers, [&](size_t begin, size_t end, int worker) {
     if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: then this finds it

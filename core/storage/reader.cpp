@@ -86,7 +86,7 @@ std::string permanent_refusal() {
 std::string uring_refusal() { return permanent_refusal(); }
 
 bool uring_works() {
-  static std::atomic<bool> works{false};  // asked for by every gather
+  static std::atomic<bool> works{false};  // queried by every gather
   if (!works.load(std::memory_order_relaxed)) works = permanent_refusal().empty();
   return works;
 }

@@ -2,7 +2,7 @@
 //
 // A page fault is a queue of depth one and its failure is a signal; an explicit read is deep and its failure is a
 // number. Two kinds: a ring (io_uring, Linux) keeps hundreds of reads in flight from one thread; where the kernel
-// refuses rings, as default containers do, many threads with one pread each stand in.
+// refuses rings, as default containers do, many threads with one pread each are used instead.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ class Reader {
 enum class ReaderKind { kUring, kPread };
 
 constexpr size_t kRingDepth = 256;
-constexpr int kPreadThreads = 64;  // readers of depth one that together stand in for a ring
+constexpr int kPreadThreads = 64;  // readers of depth one that together replace a ring
 
 // Whether this kernel lets this process have rings; asked until it is known. The reason in words when it does not.
 bool uring_works();

@@ -31,11 +31,11 @@ class Warmth {
   std::map<uint64_t, std::chrono::steady_clock::time_point> until_;  // guarded by mutex_
 };
 
-// Sets resident[i] for each of `count` rows, in ascending order of offset(i), that lie in RAM as a whole.
+// Sets resident[i] for each of `count` rows, in ascending order of offset(i), that are entirely in RAM.
 template <class Offset>
 void mark_resident(const Mapping& mapping, size_t count, uint64_t row_bytes, const Offset& offset,
                    std::vector<bool>& resident) {
-  constexpr uint64_t kWindow = 256, kNear = 16;  // pages asked for in one call; a call costs as much as some 16 of them
+  constexpr uint64_t kWindow = 256, kNear = 16;  // pages queried in one call; a call costs as much as some 16 of them
   std::vector<unsigned char> pages;
   const auto first_page = [&](size_t i) { return offset(i) / kPageBytes; };
   const auto end_page = [&](size_t i) { return (offset(i) + row_bytes + kPageBytes - 1) / kPageBytes; };

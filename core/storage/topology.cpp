@@ -93,7 +93,7 @@ Direction Topology::resolve(Direction wanted) const {
   if (wanted == Direction::kBoth) fail<ArgumentError>("direction is 'both', expected 'out' or 'in'");
   if ((wanted == Direction::kOut && has_out(have)) || (wanted == Direction::kIn && has_in(have))) return wanted;
   fail<ArgumentError>(file_->path(), ": direction '", direction_name(wanted), "' is not in the file, which has '",
-                      direction_name(have), "': compile it with direction=\"", direction_name(wanted),
+                      direction_name(have), "'; compile it with direction=\"", direction_name(wanted),
                       "\" or \"both\"");
 }
 

@@ -1,4 +1,4 @@
-// claim: sorting a batch's rows, by three digits of eleven bits.
+// claim: a radix sort of a batch's rows, by three digits of eleven bits.
 #include "sweep/claim.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// claim: the rows that one batch wants from a window, and the slots that they are in.
+// claim: the rows that one batch needs from a window, and their slots.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@
 
 namespace gz {
 
-// One word a row: above, its id while it is wanted and its slot in the window afterwards; below, its position in the
-// batch. Wanted rows come first, in the order of the file; those that were shared at admission lie behind them. The
-// sweep consumes the wanted ones in a circle: from `start` to their end, then from their beginning to `start`.
+// One word per row: the upper half is its id while it is wanted and its slot in the window afterwards; the lower half
+// is its position in the batch. Wanted rows come first, in file order, followed by those that were shared at admission.
+// The sweep consumes the wanted rows circularly: from `start` to their end, then from their beginning to `start`.
 class Claim : public RowRequest, public std::enable_shared_from_this<Claim> {
  public:
   Claim(uint64_t number_, std::span<const int64_t> ids);
-  static uint64_t row_bytes() { return sizeof(uint64_t); }  // that a row takes
+  static uint64_t row_bytes() { return sizeof(uint64_t); }  // per row
 
   const uint64_t number;
   size_t size() const { return size_; }
@@ -29,30 +29,30 @@ class Claim : public RowRequest, public std::enable_shared_from_this<Claim> {
   uint64_t* words() { return words_; }
   void prefetch_words() const { prefetch(words_ + cursor); }
 
-  // All below is the sweep's alone until the claim is complete, and immutable from then on.
-  size_t wanted = 0;  // rows that were not there at admission
+  // Used only by the sweep until the claim is complete, and immutable from then on:
+  size_t wanted = 0;  // rows that were not in RAM at admission
   size_t start = 0, cursor = 0;
   bool wrapped = false;
   size_t left = 0;            // rows that have not arrived
-  uint64_t last_read = 0;     // the number of the last planned read that brings some of them,
-  uint32_t last_waiting = 0;  // and where it is in that read's list
+  uint64_t last_read = 0;     // the number of the last planned read for its rows,
+  uint32_t last_waiting = 0;  // and the claim's position in that read's list
   std::exception_ptr error;   // of a read that failed
 
-  // Wanted rows that the sweep has not come to, from cursor on.
+  // Wanted rows that the sweep has not reached yet, from cursor on.
   size_t end() const { return wrapped ? start : wanted; }
   bool has_slot(size_t i) const {
     if (i >= wanted) return true;
     return wrapped ? i >= start || i < cursor : i >= start && i < cursor;
   }
 
-  // Who may touch the rows: a claim is copied once, or ended.
+  // Access to the rows: a claim is copied once, or ended.
   void complete() { state_.store(kComplete, std::memory_order_release); }
   bool is_complete() const { return state_.load(std::memory_order_acquire) != kOpen; }
   bool begin_copy() {
     int expected = kComplete;
     return state_.compare_exchange_strong(expected, kCopying, std::memory_order_acq_rel);
   }
-  // False where it is being copied: its slots are released when that is over.
+  // False if it is being copied: its slots are released afterwards.
   bool end_unless_copying() {
     int before = state_.load(std::memory_order_acquire);
     while (before != kCopying && !state_.compare_exchange_weak(before, kOver, std::memory_order_acq_rel)) {

@@ -1,7 +1,7 @@
 // held_rows: which row is in which slot of a window, how many claims hold it, and which slot is free. No locks.
 //
-// A slot whose row no claim holds any more is free, but its row stays and can be used again until take() gives the slot
-// to another row: slots are taken in turn, as a hand goes round them (next_free). That is the whole eviction rule.
+// A slot whose row is no longer held by any claim is free, but its row stays and can be reused until take() evicts it:
+// slots are reused in circular order (next_free). That is the whole eviction policy.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace gz {
 class HeldRows {
  public:
   static constexpr uint32_t kNone = RowTable::kNone;
-  // With its slot, its entries, and its bit, which is counted as a byte.
+  // Bytes per row, including its slot, its table entries, and its bit (counted as a byte).
   static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16 + 1; }
 
-  // Which of all rows are there, a bit each, where that takes little of the budget: a row that is not there, as most
-  // are, is then known without a look into the tables, which are far larger than the caches near a core.
+  // A bitmap of the rows in RAM, if it takes little of the budget: most rows are absent, and the bitmap shows that
+  // without a lookup in the tables, which are far larger than the core's caches.
   static uint64_t bitmap_bytes(uint64_t rows, uint64_t budget) {
     const uint64_t bytes = (rows + 63) / 64 * 8;
     return bytes <= budget / 64 ? bytes : 0;
@@ -54,8 +54,8 @@ class HeldRows {
   std::byte* row(uint32_t slot) const { return rows_.data() + slot * row_bytes_; }
   const std::byte* rows() const { return rows_.data(); }
 
-  // Populates the next stretch of memory that slots will take for the first time: a huge page takes long to clear, in
-  // a virtual machine milliseconds. To be called when there is nothing better to do.
+  // Populates the next block of memory that slots will use for the first time: clearing a huge page takes long, in a
+  // virtual machine milliseconds. To be called when the sweep is idle.
   void populate_ahead() {
     const uint64_t bytes = capacity_ * row_bytes_, touched = touched_ * row_bytes_;
     if (bytes < kPopulateAhead || touched + kPopulateAhead <= populated_ || populated_ >= bytes) return;
@@ -67,14 +67,14 @@ class HeldRows {
   void prefetch_entry(uint64_t id) const {
     if (may_hold(id)) table_.prefetch_entry(id);
   }
-  void prefetch_free_entry(uint64_t id) const { table_.prefetch_entry(id); }  // of a row that is about to be taken in
+  void prefetch_free_entry(uint64_t id) const { table_.prefetch_entry(id); }  // for a row that is about to be inserted
   void prefetch_slot(uint32_t slot) const { prefetch(slots_ + slot); }
-  // The slot that a row most probably has, to be looked at soon.
+  // The slot that a row most probably has, to prefetch it.
   void prefetch_slot_of(uint64_t id) const {
     if (!may_hold(id)) return;
     if (const uint32_t slot = table_.likely(id); slot != kNone) prefetch_slot(slot);
   }
-  // The slot of a row that is in RAM, kNone where it is not.
+  // The slot of a row, kNone if it is not in RAM.
   uint32_t find(uint64_t id) const { return may_hold(id) ? table_.find(id, id_of()) : kNone; }
 
   bool is_unused(uint32_t slot) const { return slots_[slot].uses == 0; }
@@ -91,8 +91,8 @@ class HeldRows {
     ++free_;
   }
 
-  // A slot for a row that is not in RAM, used `times` times and loading; there must be one that is free. A row that
-  // nobody holds any more loses its slot, in turn.
+  // Assigns a slot to a row that is not in RAM, with `times` uses and marked as loading; a slot must be free. Evicts
+  // the next row in circular order that no claim holds.
   uint32_t take(uint64_t id, uint32_t times) {
     const uint32_t slot = next_free();
     if (slot < touched_) {
@@ -108,7 +108,7 @@ class HeldRows {
     return slot;
   }
 
-  // The row never arrived: find() must not return it. Claims that use its slot still release it.
+  // The read failed: find() must not return the row. Claims that use its slot still release it.
   void lose(uint32_t slot) {
     arrived(slot);
     table_.erase(slots_[slot].id, slot);
@@ -124,8 +124,8 @@ class HeldRows {
   }
 
  private:
-  static constexpr uint32_t kLoading = uint32_t{1} << 31;  // beside the number of uses: its bytes are not there yet
-  static constexpr uint32_t kAhead = 32, kNear = 16;       // slots that are found, and prepared, before they are taken
+  static constexpr uint32_t kLoading = uint32_t{1} << 31;  // flag next to the use count: its bytes have not arrived yet
+  static constexpr uint32_t kAhead = 32, kNear = 16;       // free slots that are searched, and prefetched, ahead of use
   static constexpr uint64_t kStretch = uint64_t{2} << 20;  // bytes that are populated at a time,
   static constexpr uint64_t kPopulateAhead = 16 * kStretch;  // and how far ahead of those in use
   static constexpr uint32_t kLost = UINT32_MAX;              // no row has this id (RowWindow::supports)
@@ -154,8 +154,8 @@ class HeldRows {
     if (capacity_ % 64 != 0) unused_[words - 1] = (uint64_t{1} << capacity_ % 64) - 1;
   }
 
-  // Free slots are found ahead of their use, in turn, so that they and the entries of the rows in them are near when
-  // they go.
+  // Free slots are searched ahead of use, in circular order, so that they and the table entries of their rows are in
+  // cache when they are reused.
   uint32_t next_free() {
     for (;;) {
       while (found_ - used_ < kAhead && find_free()) {
@@ -165,7 +165,7 @@ class HeldRows {
         if (soon < touched_) table_.prefetch_entry(id_of()(soon));
       }
       const uint32_t slot = free_slots_[used_++ % kAhead];
-      if (slots_[slot].uses == 0) return slot;  // else it was taken up again, or found twice
+      if (slots_[slot].uses == 0) return slot;  // otherwise it was reused, or found twice
     }
   }
 
@@ -195,8 +195,8 @@ class HeldRows {
   Slot* slots_ = nullptr;
   uint32_t hand_ = 0;
   std::array<uint32_t, kAhead> free_slots_{};
-  uint32_t found_ = 0, used_ = 0;  // of free_slots_, counted on and on
-  uint32_t touched_ = 0;           // slots that were ever taken: the first ones. The others cost no memory yet
+  uint32_t found_ = 0, used_ = 0;  // positions in free_slots_, ever increasing
+  uint32_t touched_ = 0;           // slots that were ever used: the first ones. The others cost no memory yet
   uint32_t free_;
   uint64_t populated_ = 0;  // bytes of rows_, from its start
 };

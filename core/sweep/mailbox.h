@@ -1,4 +1,4 @@
-// mailbox: what passes between a sweep and everybody else.
+// mailbox: the queue between a sweep and the threads that use it.
 #pragma once
 
 #include <condition_variable>
@@ -10,15 +10,15 @@
 
 namespace gz {
 
-// All guarded by mutex, which is held for moments and with no other lock taken inside.
+// All guarded by mutex, which is held briefly and under which no other lock is taken.
 struct Mailbox {
   using Claims = std::vector<std::shared_ptr<Claim>>;
   std::mutex mutex;
-  std::condition_variable changed;  // anything below
+  std::condition_variable changed;  // any member below changed
   Claims submitted, released;       // released: copied
-  bool stopping = false;            // the sweep shall end
-  bool cancelling = false;          // the sweep shall forget all claims; it says when it has
-  bool ended = false;               // the sweep is over: nothing is answered
+  bool stopping = false;            // the sweep is to stop
+  bool cancelling = false;          // the sweep is to drop all claims, and resets this when it has
+  bool ended = false;               // the sweep has stopped and no longer responds
 };
 
 }  // namespace gz

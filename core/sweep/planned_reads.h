@@ -1,4 +1,4 @@
-// planned_reads: the reads of a sweep, from when they are planned until their bytes have arrived.
+// planned_reads: the reads of a sweep, from planning until their bytes have arrived.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace gz {
 
-// What a read brings, and for whom.
+// A read, its rows, and the claims that wait for them.
 struct PlannedRead {
   struct Row {
     uint32_t row, slot;
   };
   struct Waiting {
-    Claim* claim;  // admitted, and so it stays until all its reads have come back
+    Claim* claim;  // stays admitted until all its reads have completed
     uint32_t rows;
   };
   uint64_t offset = 0;
@@ -49,8 +49,8 @@ class PlannedReads {
   }
   void start();  // as many as can be in flight
 
-  // Waits until something in flight has come back, or takes what has come; calls arrived(read, data, error) for each
-  // read, with data or an error.
+  // Waits until a read in flight completes, or polls for completed ones; calls arrived(read, data, error) for each,
+  // with data or an error.
   template <class Arrived>
   void wait(const Arrived& arrived) {
     reads_.wait(delivered(arrived), failed(arrived));
@@ -60,7 +60,7 @@ class PlannedReads {
     reads_.poll(delivered(arrived), failed(arrived));
   }
 
-  // Calls dropped(read) for those that were not started, and waits for the others.
+  // Calls dropped(read) for reads that were not started, and waits for the others.
   template <class Dropped, class Arrived>
   void cancel(const Dropped& dropped, const Arrived& arrived) {
     for (const PlannedRead& read : planned_) {
@@ -95,7 +95,7 @@ class PlannedReads {
   }
 
   std::deque<PlannedRead> planned_;
-  std::vector<PlannedRead> started_;  // those in flight, by the number that PageReads knows them by
+  std::vector<PlannedRead> started_;  // reads in flight, by their number in PageReads
   std::vector<size_t> free_;          // numbers
   std::vector<uint32_t> by_segment_;  // planned or in flight
   PageReads reads_;

@@ -1,4 +1,4 @@
-// rank_peers: who goes first, and for how long others wait.
+// rank_peers: which rank goes first, and how long the others wait.
 #include "sweep/rank_peers.h"
 
 #include <algorithm>
@@ -6,10 +6,11 @@
 namespace gz {
 namespace {
 
-constexpr auto kStandsStill = std::chrono::seconds(2);          // slow disks take long, stopped processes longer
-constexpr auto kMostStarving = std::chrono::milliseconds(200);  // that a rank suffers for one that is behind
-constexpr auto kLookAround = std::chrono::milliseconds(20);     // for ranks that came or went
-constexpr int kNap = 4000, kShortNap = 300;  // microseconds between two looks at what else there is to do
+constexpr auto kStandsStill = std::chrono::seconds(2);  // longer than slow disks take: the process was stopped
+constexpr auto kMostStarving =
+    std::chrono::milliseconds(200);                          // that a rank's consumer waits for a rank that is behind
+constexpr auto kLookAround = std::chrono::milliseconds(20);  // check for ranks that joined or left
+constexpr int kNap = 4000, kShortNap = 300;                  // microseconds between checks for other work
 constexpr uint64_t kLeastSegments = 8;
 
 }  // namespace
@@ -103,12 +104,12 @@ RankPeers::Reason RankPeers::reason_to_wait(uint32_t rank, uint64_t segment) {
   const bool waits = blocker_ == rank && reason_ != Reason::kNone;  // already
   const bool moves = at.state == State::kMoving;
   if (ahead == 0 && moves && rank < group_->ranks().rank) return Reason::kTurn;
-  if (ahead <= segments_ / 2) {  // it has planned this segment: once its reads are there we need none
+  if (ahead <= segments_ / 2) {  // it has planned this segment: wait for its reads instead of repeating them
     other.is_left = false;
     const uint64_t way = waits && moves && ahead > 0 ? some_way() : 1;
     return ahead > 0 && ahead < at.undone + way ? Reason::kReads : Reason::kNone;
   }
-  const uint64_t near = most_ahead_ - some_way();  // who waits does so until it is nearer than that
+  const uint64_t near = most_ahead_ - some_way();  // a waiting rank waits until the distance is less than that
   if (behind < near) other.is_left = false;
   const uint64_t most = waits ? near : most_ahead_;
   return at.state >= State::kHeld && behind >= most && !other.is_left ? Reason::kBehind : Reason::kNone;

@@ -1,4 +1,4 @@
-// row_table: row id -> slot, in 16 bytes a row whatever the number of rows in the file.
+// row_table: row id -> slot, in 16 bytes per row, independent of the number of rows in the file.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace gz {
 
-// Open addressing over memory that the caller brings (zeroed). An entry is a tag, which says where it belongs, and the
-// slot's number plus one; the slot itself keeps the whole id, and `id_of(slot)` returns it. Sixteen neighbouring ids
-// belong side by side, at a place that is a hash of what they share: rows are mostly looked for in the order of the
-// file, and find each other's cache lines and pages warm. Half of the entries stay free, which keeps searches short.
+// Open addressing over zeroed memory provided by the caller. An entry is a tag, which determines its home position, and
+// the slot number plus one; the slot itself stores the whole id, which `id_of(slot)` returns. Sixteen neighbouring ids
+// are stored next to each other, at a hash of their common bits: rows are mostly looked up in file order, so lookups
+// share cache lines and pages. Half of the entries stay free, which keeps searches short.
 class RowTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -33,7 +33,7 @@ class RowTable {
     return kNone;
   }
 
-  // The slot that most probably holds the id, without a look at it: what to prefetch.
+  // The slot that most probably holds the id, without verifying it: for prefetching.
   uint32_t likely(uint64_t id) const {
     const uint64_t tag = RowTable::tag(id);
     for (size_t at = home(tag); entries_[at] != 0; at = after(at)) {
@@ -42,15 +42,14 @@ class RowTable {
     return kNone;
   }
 
-  void insert(uint64_t id, uint32_t slot) {  // the id is not there
+  void insert(uint64_t id, uint32_t slot) {  // the id must be absent
     const uint64_t tag = RowTable::tag(id);
     size_t at = home(tag);
     while (entries_[at] != 0) at = after(at);
     entries_[at] = tag | (uint64_t{slot} + 1);
   }
 
-  // Takes away the entry that a slot has under `id`. Closes the hole by moving later entries back, so that
-  // searches stay short.
+  // Removes the entry of a slot under `id`. Closes the gap by moving later entries back, so that searches stay short.
   void erase(uint64_t id, uint32_t slot) {
     size_t hole = home(tag(id));
     while (entries_[hole] != 0 && slot_of(entries_[hole]) != slot) hole = after(hole);
@@ -69,7 +68,7 @@ class RowTable {
   static constexpr int kNear = 4;  // bits of an id in which neighbours differ
   static constexpr uint64_t kTag = ~uint64_t{0xffffffff}, kHash = ~uint64_t{0xfffffffff};
 
-  // In the upper half of a word: 28 bits of a hash of what neighbours share, and the four in which they differ.
+  // The upper half of a word: 28 bits of a hash of the common bits, and the four in which neighbours differ.
   static uint64_t tag(uint64_t id) { return (mix(id >> kNear) & kHash) | (id & 15) << 32; }
   static uint64_t tag_of(uint64_t entry) { return entry & kTag; }
   size_t home(uint64_t tag) const {

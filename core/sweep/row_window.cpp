@@ -1,4 +1,4 @@
-// row_window: how many rows a budget holds.
+// row_window: computes how many rows fit a budget.
 #include "sweep/row_window.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace {
 constexpr uint64_t kMostRow = uint64_t{64} << 10;
 constexpr uint64_t kLeastRows = 64;
 
-// The rows that fit. Throws where they are too few; before any memory is taken.
+// The rows that fit. Throws before allocating if they are too few.
 uint64_t capacity_of(const FeatureFile& file, const Matrix& matrix, uint64_t budget) {
   const uint64_t least = RowWindow::least_bytes(matrix);
   if (!RowWindow::supports(matrix) || budget < least) {
-    throw BudgetError(text("a window over '", matrix.name, "' of ", file.file().path(), " takes at least ", least,
+    throw BudgetError(text(file.file().path(), ": a window over '", matrix.name, "' needs at least ", least,
                            " bytes, the budget is ", budget),
                       least);
   }

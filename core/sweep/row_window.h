@@ -1,4 +1,4 @@
-// row_window: memory for rows of one matrix, kept from one sweep to the next with what was learned about it.
+// row_window: memory for rows of one matrix, kept from one sweep to the next with its statistics.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ class RowWindow {
  public:
   // Rows of more than 64 KiB, and files of 2^32 rows, are read batch by batch.
   static bool supports(const Matrix& matrix);
-  static uint64_t row_cost(const Matrix& matrix);     // what a row takes in memory, with its entries in tables
-  static uint64_t least_bytes(const Matrix& matrix);  // below which there is no window
+  static uint64_t row_cost(const Matrix& matrix);     // memory per row, including its table entries
+  static uint64_t least_bytes(const Matrix& matrix);  // the minimum for a window
 
-  // Takes the memory. Throws BudgetError when not even a few rows fit.
+  // Allocates the memory. Throws BudgetError if not even a few rows fit.
   RowWindow(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, uint64_t budget_bytes);
 
   const std::shared_ptr<const FeatureFile>& file() const { return file_; }
   const Matrix& matrix() const { return matrix_; }
-  HeldRows& rows() { return rows_; }  // of the sweep; the bytes of rows that a complete claim has: anybody's, to read
+  HeldRows& rows() { return rows_; }  // used by the sweep; any thread may read the rows of a complete claim
 
   WindowStats stats() const {
     std::lock_guard lock(mutex_);

@@ -44,7 +44,7 @@ std::optional<size_t> SegmentPlanner::plan(uint64_t segment, Claims claims) {
   return wanted_.entries().size();
 }
 
-// Finds the rows that are in RAM. The others need slots, and so do those that are there, but that nobody holds.
+// Finds the rows that are in RAM. The others need slots, and so do those in RAM that no claim holds.
 bool SegmentPlanner::fits() {
   const auto rows = wanted_.list();
   for (const uint32_t row : rows) rows_.prefetch_entry(first_ + row);
@@ -58,7 +58,7 @@ bool SegmentPlanner::fits() {
   return needed <= rows_.free();
 }
 
-// Before others take slots: those of these rows must not be among them.
+// Before assigning slots to other rows, which must not evict these.
 void SegmentPlanner::use_held_rows(Claims claims) {
   for (const uint32_t row : wanted_.rows()) {
     const uint32_t slot = wanted_.slot(row);

@@ -1,4 +1,4 @@
-// segment_planner: which rows of a segment are wanted, which slots they get, and the reads that bring them.
+// segment_planner: collects the wanted rows of a segment, assigns slots, and plans the reads.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ class SegmentPlanner {
  public:
   using Claims = std::span<const std::shared_ptr<Claim>>;
 
-  // `gap`: bytes worth reading over to save a request. All that is referred to outlives it.
+  // `gap`: bytes worth reading to save a request. Everything passed by reference must outlive the planner.
   SegmentPlanner(const Matrix& matrix, HeldRows& rows, PlannedReads& reads, SweepPeers& peers, uint64_t gap,
                  WindowStats& stats);
 
-  // Plans all that the claims want of a segment, and moves their cursors past it; returns how many rows of claims that
-  // is. Nothing is done, and nothing returned, where there are too few slots.
+  // Plans all rows that the claims want from a segment and moves their cursors past it; returns the number of rows,
+  // summed over claims. Does nothing and returns nothing if too few slots are free.
   std::optional<size_t> plan(uint64_t segment, Claims claims);
 
  private:
@@ -42,7 +42,7 @@ class SegmentPlanner {
   const uint64_t gap_;
   WindowStats& stats_;
   const uint64_t segment_rows_;
-  SegmentRows wanted_;        // claims are counted as the caller's
+  SegmentRows wanted_;        // claims by their index in the caller's list
   uint64_t first_ = 0;        // row of the segment
   uint64_t read_number_ = 0;  // of the last one that was planned
 };

@@ -1,4 +1,4 @@
-// segment_rows: which rows of one segment of the file are wanted, and by whom.
+// segment_rows: the wanted rows of one segment of the file, and the claims that want them.
 #pragma once
 
 #include <bit>
@@ -9,11 +9,11 @@
 
 namespace gz {
 
-// Rows are counted from the first of the segment. Filled and cleared again and again: nothing is allocated for long.
+// Rows are counted from the first of the segment. Filled and cleared repeatedly, reusing its memory.
 class SegmentRows {
  public:
   struct Entry {     // one row of one claim
-    uint32_t claim;  // as the caller counts them
+    uint32_t claim;  // index in the caller's list
     uint32_t word;   // of the claim
     uint32_t next;   // entry of the same row
   };
@@ -27,7 +27,7 @@ class SegmentRows {
     heads_[row] = static_cast<uint32_t>(entries_.size() - 1);
   }
 
-  // The rows that have entries, in order. Once, after the last add().
+  // The rows that have entries, in order. Call once, after the last add().
   std::span<const uint32_t> list() {
     for (uint32_t word = 0; word < wanted_.size(); ++word) {
       for (uint64_t bits = std::exchange(wanted_[word], 0); bits != 0; bits &= bits - 1) {
@@ -56,7 +56,7 @@ class SegmentRows {
  private:
   std::vector<Entry> entries_;
   std::vector<uint32_t> heads_, slots_;  // by row: its first entry, and its slot in the window
-  std::vector<uint64_t> wanted_;         // a bit a row: whether it has entries
+  std::vector<uint64_t> wanted_;         // one bit per row: whether it has entries
   std::vector<uint32_t> rows_;
 };
 

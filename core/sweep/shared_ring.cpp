@@ -1,4 +1,4 @@
-// shared_ring: room in turn, chunks that are shown, and copies that are checked.
+// shared_ring: circular allocation, published chunks, and verified copies.
 #include "sweep/shared_ring.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ SharedRing::SharedRing(std::span<std::byte> part, uint64_t ring_bytes)
     : block_(*reinterpret_cast<SweepBlock*>(part.data())),
       arena_(part.subspan(kSweepHead, std::min<uint64_t>(ring_bytes, part.size() - kSweepHead))),
       index_of_page_(arena_.size() / kPageBytes) {
-  for (auto& chunk : block_.chunks) chunk.number.store(0, std::memory_order_relaxed);  // of a sweep before
+  for (auto& chunk : block_.chunks) chunk.number.store(0, std::memory_order_relaxed);  // of an earlier sweep
   std::atomic_thread_fence(std::memory_order_seq_cst);
   block_.ring_bytes.store(arena_.size(), std::memory_order_relaxed);
 }
@@ -27,7 +27,7 @@ std::optional<ReadRoom::Slot> SharedRing::take(size_t bytes) {
     block_.chunks[held_.front().number % SweepBlock::kChunks].number.store(0, std::memory_order_relaxed);
     held_.pop_front();
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // numbers go before bytes do
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // clear the numbers before the bytes are overwritten
   const uint64_t number = block_.numbers.load(std::memory_order_relaxed) + 1;
   block_.numbers.store(number, std::memory_order_relaxed);
   held_.push_back({number, begin, begin + bytes});

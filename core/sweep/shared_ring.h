@@ -1,8 +1,8 @@
-// shared_ring: what a rank has just read of a file, in memory that the other ranks of the host can see.
+// shared_ring: the recent reads of a rank, in memory shared with the other ranks of the host.
 //
-// Reads are put one behind the other, round and round. A chunk has a number while its bytes are there, and loses it
-// before they are overwritten: a rank that copied from it looks at the number again, and knows whether the copy is
-// good. There are no locks, so no rank can die with one.
+// A ring buffer of reads. A chunk has a number while its bytes are valid, and loses it before they are overwritten: a
+// rank that copied from it checks the number again to know whether the copy is valid. There are no locks, so a rank
+// cannot die while holding one.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace gz {
 
-// The head of a sweep's part of a member's block; the ring's bytes lie behind it. Atomics, since others look at them
-// while they change; of a member that has another file or another layout, identity differs.
+// The header of a sweep's part of a member's block, followed by the ring's bytes. Atomic, since other ranks read it
+// while it changes; the identity differs for another file or layout.
 struct SweepBlock {
   static constexpr size_t kChunks = 1024;
   struct Chunk {
@@ -29,10 +29,10 @@ struct SweepBlock {
   std::atomic<uint64_t> identity;  // of file and matrix; 0: no sweep
   std::atomic<uint64_t> where;     // see SharedSweep
   std::atomic<uint64_t> ring_bytes;
-  std::atomic<uint64_t> numbers;    // of chunks so far: a later sweep gives others
-  std::atomic<uint32_t> news;       // counts all changes: what others wait on
+  std::atomic<uint64_t> numbers;    // of chunks so far: never reused by a later sweep
+  std::atomic<uint32_t> news;       // counts all changes: other ranks wait on it
   std::atomic<uint32_t> waits_for;  // the rank whose news its owner waits for, plus one,
-  std::atomic<uint64_t> until;      // and the segment that one must have planned, or read where kRead is set
+  std::atomic<uint64_t> until;      // and the segment which that rank must have planned, or read if kRead is set
   static constexpr uint64_t kRead = uint64_t{1} << 63;
   Chunk chunks[kChunks];
 };
@@ -43,27 +43,27 @@ constexpr uint64_t kSweepHead = uint64_t{64} << 10;       // bytes before the ri
 constexpr uint64_t kSweepBytes = kSweepHead + kMostRing;  // of each part in a member's block
 static_assert(sizeof(SweepBlock) <= kSweepHead);
 
-// This rank's own ring: room for its reads.
+// This rank's own ring: allocates space for its reads.
 class SharedRing : public ReadRoom {
  public:
-  // Over a part of this process's block, of which one sweep makes use at a time.
+  // Over a part of this process's block, used by one sweep at a time.
   SharedRing(std::span<std::byte> part, uint64_t ring_bytes);
 
   std::span<std::byte> arena() const { return arena_; }
   SweepBlock& block() const { return block_; }
-  size_t most_in_flight() const { return arena_.size() / 3; }  // bytes: the rest is what was read before
+  size_t most_in_flight() const { return arena_.size() / 3; }  // bytes: the remainder holds earlier reads
 
   size_t count() const override { return SweepBlock::kChunks; }
   size_t most_bytes() const override { return std::min(Slots::kLarge, arena_.size() / 8 & ~size_t{4095}); }
   std::optional<Slot> take(size_t bytes) override;
   void give_back(uint32_t index) override;
 
-  // Shows a read that has arrived at `data` to the others.
+  // Publishes a read that has arrived at `data`.
   void publish(uint64_t offset, uint32_t bytes, const std::byte* data);
 
  private:
   struct Held {
-    uint64_t number, begin, end;  // begin and end in bytes that were ever put into the ring
+    uint64_t number, begin, end;  // begin and end count all bytes ever put into the ring
     bool in_flight = true;
   };
   Held& held(uint32_t index);
@@ -76,15 +76,15 @@ class SharedRing : public ReadRoom {
   std::vector<uint32_t> index_of_page_;  // of the chunk that begins there
 };
 
-// The chunks of other ranks that lie in one stretch of the file.
+// The chunks of other ranks within one range of the file.
 class SharedChunks {
  public:
   void clear() { chunks_.clear(); }
-  // Those in [begin, end) of the file that a member's part shows.
+  // Adds those in [begin, end) of the file that a member has published.
   void add(const std::shared_ptr<const LocalMember>& member, const SweepBlock& block, uint64_t begin, uint64_t end);
   void sort();
   bool empty() const { return chunks_.empty(); }
-  // Copies bytes of the file; false where no chunk has them all, or has them no longer. Offsets ascend between sorts.
+  // Copies bytes of the file; false if no chunk contains, or still contains, all of them. Offsets ascend between sorts.
   bool copy(uint64_t offset, size_t bytes, std::byte* to);
 
  private:

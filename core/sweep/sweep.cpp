@@ -1,4 +1,4 @@
-// sweep: admit claims, plan segments, hand out what arrives. All bookkeeping is this thread's alone.
+// sweep: admits claims, plans segments, distributes rows that arrive. All state belongs to the sweep's thread.
 #include "sweep/sweep.h"
 
 #include <algorithm>
@@ -95,7 +95,7 @@ bool Sweep::take_mail() {
   return true;
 }
 
-// Claims that are being copied stay until they are released.
+// Claims that are being copied remain until they are released.
 void Sweep::forget_all() {
   cancel_reads();
   std::deque<std::shared_ptr<Claim>> copying;
@@ -118,7 +118,7 @@ void Sweep::forget_all() {
   mailbox_.changed.notify_all();
 }
 
-// Reads that were not started bring nothing, those in flight come to their end.
+// Drops reads that were not started, and waits for those in flight.
 void Sweep::cancel_reads() {
   reads_.cancel(
       [&](const PlannedRead& read) {
@@ -141,7 +141,7 @@ void Sweep::release(Claim& claim) {
 
 // ---- Admission
 
-// Evenly spaced over the circle; a run that fits as a whole need not be.
+// Admissions are evenly spaced over a pass, unless all claims fit at once.
 bool Sweep::may_admit() const {
   const uint64_t target = size_.target();
   if (waiting_.empty() || admitted_.size() >= target) return false;
@@ -169,7 +169,7 @@ void Sweep::admit() {
   }
 }
 
-// Takes the rows that are in RAM already; the others stay in order.
+// Shares the rows that are already in RAM; the others stay in order.
 void Sweep::share(Claim& claim) {
   shared_.clear();
   uint64_t* words = claim.words();
@@ -199,8 +199,7 @@ void Sweep::remove_active(const Claim& claim) {
   std::erase_if(active_, [&](const auto& other) { return other.get() == &claim; });
 }
 
-// The consumer is slower than the disk: a sweep that waits for it passes fewer times, each time for more claims, and
-// reads less.
+// The consumer is slower than the disk: a sweep that pauses makes fewer passes, each for more claims, and reads less.
 bool Sweep::has_enough() const {
   if (!peers_->may_pause()) return false;
   const size_t cushion = std::max(kCushion, size_.target() / 16);
@@ -211,7 +210,7 @@ bool Sweep::has_enough() const {
 
 // ---- Planning
 
-// Plans segments until enough reads wait, or none can be planned.
+// Plans segments until enough reads are queued, or none can be planned.
 Sweep::Planned Sweep::plan_ahead() {
   while (wanted_ > 0) {
     if (reads_.is_enough()) return Planned::kReads;
@@ -224,7 +223,7 @@ Sweep::Planned Sweep::plan_ahead() {
 }
 
 Sweep::Planned Sweep::plan_segment() {
-  if (reads_.is_busy(segment_)) return Planned::kBusy;  // of the circle before, in a small file
+  if (reads_.is_busy(segment_)) return Planned::kBusy;  // from the previous pass, in a small file
   const auto rows = planner_.plan(segment_, active_);
   if (!rows) return Planned::kFull;
   wanted_ -= *rows;
@@ -287,8 +286,8 @@ void Sweep::arrive(const PlannedRead& read, const std::byte* data, const std::ex
   }
 }
 
-// No slot is left, and none will be released before the first claim in line is copied: it reads the rest of its rows by
-// itself, and from now on there are fewer claims at once.
+// No slot is free, and none will be released before the first claim in line is copied: that claim is detached and reads
+// its remaining rows directly, and fewer claims are admitted from now on.
 void Sweep::detach_first() {
   const std::shared_ptr<Claim> claim = admitted_.front();
   wanted_ -= claim->end() - claim->cursor + (claim->wrapped ? 0 : claim->start);
@@ -301,7 +300,7 @@ void Sweep::detach_first() {
 
 // ---- Peers and figures
 
-// A sweep that has no rows to come may go on anywhere: where its peers are.
+// A sweep without wanted rows may continue at any segment: it continues where its peers are.
 void Sweep::meet_peers() {
   if (wanted_ > 0) return;
   const uint64_t there = peers_->meeting_point(segment_);

@@ -1,11 +1,11 @@
-// sweep: goes round and round the file, and reads the rows of many batches in its order, each page once for all of
+// sweep: passes over the file repeatedly, and reads the rows of many batches in file order, each page once for all of
 // them.
 //
-// A batch claims its rows some time before it needs them: those that are in RAM for another batch are shared at once,
-// the others are read when the sweep passes, for all claims that want them. A row stays until the last claim that wants
-// it was copied, and then until another row needs its slot. A claim is complete one circle after it was admitted, so it
-// holds half of its rows on average: claims are admitted evenly spaced, or they would all be complete, and hold all
-// their rows, at the same time. See docs/how-reads-work.md.
+// A batch claims its rows well before it needs them: rows that are in RAM for another batch are shared immediately, the
+// others are read when the sweep reaches them, for all claims that want them. A row is held until the last claim that
+// wants it was copied, and cached until it is evicted. A claim is complete one pass after it was admitted, so it holds
+// half of its rows on average: claims are admitted evenly spaced, or they would all be complete, and hold all their
+// rows, at the same time. See docs/how-reads-work.md.
 #pragma once
 
 #include <cstdint>
@@ -24,32 +24,33 @@
 namespace gz {
 
 struct SweepOptions {
-  uint64_t target = 8;           // claims to begin with
-  uint64_t most = 8;             // and at most
-  uint64_t claims = UINT64_MAX;  // that will come: a short run is admitted at once
-  uint64_t gap = 8 << 10;        // bytes worth reading over to save a request
+  uint64_t target = 8;           // initial number of claims
+  uint64_t most = 8;             // the maximum
+  uint64_t claims = UINT64_MAX;  // in total, if known: a short run is admitted at once
+  uint64_t gap = 8 << 10;        // bytes worth reading to save a request
   Io io = Io::kAuto;
   std::function<bool()> starving;  // whether the consumer waits for the next batch
 };
 
-// One run of a sweep over a window, of which there is one at a time. One thread calls run(), or step() again and again.
+// One run of a sweep over a window; one run at a time. One thread calls run(), or step() repeatedly.
 class Sweep {
  public:
   using Ready = std::function<void(uint64_t number)>;  // a claim is complete; called by the sweep's thread
 
-  // `reader` stands in for the one that the peers choose.
+  // `reader` replaces the one that the peers choose.
   Sweep(RowWindow& window, Mailbox& mailbox, const SweepOptions& options, std::unique_ptr<SweepPeers> peers,
         Ready ready, std::shared_ptr<Reader> reader = nullptr);
   ~Sweep();  // ends all claims; nothing is in flight
 
-  // Returns when the mailbox says stop. Throws StorageError when the machinery of reads fails, not for a failed read.
+  // Returns when the mailbox requests a stop. Throws StorageError if reading is impossible, not for a single failed
+  // read.
   void run();
 
-  bool is_idle() const { return idle_; }  // step() will wait for mail
-  bool step();                            // false: the sweep is over
+  bool is_idle() const { return idle_; }  // step() will wait for the mailbox
+  bool step();                            // false: the sweep has ended
 
  private:
-  bool take_mail();  // waits for some where idle; false: stop
+  bool take_mail();  // waits if idle; false: stop
   void forget_all();
   void cancel_reads();
   void release(Claim& claim);
@@ -83,7 +84,7 @@ class Sweep {
   const SweepOptions options_;
   const Ready ready_;
   const Segments segments_;
-  const WindowStats before_;  // this run
+  const WindowStats before_;  // when this run began
   WindowStats stats_;
   const std::unique_ptr<SweepPeers> peers_;
   PlannedReads reads_;
@@ -97,7 +98,7 @@ class Sweep {
   uint64_t wanted_ = 0;                          // rows of active claims that no read was planned for
   std::deque<std::shared_ptr<Claim>> waiting_;   // submitted, not admitted
   std::deque<std::shared_ptr<Claim>> admitted_;  // not released, in order of their numbers
-  std::vector<std::shared_ptr<Claim>> active_;   // admitted, rows still to be planned or to arrive
+  std::vector<std::shared_ptr<Claim>> active_;   // admitted, with rows to be planned or to arrive
   std::vector<uint64_t> shared_;                 // words of the claim being admitted
 };
 

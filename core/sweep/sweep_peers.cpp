@@ -1,4 +1,4 @@
-// sweep_peers: a sweep by itself, and the choice.
+// sweep_peers: a sweep without peers, and the choice between both kinds.
 #include "sweep/sweep_peers.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are 
 std::shared_ptr<Reader> NoPeers::reader(Io io) const {
   if (io == Io::kPread || !uring_works()) return make_thread_reader();
   auto reader = take_reader(ReaderKind::kUring);
-  if (reader->depth() == 1) return make_thread_reader();  // there was no room for a ring
+  if (reader->depth() == 1) return make_thread_reader();  // no memory for a ring
   return reader;
 }
 

@@ -1,4 +1,4 @@
-// sweep_peers: others that sweep the same matrix, and share what they read.
+// sweep_peers: other ranks that sweep the same matrix and share their reads.
 #pragma once
 
 #include <cstdint>
@@ -7,45 +7,45 @@
 #include "gather/gather.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
-#include "storage/reader.h"
 #include "storage/read_slots.h"
+#include "storage/reader.h"
 
 namespace gz {
 
-// Used by the sweep's thread alone.
+// Used only by the sweep's thread.
 class SweepPeers {
  public:
   enum class State : uint32_t {
     kAway = 0,  // no sweep
-    kIdle,      // no rows are wanted: it may go on anywhere
-    kHeld,      // rows are wanted, but there is no room for them
+    kIdle,      // no rows are wanted: it may continue at any segment
+    kHeld,      // rows are wanted, but no slot is free for them
     kMoving,
   };
   virtual ~SweepPeers() = default;
 
-  // Where reads go, so that the others can see them: a reader, and the part of its memory (null: any of it).
+  // The reader to use, and the part of its memory where reads are visible to other ranks (null: any of it).
   virtual std::shared_ptr<Reader> reader(Io io) const = 0;
   virtual std::shared_ptr<ReadRoom> room() const = 0;
   virtual void publish(uint64_t offset, uint32_t bytes, const std::byte* data) = 0;  // a read that has arrived
 
-  // What the others have read of [begin, end) of the file: false where there is nothing. Then copy() gives bytes of it,
-  // asked for in the order of the file; false where they are not there, or not any more.
+  // Looks up what the others have read of [begin, end) of the file; false if nothing. Then copy() copies bytes of it,
+  // in file order; false if they are not, or no longer, available.
   virtual bool find(uint64_t begin, uint64_t end) = 0;
   virtual bool copy(uint64_t offset, size_t bytes, std::byte* to) = 0;
 
-  // Says where this sweep is: `segment` is the next to be planned, `undone` of those before it have reads in flight.
+  // Publishes the position of this sweep: `segment` is planned next, `undone` of those before it have reads in flight.
   virtual void announce(State state, uint64_t segment, uint64_t undone) = 0;
-  // The segment to go on with, for a sweep that may go on anywhere.
+  // The segment to continue with, for a sweep that may continue anywhere.
   virtual uint64_t meeting_point(uint64_t segment) = 0;
-  // Whether `segment` must wait for another; then wait() for it. `starving`: our own consumer waits for a batch.
+  // Whether `segment` must wait for another rank; if so, call wait(). `starving`: our own consumer waits for a batch.
   virtual bool must_wait(uint64_t segment) = 0;
   virtual void wait(bool starving, bool briefly) = 0;  // briefly: reads of our own are in flight
   virtual double waited() const = 0;                   // seconds
-  // Whether a sweep that has enough batches ready may pause. Peers go at the pace of the fastest.
+  // Whether a sweep with enough batches ready may pause. Peers keep the pace of the fastest rank.
   virtual bool may_pause() const = 0;
 };
 
-// A sweep by itself.
+// A sweep without peers.
 class NoPeers : public SweepPeers {
  public:
   std::shared_ptr<Reader> reader(Io io) const override;
@@ -61,14 +61,14 @@ class NoPeers : public SweepPeers {
   bool may_pause() const override { return true; }
 };
 
-// How a matrix is cut into what is planned at a time.
+// How a matrix is divided into segments, which are planned one at a time.
 struct Segments {
   explicit Segments(const Matrix& matrix);
-  uint64_t rows;   // of each, but for the last
+  uint64_t rows;   // of each except the last
   uint64_t count;  // at least 1
 };
 
-// The ranks of `group` that sweep the same matrix, each as part number `part` of its loader; NoPeers where there is no
+// The ranks of `group` that sweep the same matrix, each as part number `part` of its loader; NoPeers if there is no
 // group, or too little to share.
 std::unique_ptr<SweepPeers> make_peers(const FeatureFile& file, const Matrix& matrix,
                                        const std::shared_ptr<LocalGroup>& group, size_t part, uint64_t ring_bytes);

@@ -13,10 +13,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kCopyRows = 2048;                       // between two looks for a stop
-constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches do not fit the caches near a core
+constexpr size_t kCopyRows = 2048;                       // between checks for cancellation
+constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches exceed the core's caches
 
-// Gives a claim's slots back to the sweep, whatever happens.
+// Returns a claim's slots to the sweep, also on exceptions.
 struct Release {
   Mailbox& mailbox;
   Claim& claim;
@@ -32,7 +32,7 @@ struct Release {
 SweepReader::SweepReader(std::shared_ptr<RowWindow> window, const SweepOptions& options,
                          std::unique_ptr<SweepPeers> peers, Events events)
     : window_(std::move(window)), events_(std::move(events)) {
-  WindowStats stats = window_->stats();  // batches() is right from the start, not from when the thread runs
+  WindowStats stats = window_->stats();  // so that batches() is correct before the thread runs
   stats.target = WindowSize(options.target, options.most, stats.target, stats.capacity).target();
   window_->set_stats(stats);
   thread_ = std::thread([this, options, peers = std::move(peers)]() mutable {
@@ -70,7 +70,7 @@ void SweepReader::copy(RowRequest* request, std::span<const int64_t> ids, std::b
                        GatherStats* stats, Progress* progress) {
   const FeatureFile& file = *window_->file();
   const Matrix& matrix = window_->matrix();
-  // A file that does not fit leaves nothing in the page cache, which the topology needs.
+  // A file that does not fit bypasses the page cache, which the topology needs.
   GatherOptions direct = options;
   if (request == nullptr) {
     direct.past_page_cache = options.io == Io::kAuto;

@@ -18,7 +18,7 @@ class SweepReader : public RowReader {
   // Called by the sweep's thread, without locks.
   struct Events {
     std::function<void(uint64_t number)> ready;      // a request became ready
-    std::function<void(std::exception_ptr)> failed;  // reads cannot go on; no request becomes ready any more
+    std::function<void(std::exception_ptr)> failed;  // reading is impossible; no more requests become ready
   };
 
   // Starts the sweep. A window has one reader at a time.

@@ -138,7 +138,7 @@ TEST(pages_are_locked_once_and_a_buffer_that_cannot_be_is_used_as_it_is) {
   {
     BufferPool pool(uint64_t{64} << 20, BufferPool::kNoLimit, page_lock);
     for (int i = 0; i < 5; ++i) CHECK(pool.take(1 << 20)->page_locked());
-    CHECK_EQ(locks, 1);  // reuse asks nobody
+    CHECK_EQ(locks, 1);  // reuse does not lock pages again
     may = false;
     const auto locked = pool.take(1 << 20);
     const auto plain = pool.take(1 << 20);

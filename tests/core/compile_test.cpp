@@ -270,7 +270,7 @@ TEST(parser_reads_every_count_of_digits_at_every_place) {
     }
   }
   const size_t size = text.size();
-  text.resize(size + kTextPadding, '7');  // what stands behind must not be read as digits
+  text.resize(size + kTextPadding, '7');  // the padding must not be read as digits
   std::vector<uint64_t> src(expected.size() + 1), dst(expected.size() + 1);
   ChunkWriter writer;
   writer.src = src.data();

@@ -31,7 +31,8 @@ std::shared_ptr<const FeatureFile> hollow_rows(const std::string& name, uint64_t
   return FeatureFile::open(path);
 }
 
-// 12.3 GB of rows, of which a batch takes 56,000, as [10, 5] from 1,024 seeds do; the graph is small, its size is told.
+// 12.3 GB of rows, of which a batch takes 56,000, as [10, 5] from 1,024 seeds do; the graph is small, its size is
+// given.
 class Setting {
  public:
   Setting() {
@@ -121,7 +122,7 @@ TEST(the_chosen_budget_is_near_the_best_fixed_one) {
           const double fixed = one.seconds(one.divided(available, topology, disk, memory));
           if (fixed * 1.1 < chosen) {
             fail_at(__FILE__, __LINE__,
-                    text("of ", amount(available), ", beside a topology of ", amount(topology), ", ", amount(memory),
+                    text("of ", amount(available), ", with a topology of ", amount(topology), ", ", amount(memory),
                          " would take ", fixed, " s a batch, the choice takes ", chosen));
           }
         }

@@ -1,4 +1,4 @@
-// fake_reader: a disk that does what a test tells it to.
+// fake_reader: a simulated disk that is controlled by a test.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,8 @@ TEST(publish_replaces_and_old_readers_keep_the_old_file) {
   const auto mapped = Mapping::map(reader, 3, Mapping::Access::kReadOnly);
   write_file(temporary, "newer");
   bool replaced = true;
-#ifdef _WIN32  // a file system without POSIX renames refuses while the target is mapped: told, and nothing is harmed
+#ifdef _WIN32  // a file system without POSIX renames refuses while the target is mapped: an error, and both files stay
+               // intact
   try {
     publish(temporary, target);
   } catch (const StorageError& e) {

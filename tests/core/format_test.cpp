@@ -115,6 +115,11 @@ TEST(a_header_comes_back_as_it_was_written) {
   }
 }
 
+TEST(dtypes_are_found_by_name) {
+  CHECK(dtype_from_name("bfloat16") == DType::kBFloat16);
+  CHECK_THROWS(ArgumentError, "unsupported dtype 'x'; expected one of float64, float32", dtype_from_name("x"));
+}
+
 TEST(a_table_that_outgrows_one_page_takes_more) {
   Container c;
   c.kind = Kind::kFeatures;
@@ -154,7 +159,7 @@ TEST(what_is_no_header_is_refused) {
 TEST(each_header_field_is_refused_by_name) {
   const Container c = topology();
   const auto with = [&](size_t at, auto value) { return refusal(c, [&](auto& h) { put(h, at, value); }); };
-  expect(with(8, uint16_t{2}), "format version 2.0, this GraphZero reads version 1.x: upgrade");
+  expect(with(8, uint16_t{2}), "format version 2.0, this GraphZero reads version 1.x; upgrade");
   expect(with(12, uint32_t{0}), "kind is 0, expected 1 (topology) or 2 (features)");
   expect(with(24, uint64_t{4}), "incompatible flags are 4 (version 1.0)");
   expect(with(32, c.file_bytes + 1), "it was truncated");
@@ -266,7 +271,7 @@ TEST(feature_arrays_must_agree_with_num_nodes) {
   expect(with(2, [](ArrayInfo& a) { a.shape = {5}; }), "array 'label' has 5 rows, num_nodes is 6");
   expect(with(1, [](ArrayInfo& a) { a.shape = {4}; }), "'x.scale' has 4 elements, expected a vector of 3");
   expect(with(1, [](ArrayInfo& a) { a.dtype = DType::kFloat64; }), "'x.scale' has dtype float64, expected float32");
-  // Beside an array that is not int8, ".scale" is a name like any other.
+  // Next to an array that is not int8, ".scale" is an ordinary name.
   expect(with(0, [](ArrayInfo& a) { a.dtype = DType::kUInt8; }), "array 'x.scale' has 3 rows, num_nodes is 6");
   expect(schema_refusal(changed(c, [](Container& x) { x.direction = Direction::kOut; })), "direction is 1, features");
   expect(schema_refusal(changed(c,

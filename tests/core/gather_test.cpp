@@ -90,7 +90,7 @@ TEST(gather_gives_the_same_bytes_by_every_way) {
 }
 
 TEST(gather_reads_rows_that_are_not_in_ram_and_copies_those_that_are) {
-  const auto path = write_features("mixed.gd", {{"x", DType::kFloat32, 4096, 256}});  // 4 rows a page
+  const auto path = write_features("mixed.gd", {{"x", DType::kFloat32, 4096, 256}});  // 4 rows per page
   const auto file = FeatureFile::open(path);
   const Matrix& matrix = file->matrix("x");
   const auto ids = some_ids(4096, 3000, 5);
@@ -120,7 +120,7 @@ TEST(gather_moves_rows_to_any_place) {
       CHECK(std::memcmp(&out[move.to * matrix.row_bytes], matrix.data + move.from * matrix.row_bytes,
                         matrix.row_bytes) == 0);
     }
-    CHECK(out[2 * matrix.row_bytes] == std::byte{0xee});  // nobody asked for row 2
+    CHECK(out[2 * matrix.row_bytes] == std::byte{0xee});  // row 2 was not requested
   }
 }
 
@@ -208,7 +208,7 @@ TEST(the_end_of_the_file_is_an_error_by_every_way) {
   const auto end = std::make_shared<FakeReader>(
       8, [](const ReadRequest& request, int32_t result, int) { return request.offset > 100000 ? 0 : result; });
   CHECK_THROWS(StorageError, "the file ends", read_through(*early, ids, end));
-#ifndef _WIN32  // which lets nobody cut a file that is mapped
+#ifndef _WIN32  // where a mapped file cannot be truncated
   for (const Io io : {Io::kUring, Io::kPread}) {
     if (io == Io::kUring && !uring_works()) continue;
     const auto path = write_features(text("cut-", io_name(io), ".gd"), {{"x", DType::kFloat32, 50000, 128}});

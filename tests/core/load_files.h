@@ -1,4 +1,4 @@
-// load_files: small relations and feature files with rows that can be told apart, and a way to wait for a batch.
+// load_files: small relations and feature files with distinguishable rows, and a way to wait for a batch.
 #pragma once
 
 #include <functional>
@@ -69,7 +69,7 @@ inline std::shared_ptr<const FeatureFile> write_numbered_rows(const std::string&
   return FeatureFile::open(path);
 }
 
-// The next batch, false at the end; a test fails where none comes, instead of waiting for ever.
+// The next batch, false at the end; fails if none comes, instead of waiting indefinitely.
 inline bool next_batch(Pipeline& pipeline, LoadedBatch& batch) {
   for (int i = 0; i < 600; ++i) {
     const auto state = pipeline.next(batch, 50);

@@ -15,7 +15,7 @@ namespace {
 
 uint64_t six(uint64_t) { return 6; }
 
-// Beside the read buffers of the threads there is room for a part of the file's 24 MB: it is read by a window, also
+// Next to the read buffers of the threads a part of the file's 24 MB fits: it is read through a window, also
 // when the budget is divided anew.
 constexpr HubSetting windowed(int threads) {
   const uint64_t memory = (30 + 9 * static_cast<uint64_t>(threads)) << 20;
@@ -111,7 +111,7 @@ TEST(guests_are_made_within_the_budget_of_the_first) {
     other.seeds = static_cast<uint64_t>(seeds);
     other.batch_size = static_cast<uint64_t>(batch_size);
     other.seed = other.seeds;
-    other.memory = uint64_t{500} << 20;  // which nobody takes
+    other.memory = uint64_t{500} << 20;  // which is not used
     guests.push_back(hub_plan(files, other));
   }
   check_all({{train, 0}, {guests[0], 0}, {guests[1], 0}, {train, 1}, {guests[2], 5}, {guests[0], 0}, {train, 2}});

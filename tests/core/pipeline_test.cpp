@@ -1,4 +1,4 @@
-// pipeline_test: epochs that are short of memory: batches that find no room, are thrown away, made again or made alone.
+// pipeline_test: epochs that are short of memory: batches that do not fit, are discarded, rebuilt or built exclusively.
 #include "load/pipeline.h"
 
 #include <atomic>
@@ -115,7 +115,8 @@ TEST(batches_after_one_that_found_no_room_are_delivered) {
     plan->division.sampling_bytes = plan->division.batch_bytes = 1;
     plan->division.depth = 8;
     Pipeline pipeline(plan, 0, Share{});
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // batch 3 is tried beside those after it, in vain
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(50));  // batch 3 is tried next to those after it, and does not fit
     other.reset();
     std::vector<LoadedBatch> batches;
     for (LoadedBatch batch; next_batch(pipeline, batch);) batches.push_back(std::move(batch));
@@ -160,23 +161,23 @@ TEST(merged_groups_are_the_same_batches_and_shrink_where_there_is_no_room) {
 }
 
 TEST(rows_are_given_up_beside_another_epoch) {
-  const auto plan = hub_plan("beside", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
+  const auto plan = hub_plan("second", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
   put_window(*plan);
   underestimate(*plan);
   plan->pool->set_limit(uint64_t{2} << 20);  // too little for batch 3; with the window's memory there is enough
-  Pipeline first(plan, 0, Share{}), beside(plan, 0, Share{});
+  Pipeline first(plan, 0, Share{}), second(plan, 0, Share{});
   uint64_t seen = 0;
   for (LoadedBatch batch; next_batch(first, batch); ++seen) check_batch(*plan, 0, batch);
   CHECK_EQ(seen, first.num_batches());
   LoadedBatch batch;
-  CHECK(next_batch(beside, batch));
+  CHECK(next_batch(second, batch));
 }
 
-// A sweep tells other ranks of the memory that is held, also while another epoch waits for it to forget its claims.
+// A sweep publishes the held memory to other ranks, also while another epoch waits for it to drop its claims.
 TEST(an_epoch_that_sweeps_with_other_ranks_rests_for_another) {
-  const auto plan = hub_plan("rests", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
+  const auto plan = hub_plan("paused", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
   underestimate(*plan);
-  plan->group = LocalGroup::join({0, 2, text("pipeline_test ", process_id())}, "rests", kSweepBytes + kPageBytes);
+  plan->group = LocalGroup::join({0, 2, text("pipeline_test ", process_id())}, "paused", kSweepBytes + kPageBytes);
   const uint64_t room = plan->pool->limit();
   for (int i = 0; i < 30; ++i) {
     put_window(*plan);
@@ -269,7 +270,7 @@ TEST(a_later_epoch_takes_what_the_first_could_take) {
   CHECK(!run_epoch(plan, 1).refused);
 }
 
-// Whoever keeps batches gets them right, keeps them right, and is planned for from the next epoch on.
+// A consumer that keeps batches gets them intact, and is planned for from the next epoch on.
 TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
   for (const bool windowed : {false, true}) {
     const auto plan = hub_plan("keeps", {.threads = 2, .cache = CacheMode::kOff, .degree = nobody_is_a_hub});

@@ -1,4 +1,4 @@
-// sample_test: draws and labels by themselves, and whole samples over ids of both widths.
+// sample_test: draws and labels separately, and whole samples over ids of both widths.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -181,7 +181,7 @@ TEST(a_weight_that_dwarfs_the_others_leaves_them_drawable) {
 }
 
 TEST(light_positions_are_drawn_by_their_own_shares_once_the_heavy_one_is_gone) {
-  WeightRow row({1e15, 0.1, 0.3});  // beside 1e15 a sum rises by 0.125 or not at all
+  WeightRow row({1e15, 0.1, 0.3});  // near 1e15 a sum rises by 0.125 or not at all
   int second = 0;
   for (uint64_t key = 0; key < 4000; ++key) {
     const std::vector<int64_t> out = row.draw(make_key(key, 1), 2);

@@ -1,5 +1,5 @@
-// shared_test: ranks of one host, here in one process: who waits for whom, what one takes from another, and rows of the
-// file in any case.
+// shared_test: ranks of one host, here in one process: which waits for which, what one copies from another, and rows of
+// the file in any case.
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -78,7 +78,7 @@ TEST(shared_sweeps_wait_for_reads_for_their_turn_and_for_those_behind) {
   wait_for(groups[0], 1, true);
   wait_for(groups[1], 0, true);
   const auto a = sweep_of(groups[0]), b = sweep_of(groups[1]);
-  CHECK(!a->must_wait(10) && !b->must_wait(10));  // nobody has anything to do
+  CHECK(!a->must_wait(10) && !b->must_wait(10));  // both are idle
   a->announce(State::kMoving, 10, 3);
   CHECK(!b->must_wait(6));  // its reads are there
   CHECK(b->must_wait(7));   // these are in flight
@@ -244,7 +244,7 @@ TEST(windows_of_two_ranks_give_the_rows_of_the_file_and_take_from_each_other) {
       if (next < kClaims / 2) second.request(2 * next + 1, kRows);
     }
     first.check(2 * done);
-    if (done < kClaims / 2) second.check(2 * done + 1);  // then it rests, and the other goes on
+    if (done < kClaims / 2) second.check(2 * done + 1);  // then it is idle, and the other continues
   }
   CHECK(first.window->stats().rows_taken + second.window->stats().rows_taken > 0);
 }

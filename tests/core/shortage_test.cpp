@@ -1,5 +1,5 @@
 // shortage_test: reads go on where the system gives less than it promised: no descriptor for a ring, direct reads that
-// are refused after all, residency that is not told, pages of another size.
+// are refused after all, unknown residency, pages of another size.
 #ifndef _WIN32
 #include <fcntl.h>
 #include <sys/resource.h>

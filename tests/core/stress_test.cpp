@@ -225,14 +225,14 @@ TEST(pipelines_are_run_stopped_and_dropped_at_once) {
   });
 }
 
-#ifndef _WIN32  // which lets nobody cut a file that is mapped
+#ifndef _WIN32  // where a mapped file cannot be truncated
 TEST(a_file_is_cut_while_many_read_it_and_others_mount) {
   const std::string path = numbered_rows("cut.gd", 1024);
   const auto file = FeatureFile::open(path);
   const Matrix& x = file->matrix("x");
   std::atomic<int> raised{0};
   std::filesystem::resize_file(path, 65536);
-  const std::string other = ring_graph("beside.gl");
+  const std::string other = ring_graph("other.gl");
   together(kCallers, [&](int caller) {
     if (caller == 0) {
       for (int round = 0; round < 50; ++round) Topology::open(other)->file().check();

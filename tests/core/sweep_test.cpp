@@ -95,7 +95,7 @@ TEST(a_sweep_brings_the_rows_of_all_claims_whatever_arrives_first) {
   steps.run();
   CHECK_EQ(std::set<uint64_t>(steps.ready.begin(), steps.ready.end()).size(), 3u);
   for (size_t i = 0; i < 3; ++i) steps.check_rows(*claims[i], ids[i]);
-  CHECK(steps.disk->count > 3);  // the last read that is asked for arrives first
+  CHECK(steps.disk->count > 3);  // the last read that is requested arrives first
 }
 
 TEST(a_sweep_reads_a_row_once_for_all_claims) {

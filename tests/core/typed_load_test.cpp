@@ -152,7 +152,7 @@ TEST(typed_windows_are_complete_where_a_batch_needs_no_rows) {
   }
 }
 
-// Short of memory, batches are thrown away, made again, or made alone; their arrays too.
+// If memory is short, batches are discarded, rebuilt, or built exclusively; their arrays too.
 TEST(typed_batches_that_find_no_room_are_made_again) {
   uint64_t remade = 0, whole = 0;
   const auto plan =
@@ -225,13 +225,14 @@ TEST(typed_plans_check_types_and_rows) {
   const auto squares = relation("squares.gl", kItems, kItems, 1);
   CHECK_THROWS(ArgumentError, "edge type item near user",
                graph.add_edge_type("item near user", squares, Direction::kIn, 1, 0, {1, 1}));
-  CHECK_THROWS(ArgumentError, "node types 1 and 9 of 3",
+  CHECK_THROWS(ArgumentError, "node types 1 and 9, but there are only 3",
                graph.add_edge_type("item near none", squares, Direction::kIn, 1, 9, {1, 1}));
   const auto options = options_of(CacheMode::kAuto, Io::kAuto);
   const std::vector<Part> wrong{{.name = "user.x", .file = test::write_numbered_rows("few.gd", 10, 4), .matrix = "x"}};
-  CHECK_THROWS(ArgumentError, "'x' has 10 rows, node type 'user' has 700 nodes",
+  CHECK_THROWS(ArgumentError, "'x' has 10 rows, but node type 'user' has 700 nodes",
                check_load(graph, wrong, Pairs(), options));
   CHECK_THROWS(IndexError, "seeds[3] = 3 is out of range for node type 'tag' with 3 nodes",
                check_load(graph, {}, *node_seeds(Numbers::range(kTags + 1), {}, 2), options));
-  CHECK_THROWS(ArgumentError, "there is none", check_load(graph, {}, *node_seeds(Numbers::range(1), {}, 3), options));
+  CHECK_THROWS(ArgumentError, "node type 3 of the seeds does not exist",
+               check_load(graph, {}, *node_seeds(Numbers::range(1), {}, 3), options));
 }

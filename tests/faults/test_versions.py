@@ -78,7 +78,7 @@ def test_a_later_minor_version_with_compatible_flags_opens(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"major": 2, "minor": 3}, "format version 2.3, this GraphZero reads version 1.x: upgrade"),
+        ({"major": 2, "minor": 3}, "format version 2.3, this GraphZero reads version 1.x; upgrade"),
         ({"minor": 9, "incompatible": 1 << 40}, r"incompatible flags are 1099511627776 \(version 1.9\).*upgrade"),
     ],
 )

@@ -68,12 +68,12 @@ def test_memory_is_divided_between_the_ranks_of_the_host(tmp_path, monkeypatch, 
         plan = loader.stats().plan
         assert plan["memory"] == 100_000_000, kind
         assert (plan["host_memory"], plan["local_world_size"]) == (400_000_000, 4)
-        assert "memory was set to 400MB for the 4 ranks of this host, 100MB each" in plan["why"]
+        assert "memory was set to 400MB for the 4 ranks of this host (100MB each)" in plan["why"]
         assert alone.stats().plan["memory"] == 400_000_000
         chosen = loader_like(rank=0, world_size=4, **options)
         for _ in chosen:
             break
-        assert " for the 4 ranks of this host, " in chosen.stats().plan["why"]
+        assert " for the 4 ranks of this host (" in chosen.stats().plan["why"]
 
 
 def nodes_of(batch):

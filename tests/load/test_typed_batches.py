@@ -157,7 +157,7 @@ MISTAKES = [
     ({"input_type": "paper", "window": 3}, ValueError, "window needs time= or node_time="),
     ({"input_type": "paper", "node_time": {"author": np.zeros(140, int)}}, ValueError, "no time for the seeds: give"),
     ({"input_type": "paper", "node_time": {"paper": [1, 2]}}, ValueError, "node_time of 'paper' has 2 values"),
-    ({"input_type": "paper", "time": [1, 2]}, ValueError, "time has 2 entries, seeds has 300"),
+    ({"input_type": "paper", "time": [1, 2]}, ValueError, "time has 2 values for 300 seeds, expected one per seed"),
     ({"input_type": "paper", "method": "labor", "replace": True}, ValueError, "cannot be combined with replace=True"),
 ]
 
@@ -170,7 +170,7 @@ def test_mistakes_name_the_type_and_what_there_is(world, options, error, message
 
 def test_features_of_a_type_must_have_its_rows(world):
     features = {"paper": world.ds.nodes["author"].features["x"]}
-    with pytest.raises(ValueError, match="'x' has 140 rows, node type 'paper' has 300 nodes"):
+    with pytest.raises(ValueError, match="'x' has 140 rows, but node type 'paper' has 300 nodes"):
         gz.NeighborLoader(world.ds, features, input_type="paper", fanouts=[2])
     with pytest.raises(ValueError, match="feature name 'n_id' is taken"):
         gz.NeighborLoader(world.ds, {"author": {"n_id": features["paper"]}}, input_type="paper", fanouts=[2])

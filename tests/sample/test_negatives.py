@@ -236,9 +236,9 @@ def test_any_rows_give_the_same_negatives(tmp_path, shape, dense):
         assert found[1].max() < targets
     np.testing.assert_array_equal(pairs["out"], pairs["both"])
     if shape[0] != shape[1]:
-        with pytest.raises(ValueError, match='degrees of both ends: compile the graph with direction="both"'):
+        with pytest.raises(ValueError, match='degrees of both ends; compile the graph with direction="both"'):
             graphs["in"].negative_edges(1, method="degree")
-        with pytest.raises(ValueError, match='degrees of targets: compile the graph with direction="in" or "both"'):
+        with pytest.raises(ValueError, match='degrees of targets; compile the graph with direction="in" or "both"'):
             graphs["out"].negative_edges(1, src=[0], method="degree")
 
 

@@ -108,7 +108,7 @@ def test_ids_are_checked_on_the_side_they_stand(tmp_path):
 
 
 def test_a_side_of_no_nodes_has_no_edges(tmp_path):
-    with pytest.raises(gz.InputError, match="edge 0: found dst 1, expected no edges: num_targets = 0"):
+    with pytest.raises(gz.InputError, match="edge 0: found dst 1, expected no edges since num_targets = 0"):
         gz.compile_graph([(0, 1)], tmp_path / "g.gl", num_nodes=(3, 0))
 
 

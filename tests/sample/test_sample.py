@@ -281,11 +281,11 @@ def test_bad_arguments_raise_before_work(case, error, match, seeds, fanouts, opt
 
 def test_a_file_without_times_or_weights_says_so(tmp_path):
     g = gz.Graph(write_graph(tmp_path / "g.gl", 3, [0], [1]))
-    with pytest.raises(ValueError, match="no times: compile"):
+    with pytest.raises(ValueError, match="no times; compile"):
         g.sample([0], [1], time=3)
-    with pytest.raises(ValueError, match="no times: compile"):
+    with pytest.raises(ValueError, match="no times; compile"):
         g.sample([], [1], time=[])
-    with pytest.raises(ValueError, match="no weights: compile"):
+    with pytest.raises(ValueError, match="no weights; compile"):
         g.sample([0], [1], weighted=True)
 
 

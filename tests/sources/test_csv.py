@@ -143,7 +143,7 @@ def test_declared_nodes_are_checked_by_line(tmp_path: Path) -> None:
 
 
 def test_absurd_ids_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(gz.InputError, match="ids reach 4000000000000000000"):
+    with pytest.raises(gz.InputError, match="the largest id is 4000000000000000000"):
         compile_text(tmp_path, "0,1\n2,4000000000000000000\n")
     with pytest.raises(gz.StorageError, match="the file needs 8000000"):
         compile_text(tmp_path, "0,1\n2,1000000000000\n")

@@ -301,7 +301,7 @@ def test_ids_past_64_bits_raise(graph_path):
 def test_asking_for_what_the_file_lacks(tmp_path):
     (tmp_path / "g.gl").write_bytes(spec.topology(ROWS))
     g = gz.Graph(tmp_path / "g.gl")
-    with pytest.raises(ValueError, match=r"no array 'out\.weights': compile the graph with weights"):
+    with pytest.raises(ValueError, match=r"no array 'out\.weights'; compile the graph with weights"):
         g.get_weights(0)
     with pytest.raises(ValueError, match=r"direction 'in' is not in the file, which has 'out'"):
         g.get_degree(0, direction="in")
