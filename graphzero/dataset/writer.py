@@ -1,4 +1,4 @@
-"""The files of a dataset, from whatever the user has; they are published together, and nothing stays on failure."""
+"""The files of a dataset, from arrays, files or tables; they are published together, and nothing stays on failure."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def _flat(source: Any) -> tuple[Any, tuple[int, ...] | None]:
 
 
 def rows_known(source: Any) -> int | None:
-    """Return how many rows a source has, where that is cheap to tell."""
+    """Return how many rows a source has, where that is cheap to find out."""
     if isinstance(source, FeatureStore):
         return source.num_nodes
     if isinstance(source, Rows):
@@ -316,7 +316,7 @@ def as_labels(labels: Any, what: str = "labels") -> IdArray:
 
 
 def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:
-    """Return the node ids of a split, ascending; a boolean mask over all nodes will do."""
+    """Return the node ids of a split, ascending; a boolean mask over all nodes is accepted."""
     array = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
     if array.dtype == np.bool_:
         if array.shape != (count,):

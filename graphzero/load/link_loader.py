@@ -24,10 +24,10 @@ class LinkNeighborLoader(EpochLoader):
     """Sampled mini-batches around edges, for training on links: PyG's `LinkNeighborLoader` on the engine's pipeline.
 
     A batch takes `batch_size` edges, draws negatives for them, and samples around the ends of all of them, each node
-    once. Batches are made ahead within `memory`, shared between ranks and repeated by `seed` and epoch as those of
+    once. Batches are prefetched within `memory`, shared between ranks and repeated by `seed` and epoch as those of
     `NeighborLoader`, whose other arguments (`features`, `memory`, `device`, `rank`, ...) mean the same here.
 
-    Beside the attributes that batches of `NeighborLoader` have (`x`, `edge_index`, `n_id`, ...), they have those of
+    In addition to the attributes that batches of `NeighborLoader` have (`x`, `edge_index`, `n_id`, ...), they have those of
     PyG's link loader, as positions in `n_id`:
 
     - without negatives or with `neg_sampling="binary"`: `edge_label_index` (2, M), positive edges first, `edge_label`

@@ -143,7 +143,7 @@ class SeedEdges:
 
 
 def positions_of(ids: IdArray, graph: Graph, side: str) -> IdArray:
-    """Return where edges with these ids stand in the rows of the file; ids are positions where it keeps none.
+    """Return the positions of edges in the rows of the file; ids are positions where it has no edge ids.
 
     Of an undirected edge, which has two places, the first. One pass over the file's ids, a part at a time.
     """

@@ -19,7 +19,7 @@ class SeedNodes:
     """Node ids, a time for each where sampling is temporal, and the labels of all nodes."""
 
     def __init__(self, source: LoadSource, seeds: Any, input_type: str | None, labels: Any, time: Any) -> None:
-        """Check them; None stands for all nodes. Labels and times are those of the seeds' type, or dicts by type."""
+        """Check them; None means all nodes. Labels and times are those of the seeds' type, or dicts by type."""
         types = source.types
         name, seeds = seeds_of_type(
             seeds, input_type, types.node_types, _is_name, kind="node", option="input_type", name="seeds"
