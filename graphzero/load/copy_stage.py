@@ -52,9 +52,7 @@ class CopyStage:
         self._changed = threading.Condition()
         # All below: guarded by _changed.
         self._ready: deque[tuple[AnyBatch, Any]] = deque()  # copies that have started
-        self._marks: deque[Any] = (
-            deque()
-        )  # one per batch that the consumer has finished with, and the device perhaps not
+        self._marks: deque[Any] = deque()  # one per batch that the consumer is done with, and the device maybe not
         self._on_device = 0  # batches that have no mark which was waited for
         self._stopping = False
         self._ended = False
