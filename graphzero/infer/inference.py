@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,8 +27,8 @@ from ..load.handoff import make_room
 from ..load.transfer import as_device
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from .modules import Job, count_layers
-from .modules import run as run_module
+from .batches import writer_memory
+from .modules import Job, block_loader, count_layers, rows_of, steps_of
 
 if TYPE_CHECKING:
     import torch
@@ -35,11 +37,11 @@ __all__ = ["InferenceReport", "LayerwiseModel", "inference"]
 
 _ROW_BITS = 32  # of a sort key: the receiving node within its block; the sending node has the rest
 _EDGES_AT_ONCE = 1 << 18
-_READERS = 32 << 20  # what the engine's read rings may take beside our own arrays
+_READERS = 32 << 20  # what the engine's read rings may take in addition to the arrays here
 
 
 class LayerwiseModel(Protocol):
-    """What `inference` asks of a model; `graphzero.train.GraphSAGE` and `GCN` have it, and so may yours.
+    """What `inference` needs of a model; `graphzero.train.GraphSAGE` and `GCN` have it.
 
     `aggregation` is "mean", "sum" or "gcn" (symmetric normalisation with self-loops). `combine(layer, own, heard)`
     returns the rows after `layer` from the rows before it and what was aggregated from the neighbours.
@@ -51,7 +53,7 @@ class LayerwiseModel(Protocol):
 
     @property
     def aggregation(self) -> str:
-        """How neighbours are heard."""
+        """How the messages of the neighbours are aggregated."""
 
     def combine(self, layer: int, own: torch.Tensor, heard: torch.Tensor) -> torch.Tensor:
         """Return the rows after `layer`."""
@@ -67,6 +69,13 @@ class InferenceReport:
     seconds: float
     rows_read: int
     bytes_written: int
+
+    @classmethod
+    def of(cls, path: str, layers: int, rows_read: int, begin: float) -> InferenceReport:
+        """Report on the file that was written since `begin`, a value of `time.perf_counter()`."""
+        with FeatureStore(path) as store:
+            shape, size = tuple(store.shape), int(store.info["file_bytes"])
+        return cls(path, shape, layers, time.perf_counter() - begin, rows_read, size)
 
 
 def inference(
@@ -86,8 +95,8 @@ def inference(
 ) -> InferenceReport:
     """Run `model` over all nodes and all neighbours, and write a row for each node to the `.gd` file `out`.
 
-    Each layer streams the one before it from disk; between layers the rows lie in temporary files beside `out`, which
-    are gone afterwards whatever happens. `memory` bounds what is held, hubs of any degree included. `num_layers=1` of
+    Each layer streams the one before it from disk; between layers the rows are in temporary files next to `out`, which
+    are always removed afterwards. `memory` bounds what is held, hubs of any degree included. `num_layers=1` of
     a model of two writes the hidden rows, for use as embeddings. The result equals the model over the whole graph in
     RAM, up to the order of additions.
 
@@ -99,36 +108,17 @@ def inference(
     >>> gz.FeatureStore("out.gd").shape == report.shape  # doctest: +SKIP
     True
     """
-    import time
-
-    import torch
-
     layers = check_inputs(model, graph, features, num_layers)
     target = Path(as_target(out, "features", reads=(features.path, graph.path)))  # now: the layers may take hours
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
     make_room(budget)
     begin = time.perf_counter()
-    training = getattr(model, "training", False)
-    if isinstance(model, torch.nn.Module):
-        model.eval()
     direction = direction or graph.message_direction  # as loaders do
     job = Job(model, graph, budget, direction, device, name, num_threads, io, progress)
-    work = _layer_by_layer if is_layerwise(model) else run_module
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder, torch.no_grad():
-            store, rows_read = work(job, features, target, folder, layers)
-    finally:
-        if isinstance(model, torch.nn.Module):
-            model.train(training)
-    return InferenceReport(
-        path=str(target),
-        shape=store.shape,
-        layers=layers,
-        seconds=time.perf_counter() - begin,
-        rows_read=rows_read,
-        bytes_written=int(store.info["file_bytes"]),
-    )
+    with evaluating(model), tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        rows_read = run(job, features, target, folder, layers)
+    return InferenceReport.of(str(target), layers, rows_read, begin)
 
 
 def is_layerwise(model: Any) -> bool:
@@ -137,7 +127,7 @@ def is_layerwise(model: Any) -> bool:
 
 
 def check_inputs(model: Any, graph: Any, features: Any, num_layers: int | None) -> int:
-    """Refuse what inference cannot run; return how many layers there are to run."""
+    """Raise for what inference cannot run; return how many layers there are to run."""
     import torch
 
     for what, value, kind in (("graph", graph, Graph), ("features", features, FeatureStore)):
@@ -156,28 +146,70 @@ def check_inputs(model: Any, graph: Any, features: Any, num_layers: int | None) 
     return layers
 
 
-def _layer_by_layer(
-    job: Job, features: FeatureStore, target: Path, folder: str, layers: int
-) -> tuple[FeatureStore, int]:
-    """Write the rows after `layers` to `target`; return them and how many rows were read."""
+def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int) -> int:
+    """Write the outputs to `target`, with temporary files in `folder`; return how many rows were read."""
     store, rows_read = features, 0
-    for layer in range(layers):
-        path = target if layer == layers - 1 else Path(folder, f"layer{layer}.gd")
-        step = Layer.of(job, layer, store)
+    passes = count_passes(job.model, layers)
+    for number in range(passes):
+        path = target if number == passes - 1 else Path(folder, f"layer{number}.gd")
+        blocks = Blocks.of(job, layers, number, store)
         compile_features(
-            step.blocks(job.progress),
+            blocks.rows,
             path,
             name=job.name,
             num_nodes=job.graph.num_nodes,
-            memory=job.budget // 10,
+            memory=writer_memory(job.budget),
             num_threads=job.num_threads,
         )
-        rows_read += step.rows_read
-        if layer > 0:  # the file before the last is not needed any more
+        rows_read += blocks.rows_read()
+        del blocks
+        if store is not features:  # the file before the last is not needed any more
             store.close()
             os.unlink(store.path)
         store = FeatureStore(path)
-    return store, rows_read
+    return rows_read
+
+
+def count_passes(model: Any, layers: int) -> int:
+    """Return how many passes over all nodes the model needs."""
+    return layers if is_layerwise(model) else len(steps_of(model, layers))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The outputs of one pass for nodes [first, last), in order; all nodes by default."""
+
+    rows: Iterator[npt.NDArray[np.float32]]
+    rows_read: Callable[[], int]  # once all blocks are made
+
+    @classmethod
+    def of(
+        cls, job: Job, layers: int, number: int, store: FeatureStore, first: int = 0, last: int | None = None
+    ) -> Blocks:
+        """Prepare pass `number` over the rows of `store`."""
+        if is_layerwise(job.model):
+            layer = Layer(job, number, store)
+            return cls(layer.blocks(first, last), lambda: layer.rows_read)
+        step = steps_of(job.model, layers)[number]
+        loader = block_loader(job, store, step.hops, None if last is None else np.arange(first, last))
+        return cls(rows_of(job, loader, step), lambda: int(loader.stats().rows))
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Run without gradients, and with a module in evaluation mode; its mode is restored."""
+    import torch
+
+    training = getattr(model, "training", False)
+    module = model if isinstance(model, torch.nn.Module) else None
+    if module is not None:
+        module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if module is not None:
+            module.train(training)
 
 
 @dataclass(frozen=True)
@@ -210,46 +242,24 @@ class _Shares:
 class Layer:
     """One layer for all nodes, or some: blocks of finished rows, in order."""
 
-    @classmethod
-    def of(cls, job: Job, layer: int, store: FeatureStore) -> Layer:
-        """Return a layer over the rows of `store`."""
-        return cls(job.model, layer, job.graph, store, job.budget, job.direction, job.device, job.num_threads, job.io)
-
-    def __init__(
-        self,
-        model: LayerwiseModel,
-        layer: int,
-        graph: Graph,
-        store: FeatureStore,
-        budget: int,
-        direction: str | None,
-        device: Any,
-        num_threads: int | None,
-        io: str,
-    ) -> None:
+    def __init__(self, job: Job, layer: int, store: FeatureStore) -> None:
+        """Prepare `layer` over the rows of `store`."""
         import torch
 
-        self.model = model
-        self.layer = layer
-        self.graph = graph
-        self.store = store
-        self.device = torch.device(device if device is not None else "cpu")
-        self.num_threads = num_threads
-        self.io = io
+        self.job, self.layer, self.store = job, layer, store
+        self.model: LayerwiseModel = job.model
+        self.device = torch.device(job.device if job.device is not None else "cpu")
         self.rows_read = 0
-        self._room: torch.Tensor | None = None
-        self.direction = direction
-        self.indptr, self.indices = graph.csr(direction=direction)
+        self._buffer: torch.Tensor | None = None
+        self.indptr, self.indices = job.graph.csr(direction=job.direction)
         self.width = store.feature_dim
         empty = torch.zeros((0, self.width), device=self.device)
-        self.out_width = int(model.combine(layer, empty, empty).shape[1])
-        self.shares = _Shares.of(budget, self.width, self.out_width, max(graph.num_nodes, 1))
+        self.out_width = int(self.model.combine(layer, empty, empty).shape[1])
+        self.shares = _Shares.of(job.budget, self.width, self.out_width, max(job.graph.num_nodes, 1))
 
-    def blocks(
-        self, progress: Callable[[str, int, int], None] | None, first: int = 0, last: int | None = None
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the rows of nodes [first, last) after this layer; of all nodes unless told."""
-        total = self.graph.num_nodes
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the rows of nodes [first, last) after this layer; of all nodes by default."""
+        total, progress = self.job.graph.num_nodes, self.job.progress
         stop = total if last is None else last
         if first == stop:
             yield self._combined(0, 0, self._sums(0, 0))  # no rows, but their width
@@ -342,18 +352,19 @@ class Layer:
         sums.numpy()[receivers[starts]] += part.numpy()
 
     def _read(self, ids: npt.NDArray[np.int64]) -> torch.Tensor:
-        self.rows_read += len(ids)
         import torch
 
+        self.rows_read += len(ids)
+        options: dict[str, Any] = {"io": self.job.io, "num_threads": self.job.num_threads}
         if self.store.dtype_name not in ("float32", "float16", "bfloat16", "int8"):  # gather widens those alone
-            rows: torch.Tensor = self.store.gather(ids, io=self.io, num_threads=self.num_threads, as_torch=True)
+            rows: torch.Tensor = self.store.gather(ids, as_torch=True, **options)
             return rows.reshape(len(ids), self.width).float()
         # one buffer for every read: fresh ones would pile up in the engine's pool, each of another size
-        if self._room is None:
-            self._room = torch.empty((max(self.shares.read_rows, self.shares.out_rows), self.width))
-        out = self._room[: len(ids)]
+        if self._buffer is None:
+            self._buffer = torch.empty((max(self.shares.read_rows, self.shares.out_rows), self.width))
+        out = self._buffer[: len(ids)]
         target = out.view(len(ids), *self.store.shape[1:])
-        self.store.gather(ids, out=target, dtype="float32", io=self.io, num_threads=self.num_threads)
+        self.store.gather(ids, out=target, dtype="float32", **options)
         return out
 
     def _degrees(self, begin: int, end: int) -> npt.NDArray[np.float32]:
@@ -363,4 +374,4 @@ class Layer:
         return (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
 
     def _check(self) -> None:
-        self.graph.csr(direction=self.direction)  # raises when somebody truncated the file under us
+        self.job.graph.csr(direction=self.job.direction)  # raises when the file was truncated meanwhile

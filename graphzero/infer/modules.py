@@ -6,20 +6,17 @@ file. Any other is run batch by batch over neighbourhoods as deep as it has laye
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..compile.features import compile_features
 from ..load.loader import NeighborLoader
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from .batches import inference_loader, writer_memory
+from .batches import inference_loader
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +26,7 @@ _WIDENED = ("float16", "bfloat16", "int8")
 
 @dataclass(frozen=True)
 class Job:
-    """What `gz.inference` was asked for."""
+    """The arguments of `gz.inference`."""
 
     model: Any
     graph: Graph
@@ -52,7 +49,7 @@ class Step:
 
 
 def count_layers(model: Any, asked: int | None) -> int:
-    """Return how many layers to run, or how many hops a batch needs; ValueError when the model does not tell."""
+    """Return how many layers to run, or how many hops a batch needs; ValueError when the model does not say."""
     has = getattr(model, "num_layers", None)
     if not isinstance(has, int):
         if asked is None:
@@ -66,32 +63,8 @@ def count_layers(model: Any, asked: int | None) -> int:
     return layers
 
 
-def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int) -> tuple[FeatureStore, int]:
-    """Write the outputs to `target`, with temporary files in `folder`; return them and how many rows were read."""
-    store, rows_read = features, 0
-    steps = steps_of(job.model, layers)
-    for number, step in enumerate(steps):
-        path = target if number == len(steps) - 1 else Path(folder, f"layer{number}.gd")
-        loader = block_loader(job, store, step.hops)
-        compile_features(
-            rows_of(job, loader, step),
-            path,
-            name=job.name,
-            num_nodes=job.graph.num_nodes,
-            memory=writer_memory(job.budget),
-            num_threads=job.num_threads,
-        )
-        rows_read += loader.stats().rows
-        del loader
-        if store is not features:
-            store.close()
-            os.unlink(store.path)
-        store = FeatureStore(path)
-    return store, rows_read
-
-
 def steps_of(model: Any, layers: int) -> list[Step]:
-    """Return the passes that the model needs: one a layer where it offers them, else one."""
+    """Return the passes that the model needs: one per layer where it offers them, else one."""
     # Layers that normalise by degree need the whole degree of the nodes that send, and so their edges too.
     more = 1 if _normalises(model) else 0
     if callable(getattr(model, "inference_per_layer", None)) and getattr(model, "jk_mode", None) in (None, "last"):

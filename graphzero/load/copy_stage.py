@@ -46,13 +46,13 @@ class CopyStage:
     """An iterator over the batches of an epoch on a device. One thread at a time may call it."""
 
     def __init__(self, batches: Iterator[AnyBatch], copies: Copies) -> None:
-        """Start the thread; it takes from `batches`, which must end soon after they are told to stop."""
+        """Start the thread; it takes from `batches`, which must end soon after they are stopped."""
         self._copies = copies
         self._process = os.getpid()
         self._changed = threading.Condition()
         # All below: guarded by _changed.
         self._ready: deque[tuple[AnyBatch, Any]] = deque()  # copies that have started
-        self._marks: deque[Any] = deque()  # one a batch that the consumer is done with, and the device perhaps not
+        self._marks: deque[Any] = deque()  # one per batch that the consumer is done with, and the device maybe not
         self._on_device = 0  # batches that have no mark which was waited for
         self._stopping = False
         self._ended = False

@@ -153,7 +153,7 @@ def resolve_seeds(seeds: Any, num_nodes: int) -> IdArray | npt.NDArray[np.int32]
 
 
 def resolve_time(time: Any, count: int | None = None) -> IdArray | None:
-    """Return one timestamp per seed as int64: dates as seconds since 1970; a single one stands for `count` of them."""
+    """Return one timestamp per seed as int64: dates as seconds since 1970; a single one is repeated `count` times."""
     if time is None:
         return None
     return _whole_numbers(time, "time") if isinstance(time, FeatureStore) else as_times(time, count=count)

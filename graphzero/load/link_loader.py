@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..args.keywords import known_keywords
-from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph
 from .batch import AnyBatch
 from .epochs import EpochLoader, LoaderOptions
-from .inputs import seeds_or_split
-from .seed_edges import SeedEdges, edge_split_of
+from .seed_edges import SeedEdges
 from .source import LoadSource
 
 __all__ = ["LinkNeighborLoader"]
@@ -24,11 +22,11 @@ class LinkNeighborLoader(EpochLoader):
     """Sampled mini-batches around edges, for training on links: PyG's `LinkNeighborLoader` on the engine's pipeline.
 
     A batch takes `batch_size` edges, draws negatives for them, and samples around the ends of all of them, each node
-    once. Batches are made ahead within `memory`, shared between ranks and repeated by `seed` and epoch as those of
+    once. Batches are prefetched within `memory`, shared between ranks and repeated by `seed` and epoch as those of
     `NeighborLoader`, whose other arguments (`features`, `memory`, `device`, `rank`, ...) mean the same here.
 
-    Beside the attributes that batches of `NeighborLoader` have (`x`, `edge_index`, `n_id`, ...), they have those of
-    PyG's link loader, as positions in `n_id`:
+    In addition to the attributes of `NeighborLoader` batches (`x`, `edge_index`, `n_id`, ...), they have those
+    of PyG's link loader, as positions in `n_id`:
 
     - without negatives or with `neg_sampling="binary"`: `edge_label_index` (2, M), positive edges first, `edge_label`
       (M), 0 for negatives, and `edge_label_time` where there are times
@@ -114,24 +112,17 @@ class LinkNeighborLoader(EpochLoader):
             weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
             rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
-        if neg_method not in ("uniform", "degree"):
-            raise ValueError(f"neg_method is {neg_method!r}, expected 'uniform' or 'degree'")
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
             edge_type=edge_type,
         )  # fmt: skip
-        edge_type, edges = seeds_or_split(graph, edges, split, edge_type, edge_split_of, "edges")
-        self._edges = found = SeedEdges(source, edges, edge_type, labels, in_time_unit(graph, time), neg_sampling)
+        self._edges = found = SeedEdges(source, edges, split, edge_type, labels, time, neg_sampling)
         if not found.timed and (source.node_time or window is not None):
             raise ValueError(f"{'node_time' if source.node_time else 'window'} needs time=: a number for each edge")
         seeds = found.source(
-            ratio=float(neg_ratio),
-            strict=bool(strict),
-            by_degree=neg_method == "degree",
-            exponent=float(neg_exponent),
-            exclude=exclude,
-            disjoint=bool(disjoint),
-        )
+            method=neg_method, ratio=float(neg_ratio), strict=bool(strict), exponent=float(neg_exponent),
+            exclude=exclude, disjoint=bool(disjoint),
+        )  # fmt: skip
         super().__init__(source, seeds, options, timed=found.timed, views=found.views)
 
     @property

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..args.keywords import known_keywords
-from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph
 from .batch import AnyBatch
 from .epochs import EpochLoader, LoaderOptions
-from .inputs import seeds_or_split
-from .seed_nodes import SeedNodes, split_of
+from .seed_nodes import SeedNodes
 from .source import LoadSource
 from .stats import LoaderStats
 
@@ -21,12 +19,12 @@ __all__ = ["LoaderStats", "NeighborLoader"]
 
 
 class NeighborLoader(EpochLoader):
-    """Sampled mini-batches with their features, made ahead of your training step by native threads.
+    """Sampled mini-batches with their features, prefetched by native threads during your training step.
 
     Each batch is sampled, its rows are read from the file (or copied from RAM where they are), and it waits, finished,
     until you ask for it. All that is held for this stays within `memory`: batches, read buffers, and the rows of coming
     batches, which get what is left: the more there is, the more batches share each read. `memory="auto"` takes what the
-    machine and the container leave, less some for your model. Files that fit beside all this are read into the page
+    machine and the container leave, less some for your model. Files that fit in addition are read into the page
     cache first. `loader.stats().plan["why"]` says what was chosen. Worker processes are not needed.
 
     `graph`: a `Dataset`, a `Graph` or a `HeteroGraph`. A dataset has everything: its features, its labels, and its
@@ -99,17 +97,17 @@ class NeighborLoader(EpochLoader):
         and the type that has such a split. What is given as `features`, `edge_features` or `labels` replaces the
         dataset's own; `features={}` leaves them out.
 
-        `time` holds one timestamp a seed, for graphs compiled with times; `window` keeps only edges that are newer than
-        it minus `window`. In typed graphs, `node_time` has a timestamp for each node, by node type, as in
+        `time` holds one timestamp per seed, for graphs compiled with times; `window` keeps only edges newer than that
+        minus `window`. In typed graphs, `node_time` has a timestamp for each node, by node type, as in
         `HeteroGraph.sample`. `dtype="float32"` converts float16, bfloat16 and scaled int8 features on the way.
         `edge_order="file"` is for graphs without edge ids: it says that row i of the edge features belongs to the i-th
         edge as the file stores them, by node and then by neighbour in the direction that is followed. `device` may be a
         CUDA device: batches are then made in page-locked memory, and a thread copies them on a side stream while you
         compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
-        ("auto", "on", "off") are for measuring; their defaults decide by themselves.
+        ("auto", "on", "off") are for benchmarks; by default the loader decides.
 
         Times are numbers, taken as they are, or dates (datetime64, pandas, Arrow, Python's datetime), in seconds since
-        1970 or the `time_unit` of a dataset; a single one stands for all seeds.
+        1970 or the `time_unit` of a dataset; a single one applies to all seeds.
 
         `rank` and `world_size` say which of how many processes this is; without them torch.distributed decides, where
         it is initialised. All ranks share one epoch: rank r delivers the batches r, r + world_size, ... that a single
@@ -129,13 +127,10 @@ class NeighborLoader(EpochLoader):
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
             input_type=input_type,
         )  # fmt: skip
-        input_type, seeds = seeds_or_split(graph, seeds, split, input_type, split_of, "seeds")
-        labels = source.labels if labels is None else labels
-        self._nodes = nodes = SeedNodes(source, seeds, input_type, labels, in_time_unit(graph, time))
+        self._nodes = nodes = SeedNodes(source, seeds, split, input_type, labels, time)
         if window is not None and nodes.time is None:
             raise ValueError("window needs time= or node_time=: it counts back from the time of each seed")
-        views = {"seeds": nodes.ids, "time": nodes.time}
-        super().__init__(source, nodes.source(), options, timed=nodes.time is not None, views=views)
+        super().__init__(source, nodes.source(), options, timed=nodes.time is not None, views=nodes.views)
 
     @property
     def input_type(self) -> str | None:

@@ -9,11 +9,12 @@ import numpy as np
 
 from .. import _core
 from ..args.ids import IdArray, as_edges, as_ids
+from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from .inputs import Labels, as_type, find_split, resolve_time, seeds_of_type
+from .inputs import Labels, as_type, find_split, resolve_time, seeds_of_type, seeds_or_split
 from .source import LoadSource
 
 _STEP = 1 << 22  # edge ids of a file that are read together
@@ -35,10 +36,18 @@ class SeedEdges:
     """
 
     def __init__(
-        self, source: LoadSource, edges: Any, edge_type: Any, labels: Any, time: Any, negatives: str | None
+        self,
+        source: LoadSource,
+        edges: Any,
+        split: str | None,
+        edge_type: Any,
+        labels: Any,
+        time: Any,
+        negatives: str | None,
     ) -> None:
         """Check them; `edges` may be given with their type, or be a type, for all its edges."""
-        types = source.types
+        types, time = source.types, in_time_unit(source.data, time)
+        edge_type, edges = seeds_or_split(source.data, edges, split, edge_type, edge_split_of, "edges")
         name, edges = seeds_of_type(
             (edges, None) if is_edge_type(edges) else edges, edge_type, types.edge_types, is_edge_type,
             kind="edge", option="edge_type", name="edges",
@@ -83,14 +92,17 @@ class SeedEdges:
         ends = self.ends or (None, None)
         return {"edges[0]": ends[0], "edges[1]": ends[1], "edges": self.positions, "time": self.time}
 
-    def source(self, *, exclude: str, disjoint: bool, **options: Any) -> _core.SeedSource:
-        """Return what the core takes; `options` are those of negatives."""
+    def source(self, *, method: str, exclude: str, disjoint: bool, **options: Any) -> _core.SeedSource:
+        """Return what the core takes; `method` and `options` are those of negatives."""
+        if method not in ("uniform", "degree"):
+            raise ValueError(f"neg_method is {method!r}, expected 'uniform' or 'degree'")
         numbers, types = _core.Numbers, self._source.types
         reverse = types._reverse_types(self.type) if exclude == "reverse" else []
         return _core.link_source(
             graph=self._source.open()[0],
             edge_type=types.edge_types.index(self.type),
             reverse_types=[types.edge_types.index(other) for other in reverse],
+            by_degree=method == "degree",
             exclude=exclude,
             disjoint=disjoint or self.timed,
             direction=self._source.asked_direction,
@@ -143,7 +155,7 @@ class SeedEdges:
 
 
 def positions_of(ids: IdArray, graph: Graph, side: str) -> IdArray:
-    """Return where edges with these ids stand in the rows of the file; ids are positions where it keeps none.
+    """Return the positions of edges in the rows of the file; ids are positions where it has no edge ids.
 
     Of an undirected edge, which has two places, the first. One pass over the file's ids, a part at a time.
     """

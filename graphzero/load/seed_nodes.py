@@ -9,24 +9,29 @@ import numpy as np
 
 from .. import _core
 from ..args.ids import IdArray
+from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..stores.hetero import HeteroGraph
-from .inputs import Labels, find_split, resolve_seeds, resolve_time, seeds_of_type
+from .inputs import Labels, find_split, resolve_seeds, resolve_time, seeds_of_type, seeds_or_split
 from .source import LoadSource
 
 
 class SeedNodes:
     """Node ids, a time for each where sampling is temporal, and the labels of all nodes."""
 
-    def __init__(self, source: LoadSource, seeds: Any, input_type: str | None, labels: Any, time: Any) -> None:
-        """Check them; None stands for all nodes. Labels and times are those of the seeds' type, or dicts by type."""
-        types = source.types
+    def __init__(
+        self, source: LoadSource, seeds: Any, split: str | None, input_type: str | None, labels: Any, time: Any
+    ) -> None:
+        """Check them; None means all nodes. Labels and times are those of the seeds' type, or dicts by type."""
+        types, time = source.types, in_time_unit(source.data, time)
+        input_type, seeds = seeds_or_split(source.data, seeds, split, input_type, split_of, "seeds")
         name, seeds = seeds_of_type(
             seeds, input_type, types.node_types, _is_name, kind="node", option="input_type", name="seeds"
         )
         self.type = types._known_node_type(name)
         self._number = types.node_types.index(self.type)
         num_nodes = types.num_nodes[self.type]
+        labels = source.labels if labels is None else labels
         labels, time = (_of_type(given, self.type, types) for given in (labels, time))
         node_time = source.node_time.get(self.type)
         if source.node_time and time is None and node_time is None:
@@ -37,6 +42,11 @@ class SeedNodes:
         if time is None and node_time is not None:
             self.time = node_time if self.ids is None else _times_of(self.ids, node_time)
         self._numbers = _core.Numbers.range(num_nodes) if self.ids is None else _core.Numbers(self.ids)
+
+    @property
+    def views(self) -> dict[str, Any]:
+        """Arrays that may be views of files."""
+        return {"seeds": self.ids, "time": self.time}
 
     def source(self) -> _core.SeedSource:
         """Return what the core takes."""

@@ -45,7 +45,7 @@ class _Part:
 class LoadSource:
     """A graph with features of its nodes and edges, from the arguments of a loader.
 
-    `types` is the graph by type; `labels` are those of a dataset.
+    `data` is what the loader was given, `types` the graph by type; `labels` are those of a dataset.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class LoadSource:
         **seed_type: Any,
     ) -> None:
         """Check the types and the names of the features; `seed_type` is the loader's argument for the seeds' type."""
+        self.data = data
         graph, features, edge_features, self.labels = _taken_apart(data, features, edge_features)
         self.node_time: dict[str, IdArray] = {}
         self.direction = "in"

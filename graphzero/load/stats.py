@@ -1,4 +1,4 @@
-"""Where the time of an epoch went, as `NeighborLoader.stats()` tells it."""
+"""Where the time of an epoch went, as `NeighborLoader.stats()` reports it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def page_lock(device: torch.device | None) -> PageLock:
 
 
 def plain_copies(batches: Iterator[AnyBatch], target: torch.device) -> Iterator[AnyBatch]:
-    """Copy each batch when it is asked for: on devices other than CUDA."""
+    """Copy each batch when it is requested, on devices other than CUDA."""
     for batch in batches:
         yield batch.to(target)
 
@@ -112,7 +112,7 @@ class CudaCopies:
         return float(begin.elapsed_time(end)) / 1000
 
     def arrive(self, batch: AnyBatch, copy: Any) -> None:
-        """Let the consumer's stream wait for the copy; the consumer itself goes on."""
+        """Let the consumer's stream wait for the copy; the consumer itself continues."""
         import torch
 
         current = torch.cuda.current_stream(self._device)

@@ -5,20 +5,26 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import as_count
 from ..args.sizes import parse_size
 from ..args.target import as_target
-from ..infer.inference import InferenceReport, Layer, LayerwiseModel, check_inputs, is_layerwise
-from ..infer.modules import Job, block_loader, rows_of, steps_of
+from ..infer.inference import (
+    Blocks,
+    InferenceReport,
+    Layer,
+    LayerwiseModel,
+    check_inputs,
+    count_passes,
+    is_layerwise,
+)
+from ..infer.modules import Job
 from ..load.transfer import as_device
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
@@ -75,9 +81,9 @@ def inference(
     ray = require_ray()
     begin = time.perf_counter()
     here = _on_cpu(model)
-    steps = range(layers) if is_layerwise(here) else range(len(steps_of(here, layers)))
+    steps = range(count_passes(here, layers))
     sent = ray.put(here)
-    store, rows_read, size = features, 0, 0
+    store, rows_read = features, 0
     with WorkFolder(target) as folder:
         plan = _Plan(
             graph, budget, direction or graph.message_direction, device, name, tasks.num_threads, io, layers, folder
@@ -94,7 +100,7 @@ def inference(
                     for first in range(0, graph.num_nodes, rows)
                 ]
                 done = tasks.run(_write_block, calls, f"layer {number + 1}", progress, folder)
-                size = put_together(file, [written for written, _ in done])
+                put_together(file, [written for written, _ in done])
             finally:
                 file.discard()
             rows_read += sum(read for _, read in done)
@@ -102,14 +108,7 @@ def inference(
                 store.close()
                 os.unlink(store.path)
             store = FeatureStore(path)
-    return InferenceReport(
-        path=str(Path(target)),
-        shape=store.shape,
-        layers=layers,
-        seconds=time.perf_counter() - begin,
-        rows_read=rows_read,
-        bytes_written=size,
-    )
+    return InferenceReport.of(os.path.normpath(target), layers, rows_read, begin)
 
 
 @dataclass(frozen=True)
@@ -149,8 +148,9 @@ def _width(model: Any, plan: _Plan, number: int, store: FeatureStore) -> int:
     with torch.no_grad():
         job = plan.job(model)
         if is_layerwise(model):
-            return Layer.of(job, number, store).out_width
-        return int(next(_blocks(job, plan.layers, number, store, 0, min(1, plan.graph.num_nodes)).blocks).shape[1])
+            return Layer(job, number, store).out_width
+        blocks = Blocks.of(job, plan.layers, number, store, 0, min(1, plan.graph.num_nodes))
+        return int(next(blocks.rows).shape[1])
 
 
 def _write_block(
@@ -161,9 +161,9 @@ def _write_block(
 
     torch.set_num_threads(plan.num_threads)
     with torch.no_grad():
-        work = _blocks(plan.job(model), plan.layers, number, store, first, last)
+        blocks = Blocks.of(plan.job(model), plan.layers, number, store, first, last)
         writer = None
-        for rows in work.blocks:
+        for rows in blocks.rows:
             if is_stopped(plan.folder):
                 return [], 0
             rows = np.ascontiguousarray(rows, np.float32)
@@ -172,19 +172,4 @@ def _write_block(
                 writer = _core.RangeWriter(path, [(plan.name, offset, first * each, last * each)])
             writer.append(0, rows)
         assert writer is not None  # a block has rows
-        return writer.finish(), work.rows_read()
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    blocks: Iterator[npt.NDArray[np.float32]]
-    rows_read: Callable[[], int]  # after the blocks are done
-
-
-def _blocks(job: Job, layers: int, number: int, store: FeatureStore, first: int, last: int) -> _Blocks:
-    if is_layerwise(job.model):
-        layer = Layer.of(job, number, store)
-        return _Blocks(layer.blocks(None, first, last), lambda: layer.rows_read)
-    step = steps_of(job.model, layers)[number]
-    loader = block_loader(job, store, step.hops, np.arange(first, last))
-    return _Blocks(rows_of(job, loader, step), lambda: int(loader.stats().rows))
+        return writer.finish(), blocks.rows_read()

@@ -20,7 +20,7 @@ from ..args.target import as_target
 from ..compile.features import compile_features
 from ..dataset.dataset import Dataset
 from ..infer.batches import inference_loader, writer_memory
-from ..infer.inference import InferenceReport
+from ..infer.inference import InferenceReport, evaluating
 from ..load.loader import NeighborLoader
 from ..load.transfer import as_device
 from ..stores.features import FeatureStore
@@ -65,25 +65,14 @@ def typed_inference(
     where = as_device("cpu" if device is None else device)
     job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed)
     inputs = Inputs(data, TrainOptions(feature=feature), typed=True)
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         if fanouts is not None:
             rows_read, layers = job.sampled(inputs, node_type, fanouts, Path(target)), len(fanouts)
         elif isinstance(model, HeteroSAGE):
             rows_read, layers = job.layer_by_layer(model, inputs, feature, node_type, Path(target)), model.num_layers
         else:
             raise ValueError(f"{type(model).__name__} cannot run layer by layer; pass fanouts=, one number per hop")
-    finally:
-        model.train(was_training)
-    return InferenceReport(
-        path=os.fspath(out),
-        shape=tuple(FeatureStore(out).shape),
-        layers=layers,
-        seconds=time.perf_counter() - begin,
-        rows_read=rows_read,
-        bytes_written=os.path.getsize(out),
-    )
+    return InferenceReport.of(os.fspath(out), layers, rows_read, begin)
 
 
 @dataclass(frozen=True)
@@ -145,9 +134,7 @@ class _Job:
     def _write(self, loader: NeighborLoader, node_type: str, outputs: Any, path: Path) -> int:
         def rows() -> Iterator[npt.NDArray[np.float32]]:
             for batch in loader:
-                with torch.no_grad():
-                    made = outputs(batch)[: batch[node_type].batch_size]
-                yield made.float().cpu().numpy()
+                yield outputs(batch)[: batch[node_type].batch_size].float().cpu().numpy()
 
         compile_features(
             rows(),
