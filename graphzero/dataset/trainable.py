@@ -73,9 +73,10 @@ def fault_of(data: Dataset) -> str | None:
         node = data.nodes[name]
         if not node.num_classes:
             return "no labels"
-        if not any("x" in of.features for of in (data.nodes.values() if data.is_typed else [node])):
-            known = ", ".join(repr(key) for of in data.nodes.values() for key in of.features)
-            return f"no feature 'x'; choose one with feature=: {known}" if known else "no node features"
+        types = data.nodes.values() if data.is_typed else [node]
+        known = ", ".join(repr(key) for of in types for key in of.features)
+        if known and not any(of.columns or "x" in of.features for of in types):
+            return f"no feature 'x'; choose one with feature=: {known}"
         check_splits({split: len(ids) for split, ids in standard_splits(node.splits).items()})
         if data.is_typed:
             check_messages(data, name)

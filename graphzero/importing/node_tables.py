@@ -11,17 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.dtypes import NAMES
+from ..dataset.columns import MISSING_TIME
 from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
 from ..sources.dates import as_time_column
-from ..sources.decoding import kind_of, numbers, shown
+from ..sources.decoding import kind_of, missing_rows, numbers, shown, without_rows
 from ..sources.edge_columns import known_column, named
 from ..sources.rows import Rows
 from ..sources.tables import Table, as_table
-from .parts import split_name
-from .plan import Plan
-from .spec import check_features
+from .column_rules import ColumnRules
+from .parts import is_shares, named_splits, split_name
+from .plan import NodePlan, Plan
+from .spec import check_features, check_known, rules_of
+from .table_columns import columns_of, training_rows
 
 __all__ = ["add_node_table", "features_of", "node_table"]
 
@@ -32,23 +35,24 @@ _MOST_CATEGORIES = 4096  # names that the manifest holds
 
 
 def add_node_table(
-    plan: Plan, nodes: Any, columns: dict[str, Any], memory: int | None = None
+    plan: Plan, nodes: Any, columns: dict[str, Any], memory: int | None = None, splits: Any = None
 ) -> npt.NDArray[Any] | list[Any]:
-    """Fill in features, labels and splits from a table, and return the ids of its rows.
+    """Fill in columns, labels and splits from a table, and return the ids of its rows.
 
-    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is found by its name.
-    Numbers become one matrix x, lists a matrix each, and text a vector of codes whose names are kept in the manifest.
+    columns: which ones are "id", "label", "split" and "time", and a list of "features"; what is not given is found by
+    its name. Without "features", all other columns are kept by their kinds; "columns" has rules for them.
+    splits: as given to the import, in place of those of the table.
     """
     table = node_table(nodes, memory=memory)
+    check_known(columns, (*_ROLES, "time", "features", *_RULES), "node_columns")
     picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
     check_features(columns.get("features"), "node_columns['features']")
-    if columns.get("features") is not None:
-        rest = [named(table.name, table.names, column) for column in columns["features"]]
     plan.found.append(f"nodes: {table.name}, {table.num_rows} rows, ids in {ids!r}")
     plan.num_nodes = None
-    _add_features(plan, table, rest)
+    if columns.get("features") is not None:
+        _add_features(plan, table, [named(table.name, table.names, column) for column in columns["features"]])
     if picked["label"] is not None:
         labels, categories = codes_of(table, picked["label"])
         plan.labels = labels
@@ -63,9 +67,28 @@ def add_node_table(
         plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
         plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}{missing_note(codes)}")
     values = _whole(table, ids)
+    if columns.get("time") is not None:
+        time = named(table.name, table.names, columns["time"])
+        plan.features["time"] = _times(table, time, "time", "s", missing=True)
+    if columns.get("features") is None:
+        rules = rules_of(columns, "node_columns")
+        _add_columns(plan, table, rest, rules, len(values), splits)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
 
 
+def _add_columns(plan: Plan, table: Table, names: Sequence[str], rules: ColumnRules, count: int, splits: Any) -> None:
+    own = {} if is_shares(splits) else plan.splits if splits is None else named_splits(splits)
+    node = NodePlan(count, {k: v for k, v in plan.features.items() if k == "time"}, plan.labels, own)
+    train, how = training_rows(node, splits if is_shares(splits) else None, np.ones(count, bool))
+    found = columns_of(table, names, rules, train=train)
+    plan.features |= found.rows
+    plan.columns = found.columns
+    plan.found += [note if note.startswith("left out") else f"column {note}" for note in found.notes]
+    if found.columns and how:
+        plan.found.append(f"columns: statistics of {how}")
+
+
+_RULES = ("columns", "missing_values", "min_count", "max_categories")
 _ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
 
 
@@ -197,11 +220,20 @@ def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
     return Rows(name, kept, None, table.num_rows, blocks)
 
 
-def _times(table: Table, column: str, name: str, unit: str) -> Rows:
+def _times(table: Table, column: str, name: str, unit: str, missing: bool = False) -> Rows:
+    """Return times; where they may be `missing`, the least int64 stands for one that is."""
+
+    def read(batch: Any, at: int) -> npt.NDArray[np.int64]:
+        left = missing_rows(batch) if missing else np.zeros(len(batch), bool)
+        out = np.full(len(batch), MISSING_TIME, np.int64)
+        if not left.all():
+            out[~left] = as_time_column(without_rows(batch, left), f"{table.name}: column {column!r}", at, unit)
+        return out
+
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0
         for (batch,) in table.batches([column]):
-            values = as_time_column(batch, f"{table.name}: column {column!r}", at, unit)
+            values = read(batch, at)
             at += len(values)
             for begin in range(0, len(values), step):
                 yield values[begin : begin + step]

@@ -166,7 +166,7 @@ def import_dataset(
     if nodes is not None:
         if node_ids is not None:
             raise ValueError("nodes already has the ids: omit node_ids")
-        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4))
+        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4, splits))
     _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
     options = {**plan.graph, "direction": direction, **graph_options}
     if tag_reverse:

@@ -11,9 +11,10 @@ from typing import Any
 
 from ..dataset import manifest
 from ..errors import InputError
+from .column_rules import ColumnRules, read_rules
 from .parts import is_path
 
-__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "check_features", "is_spec", "read_spec"]
+__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "check_features", "check_known", "is_spec", "read_spec", "rules_of"]
 
 MISSING = ("error", "drop", "fill")
 DUPLICATES = ("error", "first", "last")
@@ -26,21 +27,27 @@ Columns = dict[str, list[str]] | None  # features by name, each of one column or
 class NodeSpec:
     """One node type: a table with a row for each node, and which columns are what."""
 
-    table: Any = None  # a path or a table; None: the edges tell which nodes there are
+    table: Any = None  # a path or a table; None: the nodes are those that edges refer to
     id: str | None = None
     label: str | None = None
     split: str | None = None
     time: str | None = None
-    features: Any = None  # a list of columns, or a dict of names to columns; None: all that are nothing else
+    features: Any = None  # a list of columns, or a dict of names to columns; None: all others, each by its kind
     duplicates: str = "error"  # a second row of an id
     missing: str = "error"  # an end of an edge that has no row
     ids: str = "auto"  # "map" maps integers too, "text" reads ids of CSV files as strings, such as 007
     count: int | None = None
+    columns: Any = None  # rules for columns by name, where `features` does not list them
+    missing_values: Any = None  # for all columns, as are the next two
+    min_count: int | None = None
+    max_categories: int | None = None
+    rules: ColumnRules = field(default_factory=ColumnRules)  # the four above, checked
+    not_columns: tuple[str, ...] = ()  # such as foreign keys, which are edges
 
 
 @dataclass(frozen=True)
 class EdgeSpec:
-    """One table of edges: one edge type, or several told apart by a column."""
+    """One table of edges: one edge type, or several, named by a column."""
 
     table: Any
     type: tuple[str, str, str] = ("node", "to", "node")
@@ -49,12 +56,18 @@ class EdgeSpec:
     weight: Any = None
     time: Any = None
     relation: str | None = None  # the column that names the relation, in the place of type[1]
-    features: Any = field(default_factory=list)
+    features: Any = None  # as of a node type
     split: str | None = None  # the column that names the split of an edge
     dedup: Any = False
     self_loops: bool = True
     symmetrise: bool = False  # both ways, as edges of their own, the second marked in the edge feature "reverse"
     base: int = 0
+    nulls: str = "error"  # an end without a value; "drop" leaves the edge out
+    columns: Any = None
+    missing_values: Any = None
+    min_count: int | None = None
+    max_categories: int | None = None
+    rules: ColumnRules = field(default_factory=ColumnRules)
 
 
 @dataclass
@@ -105,7 +118,7 @@ def _parsed(path: str, text: str) -> Any:
 
 
 def _checked(value: Mapping[str, Any], where: str, folder: str) -> TableSpec:
-    _known(value, ("name", "nodes", "edges", "time_unit"), where)
+    check_known(value, ("name", "nodes", "edges", "time_unit"), where)
     nodes = value.get("nodes") or {}
     if not isinstance(nodes, Mapping):
         raise InputError(f"{where}: nodes: found a {type(nodes).__name__}, expected node types by name")
@@ -122,13 +135,25 @@ def _checked(value: Mapping[str, Any], where: str, folder: str) -> TableSpec:
 
 def _node(entry: Any, where: str, folder: str) -> NodeSpec:
     given = dict(entry) if isinstance(entry, Mapping) and _is_entry(entry, NodeSpec) else {"table": entry}
-    _known(given, [f.name for f in dataclasses.fields(NodeSpec)], where)
-    spec = NodeSpec(**{**given, "table": _located(given.get("table"), folder)})
+    check_known(given, _fields(NodeSpec), where)
+    spec = NodeSpec(**{**given, "table": _located(given.get("table"), folder), "rules": rules_of(given, where)})
     _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
     _one_of(spec.missing, MISSING, f"{where}.missing")
     _one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
     check_features(spec.features, f"{where}.features")
     return spec
+
+
+def _fields(kind: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(kind) if f.name not in ("rules", "not_columns")]
+
+
+def rules_of(entry: Mapping[str, Any], where: str) -> ColumnRules:
+    """Return the rules for the columns of a table from its description."""
+    if entry.get("features") is not None and entry.get("columns") is not None:
+        raise InputError(f"{where}: found both features and columns; expected one of them")
+    common = {"missing": entry.get("missing_values"), **{k: entry.get(k) for k in ("min_count", "max_categories")}}
+    return read_rules(entry.get("columns"), common, where)
 
 
 def check_features(value: Any, where: str) -> None:
@@ -162,14 +187,15 @@ def _edge_entries(edges: Any, where: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def _edge(entry: dict[str, Any], where: str, folder: str) -> EdgeSpec:
-    _known(entry, [f.name for f in dataclasses.fields(EdgeSpec)], where)
+    check_known(entry, _fields(EdgeSpec), where)
     if entry.get("table") is None:
         raise InputError(f"{where}.table: found nothing, expected a table of edges")
-    given = {**entry, "table": _located(entry["table"], folder)}
+    given = {**entry, "table": _located(entry["table"], folder), "rules": rules_of(entry, where)}
     if "type" in given:
         given["type"] = _edge_type(given["type"], where)
     spec = EdgeSpec(**given)
     _one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    _one_of(spec.nulls, ("error", "drop"), f"{where}.nulls")
     check_features(spec.features, f"{where}.features")
     if spec.symmetrise and spec.type[0] != spec.type[2]:
         raise InputError(f"{where}.symmetrise: the type is {spec.type}, expected one within a node type")
@@ -188,7 +214,7 @@ def _edge_type(value: Any, where: str) -> tuple[str, str, str]:
 
 
 def _located(table: Any, folder: str) -> Any:
-    """Return a path as it is meant: beside the description."""
+    """Return a path relative to the folder of the description."""
     if not is_path(table):
         return table
     path = os.path.join(folder, os.fspath(table)) if folder else os.fspath(table)
@@ -197,7 +223,8 @@ def _located(table: Any, folder: str) -> Any:
     return path
 
 
-def _known(entry: Mapping[Any, Any], fields: Sequence[str], where: str) -> None:
+def check_known(entry: Mapping[Any, Any], fields: Sequence[str], where: str) -> None:
+    """Refuse a field that is not one of `fields`."""
     for key in entry:
         if key not in fields:
             raise InputError(f"{where}: unknown field {key!r}, expected some of {', '.join(fields)}")
