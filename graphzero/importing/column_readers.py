@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..dataset.columns import MISSING_TIME
 from ..errors import InputError
 from ..sources.categories import with_nan
-from ..sources.dates import as_time_column
+from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import missing_rows, numbers, without_rows
 from .column_rules import ColumnRule
 
@@ -133,11 +133,7 @@ class Times(ColumnReader):
             self._put = int(as_time_column(np.array([str(rule.missing)]), f"{where}: missing", 0, "s")[0])
 
     def _read(self, batch: Any, row: int) -> npt.NDArray[np.int64]:
-        missing = missing_rows(batch)
-        out = np.full(len(missing), MISSING_TIME, np.int64)
-        if not missing.all():
-            out[~missing] = as_time_column(without_rows(batch, missing), self._where, row, "s")
-        return out
+        return times_or_missing(batch, self._where, row, "s")
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
         """Take a batch into account."""

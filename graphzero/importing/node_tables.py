@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.dtypes import NAMES
-from ..dataset.columns import MISSING_TIME
 from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
-from ..sources.dates import as_time_column
-from ..sources.decoding import kind_of, missing_rows, numbers, shown, without_rows
+from ..sources.databases import SqliteTable
+from ..sources.dates import as_time_column, times_or_missing
+from ..sources.decoding import kind_of, numbers, shown
 from ..sources.edge_columns import known_column, named
+from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
 from ..sources.tables import Table, as_table
 from .column_rules import ColumnRules
@@ -26,7 +27,7 @@ from .plan import NodePlan, Plan
 from .spec import check_features, check_known, rules_of
 from .table_columns import columns_of, training_rows
 
-__all__ = ["add_node_table", "features_of", "node_table"]
+__all__ = ["add_node_table", "features_of", "node_table", "pick", "times_of", "whole_column"]
 
 IDS = ("id", "node_id", "node", "name", "key")
 LABELS = ("label", "y", "class", "target")
@@ -45,7 +46,7 @@ def add_node_table(
     """
     table = node_table(nodes, memory=memory)
     check_known(columns, (*_ROLES, "time", "features", *_RULES), "node_columns")
-    picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
+    picked = {what: pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
     check_features(columns.get("features"), "node_columns['features']")
@@ -66,7 +67,7 @@ def add_node_table(
             raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
         plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
         plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}{missing_note(codes)}")
-    values = _whole(table, ids)
+    values = whole_column(table, ids)
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
         plan.features["time"] = _times(table, time, "time", "s", missing=True)
@@ -92,8 +93,10 @@ _RULES = ("columns", "missing_values", "min_count", "max_categories")
 _ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
 
 
-def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
-    return known_column(table.names, known) if asked is None else named(table.name, table.names, asked)
+def pick(table: Table, asked: Any, known: Sequence[str], others: Sequence[str] = ()) -> str | None:
+    """Return the column that was asked for, or one with a known name that is not one of `others`."""
+    names = [name for name in table.names if name not in others]
+    return known_column(names, known) if asked is None else named(table.name, table.names, asked)
 
 
 def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) -> Table:
@@ -103,6 +106,10 @@ def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) 
     """
     if isinstance(nodes, (str, os.PathLike)) and not os.path.exists(nodes):
         raise FileNotFoundError(f"{os.fspath(nodes)}: no such file")
+    if isinstance(nodes, WithRowNumbers):
+        return NumberedTable(node_table(nodes.source, text, memory))
+    if isinstance(nodes, SqliteTable):
+        return nodes
     table = as_table(nodes, memory)
     if table is None and isinstance(nodes, (str, os.PathLike)):
         return csv_table(os.fspath(nodes), text)
@@ -111,7 +118,7 @@ def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) 
     return table
 
 
-def _whole(table: Table, column: str) -> Any:
+def whole_column(table: Table, column: str) -> Any:
     """Return a column as one array: numbers, or objects with None for what is missing."""
     parts = []
     for (batch,) in table.batches([column]):
@@ -223,22 +230,21 @@ def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
 def _times(table: Table, column: str, name: str, unit: str, missing: bool = False) -> Rows:
     """Return times; where they may be `missing`, the least int64 stands for one that is."""
 
-    def read(batch: Any, at: int) -> npt.NDArray[np.int64]:
-        left = missing_rows(batch) if missing else np.zeros(len(batch), bool)
-        out = np.full(len(batch), MISSING_TIME, np.int64)
-        if not left.all():
-            out[~left] = as_time_column(without_rows(batch, left), f"{table.name}: column {column!r}", at, unit)
-        return out
-
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0
         for (batch,) in table.batches([column]):
-            values = read(batch, at)
+            where = f"{table.name}: column {column!r}"
+            values = times_or_missing(batch, where, at, unit) if missing else as_time_column(batch, where, at, unit)
             at += len(values)
             for begin in range(0, len(values), step):
                 yield values[begin : begin + step]
 
     return Rows(name, "int64", None, table.num_rows, blocks)
+
+
+def times_of(table: Table, column: str, unit: str) -> Iterator[npt.NDArray[Any]]:
+    """Yield a column of times in blocks, in whole units since 1970."""
+    return _times(table, column, column, unit).blocks(1 << 20)
 
 
 def _matrix(table: Table, columns: list[str], name: str) -> Rows:

@@ -70,6 +70,7 @@ class TypedPlan:
     reads: list[Any] = field(default_factory=list)  # files that are read beside the source itself
     typed: bool = True
     time_unit: str = "s"
+    reverse: bool = False  # add each edge type the other way round
     tasks: Callable[[Any], None] | None = None  # adds the task tables to the dataset once it is published
 
     def node(self, name: str) -> NodePlan:

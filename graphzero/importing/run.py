@@ -160,7 +160,7 @@ def import_dataset(
         options = {"direction": direction, **graph_options}
         types = sorted(map(str, plan.edges))
         key = fingerprint(source, plan.reads, features, labels, types, dtype and str(dtype), options)
-        return _import_typed(plan, target, key, options, dtype, reverse, run, overwrite)
+        return _import_typed(plan, target, key, options, dtype, reverse or plan.reverse, run, overwrite)
     if edge_types is not None or reverse:
         raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
     if nodes is not None:

@@ -14,13 +14,28 @@ from ..errors import InputError
 from .column_rules import ColumnRules, read_rules
 from .parts import is_path
 
-__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "check_features", "check_known", "is_spec", "read_spec", "rules_of"]
+__all__ = [
+    "EdgeSpec",
+    "NodeSpec",
+    "TableSpec",
+    "TaskSpec",
+    "check_features",
+    "check_known",
+    "is_spec",
+    "located",
+    "one_of",
+    "parsed_file",
+    "read_spec",
+    "read_tasks",
+    "rules_of",
+]
 
 MISSING = ("error", "drop", "fill")
 DUPLICATES = ("error", "first", "last")
 DEDUP = (False, True, "first", "sum", "max")
 UNITS = ("D", "s", "ms", "us", "ns")
-Columns = dict[str, list[str]] | None  # features by name, each of one column or of several
+_TASK_FIELDS = ("table", "entity", "id", "time", "label", "split", "splits")
+_NEEDED = {"table": "a table with a row for each example", "entity": "the node type that rows are about"}
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,20 @@ class EdgeSpec:
 
 
 @dataclass
+class TaskSpec:
+    """One task: a table, the node type that its rows are about, and which columns are what."""
+
+    name: str
+    table: Any
+    entity: str
+    id: str | None = None  # None: the first column
+    time: str | None = None
+    label: str | None = None  # None: found by its name
+    split: str | None = None  # a column that names the split of each row
+    splits: str | None = None  # or shares in order of time, or two dates
+
+
+@dataclass
 class TableSpec:
     """A whole dataset."""
 
@@ -79,6 +108,9 @@ class TableSpec:
     name: str | None = None
     time_unit: str = "s"
     where: str = "spec"  # for messages
+    reverse: bool = False  # whether each edge type is stored the other way round too
+    tasks: list[TaskSpec] = field(default_factory=list)
+    kind: str = "tables"
 
 
 def is_spec(source: Any) -> bool:
@@ -93,15 +125,16 @@ def read_spec(source: Any) -> TableSpec | None:
     path = os.fspath(source)
     if not path.endswith((".yaml", ".yml", ".json")):
         return None
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    value = _parsed(path, text)
+    value = parsed_file(path)
     if not is_spec(value):
         raise InputError(f"{path}: found no 'edges', expected a description of tables (see the guide on importing)")
     return _checked(value, path, os.path.dirname(os.path.abspath(path)))
 
 
-def _parsed(path: str, text: str) -> Any:
+def parsed_file(path: str) -> Any:
+    """Return the values of a YAML or JSON file."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
     if path.endswith(".json"):
         try:
             return json.loads(text)
@@ -118,30 +151,50 @@ def _parsed(path: str, text: str) -> Any:
 
 
 def _checked(value: Mapping[str, Any], where: str, folder: str) -> TableSpec:
-    check_known(value, ("name", "nodes", "edges", "time_unit"), where)
+    check_known(value, ("name", "nodes", "edges", "time_unit", "tasks"), where)
     nodes = value.get("nodes") or {}
     if not isinstance(nodes, Mapping):
         raise InputError(f"{where}: nodes: found a {type(nodes).__name__}, expected node types by name")
     unit = value.get("time_unit", "s")
-    _one_of(unit, UNITS, f"{where}: time_unit")
+    one_of(unit, UNITS, f"{where}: time_unit")
     return TableSpec(
         {str(key): _node(entry, f"{where}: nodes.{key}", folder) for key, entry in nodes.items()},
         [_edge(entry, at, folder) for entry, at in _edge_entries(value["edges"], where)],
         value.get("name"),
         unit,
         where,
+        tasks=read_tasks(value.get("tasks"), f"{where}: tasks", folder),
     )
 
 
 def _node(entry: Any, where: str, folder: str) -> NodeSpec:
     given = dict(entry) if isinstance(entry, Mapping) and _is_entry(entry, NodeSpec) else {"table": entry}
     check_known(given, _fields(NodeSpec), where)
-    spec = NodeSpec(**{**given, "table": _located(given.get("table"), folder), "rules": rules_of(given, where)})
-    _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
-    _one_of(spec.missing, MISSING, f"{where}.missing")
-    _one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
+    spec = NodeSpec(**{**given, "table": located(given.get("table"), folder), "rules": rules_of(given, where)})
+    one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
+    one_of(spec.missing, MISSING, f"{where}.missing")
+    one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
     check_features(spec.features, f"{where}.features")
     return spec
+
+
+def read_tasks(value: Any, where: str, folder: str) -> list[TaskSpec]:
+    """Check the tasks of a description."""
+    if value is None:
+        return []
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where}: found a {type(value).__name__}, expected tasks by name")
+    found = []
+    for name, entry in value.items():
+        at = f"{where}.{name}"
+        if not isinstance(entry, Mapping):
+            raise InputError(f"{at}: found {entry!r}, expected fields such as table, entity, time and label")
+        check_known(entry, _TASK_FIELDS, at)
+        for needed in ("table", "entity"):
+            if entry.get(needed) is None:
+                raise InputError(f"{at}.{needed}: found nothing, expected {_NEEDED[needed]}")
+        found.append(TaskSpec(str(name), **{**entry, "table": located(entry["table"], folder)}))
+    return found
 
 
 def _fields(kind: Any) -> list[str]:
@@ -190,12 +243,12 @@ def _edge(entry: dict[str, Any], where: str, folder: str) -> EdgeSpec:
     check_known(entry, _fields(EdgeSpec), where)
     if entry.get("table") is None:
         raise InputError(f"{where}.table: found nothing, expected a table of edges")
-    given = {**entry, "table": _located(entry["table"], folder), "rules": rules_of(entry, where)}
+    given = {**entry, "table": located(entry["table"], folder), "rules": rules_of(entry, where)}
     if "type" in given:
         given["type"] = _edge_type(given["type"], where)
     spec = EdgeSpec(**given)
-    _one_of(spec.dedup, DEDUP, f"{where}.dedup")
-    _one_of(spec.nulls, ("error", "drop"), f"{where}.nulls")
+    one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    one_of(spec.nulls, ("error", "drop"), f"{where}.nulls")
     check_features(spec.features, f"{where}.features")
     if spec.symmetrise and spec.type[0] != spec.type[2]:
         raise InputError(f"{where}.symmetrise: the type is {spec.type}, expected one within a node type")
@@ -213,7 +266,7 @@ def _edge_type(value: Any, where: str) -> tuple[str, str, str]:
     return words[0].strip(), words[1].strip(), words[2].strip()
 
 
-def _located(table: Any, folder: str) -> Any:
+def located(table: Any, folder: str) -> Any:
     """Return a path relative to the folder of the description."""
     if not is_path(table):
         return table
@@ -230,6 +283,7 @@ def check_known(entry: Mapping[Any, Any], fields: Sequence[str], where: str) -> 
             raise InputError(f"{where}: unknown field {key!r}, expected some of {', '.join(fields)}")
 
 
-def _one_of(value: Any, allowed: Sequence[Any], where: str) -> None:
+def one_of(value: Any, allowed: Sequence[Any], where: str) -> None:
+    """Refuse a value that is not one of those allowed."""
     if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
         raise InputError(f"{where}: found {value!r}, expected one of {', '.join(map(str, allowed))}")

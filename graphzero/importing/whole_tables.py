@@ -12,25 +12,29 @@ from ..compile.edge_log import BothWays, EdgeLog, alternating, kept_rows, repeat
 from ..compile.id_space import IdSpace
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded, missing_note
-from ..sources.dates import as_time_column
+from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import numbers
 from ..sources.edge_blocks import as_weights
 from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
 from ..sources.edge_tables import pick_columns
+from ..sources.keys import present_keys
 from ..sources.rows import all_rows
 from ..sources.tables import Table
-from .node_tables import IDS, LABELS, SPLITS, _pick, _times, features_of, node_table
+from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
 from .parts import label_rows, safe_name, split_name
 from .plan import EdgePlan, NodePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .table_columns import columns_of, training_rows
+from .task_tables import add_tasks
 
 __all__ = ["plan_tables"]
 
 
 def plan_tables(spec: TableSpec) -> TypedPlan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
-    plan = TypedPlan("tables", name=spec.name, time_unit=spec.time_unit)
+    plan = TypedPlan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
+    if spec.tasks:
+        plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
     plan.reads = [*(node.table for node in spec.nodes.values()), *(edge.table for edge in spec.edges)]
     for name in spec.nodes:
         plan.node(name)
@@ -103,7 +107,7 @@ class _Tables:
     def _declare(self, name: str, spec: NodeSpec) -> npt.NDArray[np.int64]:
         """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
         table = self._table(spec.table)
-        column = _pick(table, spec.id, IDS) or table.names[0]
+        column = pick(table, spec.id, IDS) or table.names[0]
         table = self._table(spec.table, [column]) if spec.ids == "text" else table
         always, closed = spec.ids != "auto", spec.missing != "fill"
         found = self._spaces[name].declare((batch for (batch,) in table.batches([column])), always, closed)
@@ -148,7 +152,8 @@ class _Tables:
             self._plan.found.append(
                 f"nodes {name}: {filled} of edges without a row, filled with missing values and no label"
             )
-        roles = {"label": _pick(table, spec.label, LABELS), "split": _pick(table, spec.split, SPLITS)}
+        others = spec.not_columns
+        roles = {"label": pick(table, spec.label, LABELS, others), "split": pick(table, spec.split, SPLITS, others)}
         self._add_labels(name, node, table, roles, keep)
         if spec.time is not None:
             column = named(table.name, table.names, spec.time)
@@ -158,7 +163,7 @@ class _Tables:
         if spec.features is not None:
             self._add_features(name, node, table, spec.features, keep)
             return
-        taken = {_pick(table, spec.id, IDS) or table.names[0], *roles.values(), *spec.not_columns}
+        taken = {pick(table, spec.id, IDS) or table.names[0], *roles.values(), *spec.not_columns}
         self._add_columns(name, node, table, [column for column in table.names if column not in taken], keep)
 
     def _add_columns(self, name: str, node: NodePlan, table: Table, wanted: list[str], keep: Any) -> None:
@@ -218,19 +223,26 @@ class _Tables:
         log = EdgeLog(self._folder, "__".join(edge_type), columns.weight is not None, columns.time is not None)
         relation = None if spec.relation is None else named(table.name, table.names, spec.relation)
         wanted = [*columns.all(), *([relation] if relation is not None else [])]
-        row = 0
+        row = nulls = 0
         for batch in table.batches(wanted):
             parts = dict(zip(("src", "dst", *_carried(columns)), batch, strict=False))
             chosen = np.ones(len(batch[0]), bool)
             if relation is not None:
                 codes, names = encoded(batch[-1], f"{table.name}: column {relation!r}")
                 chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
+            if spec.nulls == "drop":
+                for side in ("src", "dst"):
+                    present, parts[side] = present_keys(parts[side])
+                    chosen &= present
+                nulls += int(len(chosen) - chosen.sum())
             if chosen.any():
                 dense, drop = self._dense(table, spec, edge_type, columns, parts, chosen, row)
                 log.write(dense, chosen, drop)
             else:
                 log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
             row += len(chosen)
+        if nulls:
+            self._plan.found.append(f"edges {' '.join(edge_type)}: {nulls:,} rows have no {columns.dst!r}, so no edge")
         return log
 
     def _dense(
@@ -265,7 +277,8 @@ class _Tables:
             out["weight"] = as_weights(numbers(picked["weight"], f"{table.name}: column {columns.weight!r}", row))
         if columns.time is not None:
             where = f"{table.name}: column {columns.time!r}"
-            out["time"] = as_time_column(picked["time"], where, row, self._spec.time_unit)
+            read = times_or_missing if spec.nulls == "drop" else as_time_column
+            out["time"] = read(picked["time"], where, row, self._spec.time_unit)
         return out, drop
 
     def _add_edges(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:

@@ -162,6 +162,8 @@ def missing_rows(column: Any) -> npt.NDArray[np.bool_]:
         return np.asarray(column.isna())
     if column.dtype.kind == "M":
         return np.asarray(np.isnat(column))
+    if column.dtype.kind == "f" and column.ndim == 1:
+        return np.asarray(np.isnan(column))
     if column.dtype.kind == "O" and column.ndim == 1:
         return np.array([_is_missing(value) for value in column], bool)
     return np.zeros(len(column), bool)
