@@ -25,8 +25,8 @@ def add_tasks(dataset: Dataset, tasks: list[TaskSpec]) -> list[str]:
 
 def _add(dataset: Dataset, task: TaskSpec) -> str:
     if task.entity not in dataset.nodes:
-        known = ", ".join(map(repr, dataset.nodes))
-        raise InputError(f"tasks.{task.name}.entity: found {task.entity!r}, expected one of {known}")
+        types = ", ".join(map(repr, dataset.nodes))
+        raise InputError(f"tasks.{task.name}.entity: found {task.entity!r}, expected one of {types}")
     table = node_table(task.table)
     column = named(table.name, table.names, task.id if task.id is not None else table.names[0])
     label = pick(table, task.label, LABELS)
