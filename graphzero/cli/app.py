@@ -13,7 +13,22 @@ import typer
 
 import graphzero
 
-from . import compile, demo, doctor, export, faults, import_, info, keywords, predict, reorder, synth, train, verify
+from . import (
+    compile,
+    demo,
+    doctor,
+    export,
+    faults,
+    import_,
+    info,
+    inspect,
+    keywords,
+    predict,
+    reorder,
+    synth,
+    train,
+    verify,
+)
 
 app = typer.Typer(
     name="graphzero",
@@ -71,5 +86,5 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
     app.command(name or command.__name__.replace("_", "-"))(guarded)
 
 
-for module in (demo, synth, compile, import_, export, reorder, info, verify, train, predict, doctor):
+for module in (demo, synth, compile, inspect, import_, export, reorder, info, verify, train, predict, doctor):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))

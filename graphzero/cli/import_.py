@@ -23,7 +23,8 @@ def command(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Edges (text, .npy, .npz, .gl, Parquet), a description of tables (.yaml, .json), or a dataset folder.",
+            help="Edges (text, .npy, .npz, .gl, Parquet), a description of tables or keys (.yaml, .json), a folder of "
+            "tables with a keys.yaml, a SQLite or DuckDB file, or a dataset folder.",
             show_default=False,
         ),
     ],
@@ -183,8 +184,16 @@ def command(
         terminal.print_json(dataclasses.asdict(report))
         return
     terminal.console.print(str(report), markup=False, soft_wrap=True)
-    fault = fault_of(report.dataset)
-    step = f"next: graphzero train {shlex.quote(str(out))}"
+    dataset = report.dataset
+    task = next(iter(dataset.tasks), None)
+    fault = fault_of(dataset) if task is None else None
+    step = f"next: {shlex.join(['graphzero', 'train', str(out), *([] if task is None else ['--task', task])])}"
+    if task is None and any("time" in node.features and node.num_classes for node in dataset.nodes.values()):
+        terminal.console.print(
+            "labelled nodes have times; `graphzero train --time time` lets each see only what is older",
+            markup=False,
+            soft_wrap=True,
+        )
     if fault is not None:
         step = f"not ready for `graphzero train`: {as_options(fault)}"
     terminal.console.print(step, markup=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from ..sources.text import open_text, require_file
 from .array_folders import is_igb, is_mag240m, plan_igb, plan_mag240m
 from .debian import is_apt, is_package_index, plan_apt, plan_package_index
 from .graphbolt import is_graphbolt, plan_graphbolt
+from .keyed import read_keyed, table_files
 from .ogb import is_ogb, plan_ogb
 from .plan import Plan, TypedPlan
 from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_file, plan_pyg_folder
@@ -30,7 +31,7 @@ def plan_for(source: Any) -> Plan | TypedPlan:
         return plan_apt()
     if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
         raise FileNotFoundError(f"{os.fspath(source)}: no such file or folder")
-    spec = read_spec(source)
+    spec = read_keyed(source) or read_spec(source)
     if spec is not None:
         return plan_tables(spec)
     if isinstance(source, (str, os.PathLike)):
@@ -101,6 +102,12 @@ def _plan_for_folder(path: str) -> Plan | TypedPlan:
     if is_table_file(path):
         name = os.path.basename(os.path.abspath(path))
         return Plan("folder of tables", path, name=name, found=[f"edges: {path}"])
+    if len(table_files(path)) > 1:
+        keys = os.path.join(path, "keys.yaml")
+        raise InputError(
+            f"{path}: found {len(table_files(path))} tables and no keys.yaml; `graphzero inspect {path} --out {keys}` "
+            "proposes one; several text files of edges are given as a list of their paths"
+        )
     names = sorted(os.listdir(path))
     shown = ", ".join(names[:8]) or "nothing"
     text = any(name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")) for name in names)

@@ -14,16 +14,20 @@ from ..args.dtypes import NAMES
 from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
-from ..sources.dates import as_time_column
+from ..sources.databases import SqliteTable
+from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import kind_of, numbers, shown
 from ..sources.edge_columns import known_column, named
+from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
 from ..sources.tables import Table, as_table
-from .parts import split_name
-from .plan import Plan
-from .spec import check_features
+from .column_rules import ColumnRules
+from .parts import is_shares, named_splits, split_name
+from .plan import NodePlan, Plan
+from .spec import check_features, check_known, rules_of
+from .table_columns import columns_of, training_rows
 
-__all__ = ["add_node_table", "features_of", "node_table"]
+__all__ = ["add_node_table", "features_of", "node_table", "pick", "times_of", "whole_column"]
 
 IDS = ("id", "node_id", "node", "name", "key")
 LABELS = ("label", "y", "class", "target")
@@ -32,23 +36,24 @@ _MOST_CATEGORIES = 4096  # names that the manifest holds
 
 
 def add_node_table(
-    plan: Plan, nodes: Any, columns: dict[str, Any], memory: int | None = None
+    plan: Plan, nodes: Any, columns: dict[str, Any], memory: int | None = None, splits: Any = None
 ) -> npt.NDArray[Any] | list[Any]:
-    """Fill in features, labels and splits from a table, and return the ids of its rows.
+    """Fill in columns, labels and splits from a table, and return the ids of its rows.
 
-    columns: which ones are "id", "label" and "split", and a list of "features"; what is not given is found by its name.
-    Numbers become one matrix x, lists a matrix each, and text a vector of codes whose names are kept in the manifest.
+    columns: which ones are "id", "label", "split" and "time", and a list of "features"; what is not given is found by
+    its name. Without "features", all other columns are kept by their kinds; "columns" has rules for them.
+    splits: as given to the import, in place of those of the table.
     """
     table = node_table(nodes, memory=memory)
-    picked = {what: _pick(table, columns.get(what), known) for what, known in _ROLES.items()}
+    check_known(columns, (*_ROLES, "time", "features", *_RULES), "node_columns")
+    picked = {what: pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
     check_features(columns.get("features"), "node_columns['features']")
-    if columns.get("features") is not None:
-        rest = [named(table.name, table.names, column) for column in columns["features"]]
     plan.found.append(f"nodes: {table.name}, {table.num_rows} rows, ids in {ids!r}")
     plan.num_nodes = None
-    _add_features(plan, table, rest)
+    if columns.get("features") is not None:
+        _add_features(plan, table, [named(table.name, table.names, column) for column in columns["features"]])
     if picked["label"] is not None:
         labels, categories = codes_of(table, picked["label"])
         plan.labels = labels
@@ -62,15 +67,36 @@ def add_node_table(
             raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
         plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
         plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}{missing_note(codes)}")
-    values = _whole(table, ids)
+    values = whole_column(table, ids)
+    if columns.get("time") is not None:
+        time = named(table.name, table.names, columns["time"])
+        plan.features["time"] = _times(table, time, "time", "s", missing=True)
+    if columns.get("features") is None:
+        rules = rules_of(columns, "node_columns")
+        _add_columns(plan, table, rest, rules, len(values), splits)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
 
 
+def _add_columns(plan: Plan, table: Table, names: Sequence[str], rules: ColumnRules, count: int, splits: Any) -> None:
+    own = {} if is_shares(splits) else plan.splits if splits is None else named_splits(splits)
+    node = NodePlan(count, {k: v for k, v in plan.features.items() if k == "time"}, plan.labels, own)
+    train, how = training_rows(node, splits if is_shares(splits) else None, np.ones(count, bool))
+    found = columns_of(table, names, rules, train=train)
+    plan.features |= found.rows
+    plan.columns = found.columns
+    plan.found += [note if note.startswith("left out") else f"column {note}" for note in found.notes]
+    if found.columns and how:
+        plan.found.append(f"columns: statistics of {how}")
+
+
+_RULES = ("columns", "missing_values", "min_count", "max_categories")
 _ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
 
 
-def _pick(table: Table, asked: Any, known: Sequence[str]) -> str | None:
-    return known_column(table.names, known) if asked is None else named(table.name, table.names, asked)
+def pick(table: Table, asked: Any, known: Sequence[str], others: Sequence[str] = ()) -> str | None:
+    """Return the column that was asked for, or one with a known name that is not one of `others`."""
+    names = [name for name in table.names if name not in others]
+    return known_column(names, known) if asked is None else named(table.name, table.names, asked)
 
 
 def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) -> Table:
@@ -80,6 +106,10 @@ def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) 
     """
     if isinstance(nodes, (str, os.PathLike)) and not os.path.exists(nodes):
         raise FileNotFoundError(f"{os.fspath(nodes)}: no such file")
+    if isinstance(nodes, WithRowNumbers):
+        return NumberedTable(node_table(nodes.source, text, memory))
+    if isinstance(nodes, SqliteTable):
+        return nodes
     table = as_table(nodes, memory)
     if table is None and isinstance(nodes, (str, os.PathLike)):
         return csv_table(os.fspath(nodes), text)
@@ -88,7 +118,7 @@ def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) 
     return table
 
 
-def _whole(table: Table, column: str) -> Any:
+def whole_column(table: Table, column: str) -> Any:
     """Return a column as one array: numbers, or objects with None for what is missing."""
     parts = []
     for (batch,) in table.batches([column]):
@@ -197,16 +227,24 @@ def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
     return Rows(name, kept, None, table.num_rows, blocks)
 
 
-def _times(table: Table, column: str, name: str, unit: str) -> Rows:
+def _times(table: Table, column: str, name: str, unit: str, missing: bool = False) -> Rows:
+    """Return times; where they may be `missing`, the least int64 stands for one that is."""
+
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0
         for (batch,) in table.batches([column]):
-            values = as_time_column(batch, f"{table.name}: column {column!r}", at, unit)
+            where = f"{table.name}: column {column!r}"
+            values = times_or_missing(batch, where, at, unit) if missing else as_time_column(batch, where, at, unit)
             at += len(values)
             for begin in range(0, len(values), step):
                 yield values[begin : begin + step]
 
     return Rows(name, "int64", None, table.num_rows, blocks)
+
+
+def times_of(table: Table, column: str, unit: str) -> Iterator[npt.NDArray[Any]]:
+    """Yield a column of times in blocks, in whole units since 1970."""
+    return _times(table, column, column, unit).blocks(1 << 20)
 
 
 def _matrix(table: Table, columns: list[str], name: str) -> Rows:

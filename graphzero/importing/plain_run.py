@@ -14,6 +14,7 @@ from ..compile.edge_log import FileBothWays, alternating, repeated
 from ..compile.features import compile_features
 from ..compile.graph import compile_graph
 from ..compile.reports import GraphReport
+from ..dataset.columns import CATEGORY, NUMBER, TIME
 from ..dataset.dataset import Dataset
 from ..errors import InputError
 from ..sources.rows import all_rows, is_text
@@ -145,7 +146,7 @@ class PlainWork:
             self.plan.features[key],
             self.stage.path(file),
             name=key,
-            dtype=self.dtype,
+            dtype=None if key in (NUMBER, CATEGORY, TIME) else self.dtype,
             num_nodes=self.count,
             report_error=True,
             **text,
@@ -176,6 +177,7 @@ class PlainWork:
             splits=splits,
             edge_features={key: FeatureStore(self.stage.path(f"e.{key}.gd"), key) for key in plan.edge_features},
             edge_splits=plan.edge_splits,
+            table_columns=plan.columns or None,
             name=plan.name,
             ids=graph.id_map,
             about=fitted({"made_by": "graphzero import", "kind": plan.kind, "found": plan.found, **plan.about}),

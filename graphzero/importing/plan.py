@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataset.columns import Column
+
 __all__ = ["EdgePlan", "NodePlan", "Plan", "TypedPlan"]
 
 
@@ -23,6 +25,7 @@ class Plan:
     edge_splits: dict[str, Any] = field(default_factory=dict)  # edge ids, masks or pairs
     num_nodes: int | None = None  # as the layout declares it
     num_classes: int | None = None
+    columns: list[Column] = field(default_factory=list)  # of the node table; their values are features
     name: str | None = None
     about: dict[str, Any] = field(default_factory=dict)  # more for the manifest: names of classes
     found: list[str] = field(default_factory=list)  # what was seen in the source, a line each
@@ -37,6 +40,7 @@ class NodePlan:
     labels: Any = None
     splits: dict[str, Any] = field(default_factory=dict)
     num_classes: int | None = None
+    columns: list[Column] = field(default_factory=list)  # of its table; their values are features
     id_map: str | None = None  # the file of original ids, where they were mapped
 
 
@@ -48,6 +52,7 @@ class EdgePlan:
     options: dict[str, Any] = field(default_factory=dict)  # of compile_graph
     features: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, Any] = field(default_factory=dict)
+    columns: list[Column] = field(default_factory=list)
 
 
 @dataclass
@@ -64,6 +69,9 @@ class TypedPlan:
     prepare: Callable[[str, int, int], None] | None = None  # (folder, memory, threads): fills in what needs reading
     reads: list[Any] = field(default_factory=list)  # files that are read beside the source itself
     typed: bool = True
+    time_unit: str = "s"
+    reverse: bool = False  # add each edge type the other way round
+    tasks: Callable[[Any], None] | None = None  # adds the task tables to the dataset once it is published
 
     def node(self, name: str) -> NodePlan:
         """Return the plan of a node type, made when first asked for."""

@@ -160,13 +160,13 @@ def import_dataset(
         options = {"direction": direction, **graph_options}
         types = sorted(map(str, plan.edges))
         key = fingerprint(source, plan.reads, features, labels, types, dtype and str(dtype), options)
-        return _import_typed(plan, target, key, options, dtype, reverse, run, overwrite)
+        return _import_typed(plan, target, key, options, dtype, reverse or plan.reverse, run, overwrite)
     if edge_types is not None or reverse:
         raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
     if nodes is not None:
         if node_ids is not None:
             raise ValueError("nodes already has the ids: omit node_ids")
-        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4))
+        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4, splits))
     _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
     options = {**plan.graph, "direction": direction, **graph_options}
     if tag_reverse:

@@ -11,36 +11,58 @@ from typing import Any
 
 from ..dataset import manifest
 from ..errors import InputError
+from .column_rules import ColumnRules, read_rules
 from .parts import is_path
 
-__all__ = ["EdgeSpec", "NodeSpec", "TableSpec", "check_features", "is_spec", "read_spec"]
+__all__ = [
+    "EdgeSpec",
+    "NodeSpec",
+    "TableSpec",
+    "TaskSpec",
+    "check_features",
+    "check_known",
+    "is_spec",
+    "located",
+    "one_of",
+    "parsed_file",
+    "read_spec",
+    "read_tasks",
+    "rules_of",
+]
 
 MISSING = ("error", "drop", "fill")
 DUPLICATES = ("error", "first", "last")
 DEDUP = (False, True, "first", "sum", "max")
 UNITS = ("D", "s", "ms", "us", "ns")
-Columns = dict[str, list[str]] | None  # features by name, each of one column or of several
+_TASK_FIELDS = ("table", "entity", "id", "time", "label", "split", "splits")
+_NEEDED = {"table": "a table with a row for each example", "entity": "the node type that rows are about"}
 
 
 @dataclass(frozen=True)
 class NodeSpec:
     """One node type: a table with a row for each node, and which columns are what."""
 
-    table: Any = None  # a path or a table; None: the edges tell which nodes there are
+    table: Any = None  # a path or a table; None: the nodes are those that edges refer to
     id: str | None = None
     label: str | None = None
     split: str | None = None
     time: str | None = None
-    features: Any = None  # a list of columns, or a dict of names to columns; None: all that are nothing else
+    features: Any = None  # a list of columns, or a dict of names to columns; None: all others, each by its kind
     duplicates: str = "error"  # a second row of an id
     missing: str = "error"  # an end of an edge that has no row
     ids: str = "auto"  # "map" maps integers too, "text" reads ids of CSV files as strings, such as 007
     count: int | None = None
+    columns: Any = None  # rules for columns by name, where `features` does not list them
+    missing_values: Any = None  # for all columns, as are the next two
+    min_count: int | None = None
+    max_categories: int | None = None
+    rules: ColumnRules = field(default_factory=ColumnRules)  # the four above, checked
+    not_columns: tuple[str, ...] = ()  # such as foreign keys, which are edges
 
 
 @dataclass(frozen=True)
 class EdgeSpec:
-    """One table of edges: one edge type, or several told apart by a column."""
+    """One table of edges: one edge type, or several, named by a column."""
 
     table: Any
     type: tuple[str, str, str] = ("node", "to", "node")
@@ -49,12 +71,32 @@ class EdgeSpec:
     weight: Any = None
     time: Any = None
     relation: str | None = None  # the column that names the relation, in the place of type[1]
-    features: Any = field(default_factory=list)
+    features: Any = None  # as of a node type
     split: str | None = None  # the column that names the split of an edge
     dedup: Any = False
     self_loops: bool = True
     symmetrise: bool = False  # both ways, as edges of their own, the second marked in the edge feature "reverse"
     base: int = 0
+    nulls: str = "error"  # an end without a value; "drop" leaves the edge out
+    columns: Any = None
+    missing_values: Any = None
+    min_count: int | None = None
+    max_categories: int | None = None
+    rules: ColumnRules = field(default_factory=ColumnRules)
+
+
+@dataclass
+class TaskSpec:
+    """One task: a table, the node type that its rows are about, and which columns are what."""
+
+    name: str
+    table: Any
+    entity: str
+    id: str | None = None  # None: the first column
+    time: str | None = None
+    label: str | None = None  # None: found by its name
+    split: str | None = None  # a column that names the split of each row
+    splits: str | None = None  # or shares in order of time, or two dates
 
 
 @dataclass
@@ -66,6 +108,9 @@ class TableSpec:
     name: str | None = None
     time_unit: str = "s"
     where: str = "spec"  # for messages
+    reverse: bool = False  # whether each edge type is stored the other way round too
+    tasks: list[TaskSpec] = field(default_factory=list)
+    kind: str = "tables"
 
 
 def is_spec(source: Any) -> bool:
@@ -80,15 +125,16 @@ def read_spec(source: Any) -> TableSpec | None:
     path = os.fspath(source)
     if not path.endswith((".yaml", ".yml", ".json")):
         return None
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    value = _parsed(path, text)
+    value = parsed_file(path)
     if not is_spec(value):
         raise InputError(f"{path}: found no 'edges', expected a description of tables (see the guide on importing)")
     return _checked(value, path, os.path.dirname(os.path.abspath(path)))
 
 
-def _parsed(path: str, text: str) -> Any:
+def parsed_file(path: str) -> Any:
+    """Return the values of a YAML or JSON file."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
     if path.endswith(".json"):
         try:
             return json.loads(text)
@@ -105,30 +151,62 @@ def _parsed(path: str, text: str) -> Any:
 
 
 def _checked(value: Mapping[str, Any], where: str, folder: str) -> TableSpec:
-    _known(value, ("name", "nodes", "edges", "time_unit"), where)
+    check_known(value, ("name", "nodes", "edges", "time_unit", "tasks"), where)
     nodes = value.get("nodes") or {}
     if not isinstance(nodes, Mapping):
         raise InputError(f"{where}: nodes: found a {type(nodes).__name__}, expected node types by name")
     unit = value.get("time_unit", "s")
-    _one_of(unit, UNITS, f"{where}: time_unit")
+    one_of(unit, UNITS, f"{where}: time_unit")
     return TableSpec(
         {str(key): _node(entry, f"{where}: nodes.{key}", folder) for key, entry in nodes.items()},
         [_edge(entry, at, folder) for entry, at in _edge_entries(value["edges"], where)],
         value.get("name"),
         unit,
         where,
+        tasks=read_tasks(value.get("tasks"), f"{where}: tasks", folder),
     )
 
 
 def _node(entry: Any, where: str, folder: str) -> NodeSpec:
     given = dict(entry) if isinstance(entry, Mapping) and _is_entry(entry, NodeSpec) else {"table": entry}
-    _known(given, [f.name for f in dataclasses.fields(NodeSpec)], where)
-    spec = NodeSpec(**{**given, "table": _located(given.get("table"), folder)})
-    _one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
-    _one_of(spec.missing, MISSING, f"{where}.missing")
-    _one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
+    check_known(given, _fields(NodeSpec), where)
+    spec = NodeSpec(**{**given, "table": located(given.get("table"), folder), "rules": rules_of(given, where)})
+    one_of(spec.duplicates, DUPLICATES, f"{where}.duplicates")
+    one_of(spec.missing, MISSING, f"{where}.missing")
+    one_of(spec.ids, ("auto", "map", "text"), f"{where}.ids")
     check_features(spec.features, f"{where}.features")
     return spec
+
+
+def read_tasks(value: Any, where: str, folder: str) -> list[TaskSpec]:
+    """Check the tasks of a description."""
+    if value is None:
+        return []
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where}: found a {type(value).__name__}, expected tasks by name")
+    found = []
+    for name, entry in value.items():
+        at = f"{where}.{name}"
+        if not isinstance(entry, Mapping):
+            raise InputError(f"{at}: found {entry!r}, expected fields such as table, entity, time and label")
+        check_known(entry, _TASK_FIELDS, at)
+        for needed in ("table", "entity"):
+            if entry.get(needed) is None:
+                raise InputError(f"{at}.{needed}: found nothing, expected {_NEEDED[needed]}")
+        found.append(TaskSpec(str(name), **{**entry, "table": located(entry["table"], folder)}))
+    return found
+
+
+def _fields(kind: Any) -> list[str]:
+    return [f.name for f in dataclasses.fields(kind) if f.name not in ("rules", "not_columns")]
+
+
+def rules_of(entry: Mapping[str, Any], where: str) -> ColumnRules:
+    """Return the rules for the columns of a table from its description."""
+    if entry.get("features") is not None and entry.get("columns") is not None:
+        raise InputError(f"{where}: found both features and columns; expected one of them")
+    common = {"missing": entry.get("missing_values"), **{k: entry.get(k) for k in ("min_count", "max_categories")}}
+    return read_rules(entry.get("columns"), common, where)
 
 
 def check_features(value: Any, where: str) -> None:
@@ -162,14 +240,15 @@ def _edge_entries(edges: Any, where: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def _edge(entry: dict[str, Any], where: str, folder: str) -> EdgeSpec:
-    _known(entry, [f.name for f in dataclasses.fields(EdgeSpec)], where)
+    check_known(entry, _fields(EdgeSpec), where)
     if entry.get("table") is None:
         raise InputError(f"{where}.table: found nothing, expected a table of edges")
-    given = {**entry, "table": _located(entry["table"], folder)}
+    given = {**entry, "table": located(entry["table"], folder), "rules": rules_of(entry, where)}
     if "type" in given:
         given["type"] = _edge_type(given["type"], where)
     spec = EdgeSpec(**given)
-    _one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    one_of(spec.dedup, DEDUP, f"{where}.dedup")
+    one_of(spec.nulls, ("error", "drop"), f"{where}.nulls")
     check_features(spec.features, f"{where}.features")
     if spec.symmetrise and spec.type[0] != spec.type[2]:
         raise InputError(f"{where}.symmetrise: the type is {spec.type}, expected one within a node type")
@@ -187,8 +266,8 @@ def _edge_type(value: Any, where: str) -> tuple[str, str, str]:
     return words[0].strip(), words[1].strip(), words[2].strip()
 
 
-def _located(table: Any, folder: str) -> Any:
-    """Return a path as it is meant: beside the description."""
+def located(table: Any, folder: str) -> Any:
+    """Return a path relative to the folder of the description."""
     if not is_path(table):
         return table
     path = os.path.join(folder, os.fspath(table)) if folder else os.fspath(table)
@@ -197,12 +276,14 @@ def _located(table: Any, folder: str) -> Any:
     return path
 
 
-def _known(entry: Mapping[Any, Any], fields: Sequence[str], where: str) -> None:
+def check_known(entry: Mapping[Any, Any], fields: Sequence[str], where: str) -> None:
+    """Refuse a field that is not one of `fields`."""
     for key in entry:
         if key not in fields:
             raise InputError(f"{where}: unknown field {key!r}, expected some of {', '.join(fields)}")
 
 
-def _one_of(value: Any, allowed: Sequence[Any], where: str) -> None:
+def one_of(value: Any, allowed: Sequence[Any], where: str) -> None:
+    """Refuse a value that is not one of those allowed."""
     if not any(value is one or (isinstance(value, str) and value == one) for one in allowed):
         raise InputError(f"{where}: found {value!r}, expected one of {', '.join(map(str, allowed))}")

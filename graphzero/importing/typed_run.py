@@ -15,6 +15,7 @@ from ..compile.features import compile_features
 from ..compile.graph import compile_graph
 from ..compile.reports import GraphReport
 from ..dataset import manifest as _manifest
+from ..dataset.columns import CATEGORY, NUMBER, TIME
 from ..dataset.dataset import Dataset
 from ..dataset.parts import as_edge_type
 from ..errors import InputError
@@ -137,7 +138,8 @@ class TypedWork:
         if known is not None:
             return int(known)
         start, source = time.perf_counter(), sources[key]
-        dtype = self.dtype if self.dtype is not None and _is_float(source) else None
+        exact = key in (NUMBER, CATEGORY, TIME)  # NaN and codes are kept as they are
+        dtype = self.dtype if self.dtype is not None and not exact and _is_float(source) else None
         report = compile_features(
             source, self.stage.path(file), name=key, dtype=dtype, num_nodes=count, report_error=True, **self._told(what)
         )
@@ -183,6 +185,9 @@ class TypedWork:
                 if edge.features
             },
             edge_splits={t: edge.splits for t, edge in plan.edges.items() if edge.splits},
+            table_columns={name: node.columns for name, node in plan.nodes.items() if node.columns}
+            | {edge_type: edge.columns for edge_type, edge in plan.edges.items() if edge.columns},
+            time_unit=plan.time_unit,
             ids={name: node.id_map for name, node in plan.nodes.items() if node.id_map is not None},
             reverse=self.reverse,
             typed=plan.typed,
@@ -191,6 +196,8 @@ class TypedWork:
             overwrite=overwrite,
             **self.common,
         )
+        if plan.tasks is not None:
+            plan.tasks(dataset)
         self.seconds["publishing"] = time.perf_counter() - start
         return dataset
 

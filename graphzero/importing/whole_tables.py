@@ -12,24 +12,29 @@ from ..compile.edge_log import BothWays, EdgeLog, alternating, kept_rows, repeat
 from ..compile.id_space import IdSpace
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded, missing_note
-from ..sources.dates import as_time_column
+from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import numbers
 from ..sources.edge_blocks import as_weights
 from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
 from ..sources.edge_tables import pick_columns
+from ..sources.keys import present_keys
 from ..sources.rows import all_rows
 from ..sources.tables import Table
-from .node_tables import IDS, LABELS, SPLITS, _pick, _times, features_of, node_table
+from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
 from .parts import label_rows, safe_name, split_name
-from .plan import NodePlan, TypedPlan
+from .plan import EdgePlan, NodePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
+from .table_columns import columns_of, training_rows
+from .task_tables import add_tasks
 
 __all__ = ["plan_tables"]
 
 
 def plan_tables(spec: TableSpec) -> TypedPlan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
-    plan = TypedPlan("tables", name=spec.name)
+    plan = TypedPlan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
+    if spec.tasks:
+        plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
     plan.reads = [*(node.table for node in spec.nodes.values()), *(edge.table for edge in spec.edges)]
     for name in spec.nodes:
         plan.node(name)
@@ -55,6 +60,11 @@ def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
         found = encoded(batch, f"{table.name}: column {column!r}")[1]
         names |= dict.fromkeys(str(name) for name in found if name not in (None, ""))
     return [(source, safe_name(name), target) for name in sorted(names)]
+
+
+def _note(what: str, of: str, note: str) -> str:
+    left = "left out: column "
+    return f"left out: {what} of {of} {note.removeprefix(left)}" if note.startswith(left) else f"{what} of {of} {note}"
 
 
 def _texts(column: Any) -> list[str]:
@@ -97,7 +107,7 @@ class _Tables:
     def _declare(self, name: str, spec: NodeSpec) -> npt.NDArray[np.int64]:
         """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
         table = self._table(spec.table)
-        column = _pick(table, spec.id, IDS) or table.names[0]
+        column = pick(table, spec.id, IDS) or table.names[0]
         table = self._table(spec.table, [column]) if spec.ids == "text" else table
         always, closed = spec.ids != "auto", spec.missing != "fill"
         found = self._spaces[name].declare((batch for (batch,) in table.batches([column])), always, closed)
@@ -139,21 +149,40 @@ class _Tables:
         keep, table = dense >= 0, self._table(spec.table)
         filled = (node.num_nodes or 0) - int(keep.sum())
         if filled:
-            self._plan.found.append(f"nodes {name}: {filled} of edges without a row, filled with zeros and no label")
-        roles = {"label": _pick(table, spec.label, LABELS), "split": _pick(table, spec.split, SPLITS)}
-        taken = {_pick(table, spec.id, IDS) or table.names[0], *(c for c in roles.values() if c), spec.time}
-        wanted = spec.features if spec.features is not None else [n for n in table.names if n not in taken]
-        if isinstance(wanted, (list, tuple)):
-            wanted = [named(table.name, table.names, column) for column in wanted]
-        self._add_features(name, node, table, wanted, keep)
+            self._plan.found.append(
+                f"nodes {name}: {filled} of edges without a row, filled with missing values and no label"
+            )
+        others = spec.not_columns
+        roles = {"label": pick(table, spec.label, LABELS, others), "split": pick(table, spec.split, SPLITS, others)}
+        self._add_labels(name, node, table, roles, keep)
         if spec.time is not None:
             column = named(table.name, table.names, spec.time)
-            times = _times(table, column, "time", self._spec.time_unit)
+            times = _times(table, column, "time", self._spec.time_unit, missing=True)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
-        self._add_labels(name, node, table, roles, keep)
+        if spec.features is not None:
+            self._add_features(name, node, table, spec.features, keep)
+            return
+        taken = {pick(table, spec.id, IDS) or table.names[0], *roles.values(), *spec.not_columns}
+        self._add_columns(name, node, table, [column for column in table.names if column not in taken], keep)
+
+    def _add_columns(self, name: str, node: NodePlan, table: Table, wanted: list[str], keep: Any) -> None:
+        """Add columns by kind, with statistics of the training rows where these are known."""
+        spec = self._spec.nodes[name]
+        rules = spec.rules
+        if spec.time is not None and self._spec.time_unit == "s":
+            rules = rules.with_kind(named(table.name, table.names, spec.time), "time")
+        train, how = training_rows(node, self._plan.shares, keep)
+        found = columns_of(table, wanted, rules, keep=keep, train=train, pad_to=node.num_nodes)
+        node.features |= found.rows
+        node.columns = found.columns
+        self._plan.found += [_note("column", name, note) for note in found.notes]
+        if found.columns and how:
+            self._plan.found.append(f"columns {name}: statistics of {how}")
 
     def _add_features(self, name: str, node: NodePlan, table: Table, wanted: Any, keep: Any) -> None:
+        if isinstance(wanted, (list, tuple)):
+            wanted = [named(table.name, table.names, column) for column in wanted]
         found = features_of(table, wanted, self._spec.time_unit)
         for key, source in found.rows.items():
             rows = all_rows(source, key)[0]
@@ -194,19 +223,26 @@ class _Tables:
         log = EdgeLog(self._folder, "__".join(edge_type), columns.weight is not None, columns.time is not None)
         relation = None if spec.relation is None else named(table.name, table.names, spec.relation)
         wanted = [*columns.all(), *([relation] if relation is not None else [])]
-        row = 0
+        row = nulls = 0
         for batch in table.batches(wanted):
             parts = dict(zip(("src", "dst", *_carried(columns)), batch, strict=False))
             chosen = np.ones(len(batch[0]), bool)
             if relation is not None:
                 codes, names = encoded(batch[-1], f"{table.name}: column {relation!r}")
                 chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
+            if spec.nulls == "drop":
+                for side in ("src", "dst"):
+                    present, parts[side] = present_keys(parts[side])
+                    chosen &= present
+                nulls += int(len(chosen) - chosen.sum())
             if chosen.any():
                 dense, drop = self._dense(table, spec, edge_type, columns, parts, chosen, row)
                 log.write(dense, chosen, drop)
             else:
                 log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
             row += len(chosen)
+        if nulls:
+            self._plan.found.append(f"edges {' '.join(edge_type)}: {nulls:,} rows have no {columns.dst!r}, so no edge")
         return log
 
     def _dense(
@@ -241,7 +277,8 @@ class _Tables:
             out["weight"] = as_weights(numbers(picked["weight"], f"{table.name}: column {columns.weight!r}", row))
         if columns.time is not None:
             where = f"{table.name}: column {columns.time!r}"
-            out["time"] = as_time_column(picked["time"], where, row, self._spec.time_unit)
+            read = times_or_missing if spec.nulls == "drop" else as_time_column
+            out["time"] = read(picked["time"], where, row, self._spec.time_unit)
         return out, drop
 
     def _add_edges(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:
@@ -251,18 +288,39 @@ class _Tables:
         if log.left_out:
             self._plan.found.append(f"edges {what}: {log.left_out} left out, whose ends have no row in a node table")
         table = self._table(spec.table)
-        wanted = spec.features
+        if spec.split is not None:
+            edge.splits = self._edge_splits(table, spec, log)
+        if spec.features is None:
+            self._add_edge_columns(spec, edge, what, table, log)
+        else:
+            self._add_edge_features(spec, edge_type, table, log)
+        if spec.symmetrise:
+            edge.features["reverse"] = alternating(log.kept)
+
+    def _add_edge_columns(self, spec: EdgeSpec, edge: EdgePlan, what: str, table: Table, log: EdgeLog) -> None:
+        used = {*_edge_columns(table, spec).all(), spec.relation, spec.split}
+        wanted = [column for column in table.names if column not in used]
+        keep, train = np.asarray(log.row_kept), None
+        if "train" in edge.splits:
+            train = np.zeros(len(keep), bool)
+            step = 2 if spec.symmetrise else 1
+            train[np.flatnonzero(keep)[edge.splits["train"][::step] // step]] = True
+        repeat = 2 if spec.symmetrise else 1
+        found = columns_of(table, wanted, spec.rules, keep=keep, train=train, repeat=repeat)
+        edge.features |= found.rows
+        edge.columns = found.columns
+        self._plan.found += [_note("edge column", what, note) for note in found.notes]
+
+    def _add_edge_features(self, spec: EdgeSpec, edge_type: tuple[str, str, str], table: Table, log: EdgeLog) -> None:
+        wanted, edge = spec.features, self._plan.edges[edge_type]
         if isinstance(wanted, (list, tuple)):  # each a feature of its own: attributes keep their types
             wanted = {safe_name(column): column for column in wanted}
         found = features_of(table, wanted, self._spec.time_unit)
         for key, source in found.rows.items():
             rows = kept_rows(all_rows(source, key)[0], log.row_kept)
             edge.features[safe_name(key)] = repeated(rows) if spec.symmetrise else rows
-        if spec.split is not None:
-            edge.splits = self._edge_splits(table, spec, log)
-        if spec.symmetrise:
-            edge.features["reverse"] = alternating(log.kept)
-        self._plan.found += [note.replace("features ", f"edge features {what} ", 1) for note in found.notes]
+        what = f"edge features {' '.join(edge_type)} "
+        self._plan.found += [note.replace("features ", what, 1) for note in found.notes]
         if found.categories:
             self._plan.about.setdefault("categories", {})["__".join(edge_type)] = found.categories
 

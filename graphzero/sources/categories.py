@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .decoding import decoded, is_arrow, is_text_type, kind_of, numbers, shown
+from .decoding import decoded, is_arrow, is_text_type, kind_of, missing_rows, numbers, shown, without_rows
 from .tables import Table
 
-__all__ = ["codes_of", "encoded", "missing_note"]
+__all__ = ["codes_of", "encoded", "missing_note", "with_nan"]
 
 
 def encoded(column: Any, where: str) -> tuple[npt.NDArray[np.int64], list[Any]]:
@@ -68,7 +68,7 @@ def codes_of(table: Table, column: str) -> tuple[npt.NDArray[Any], list[str] | N
         if kind not in ("number", "text", "null"):
             raise InputError(f"{where} holds {shown(kind)}, expected whole numbers or text")
         if kind != "text":
-            parts.append(_with_nan(batch, where, row))
+            parts.append(with_nan(batch, where, row))
         else:
             numeric = False
             codes, names = encoded(batch, where)
@@ -91,18 +91,14 @@ def missing_note(values: npt.NDArray[Any]) -> str:
     return f", {count:,} missing (-1)" if count else ""
 
 
-def _with_nan(column: Any, where: str, row: int) -> npt.NDArray[Any]:
+def with_nan(column: Any, where: str, row: int) -> npt.NDArray[Any]:
     """Return a batch of numbers, with NaN for what is missing."""
-    if is_arrow(column):
-        column = decoded(column)
-        missing = np.asarray(column.is_null())
-    else:
-        missing = np.zeros(len(column), bool) if isinstance(column, np.ndarray) else np.asarray(column.isna())
+    missing = missing_rows(column)
     if not missing.any():
         found = numbers(column, where, row)
         return found.astype(np.int64) if found.dtype.kind in "bu" else found
     out = np.full(len(column), np.nan)
-    kept = column.drop_null() if is_arrow(column) else column[~missing]
+    kept = without_rows(column, missing)
     if len(kept):
         out[~missing] = numbers(kept, where, row)
     return out

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .decoding import check_complete, decoded, is_arrow, kind_of, numbers, shown
+from .decoding import check_complete, decoded, is_arrow, kind_of, missing_rows, numbers, shown, without_rows
 
-__all__ = ["as_time_column"]
+__all__ = ["as_time_column", "times_or_missing"]
 
 
 def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.NDArray[np.int64]:
@@ -48,6 +48,15 @@ def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.N
     return values.astype(np.int64)
 
 
+def times_or_missing(column: Any, where: str, row: int, unit: str | None) -> npt.NDArray[np.int64]:
+    """Return times as `as_time_column` does, with the least int64 for what is missing."""
+    missing = missing_rows(column)
+    out = np.full(len(missing), np.iinfo(np.int64).min)
+    if not missing.all():
+        out[~missing] = as_time_column(without_rows(column, missing), where, row, unit)
+    return out
+
+
 def _ticks(column: Any) -> npt.NDArray[Any]:
     """Return an Arrow column as NumPy has it; times of day as durations since midnight."""
     from pyarrow import types
@@ -66,6 +75,7 @@ def _ticks(column: Any) -> npt.NDArray[Any]:
 
 
 def _parsed(texts: list[Any], where: str, row: int, unit: str) -> npt.NDArray[np.int64]:
+    texts = [text[:-1] if isinstance(text, str) and text.endswith("Z") else text for text in texts]  # UTC either way
     try:
         whole = np.array(texts, dtype="datetime64[us]").astype(f"datetime64[{unit}]")
         return np.asarray(whole.astype(np.int64))

@@ -21,7 +21,18 @@ import numpy.typing as npt
 
 from ..errors import InputError
 
-__all__ = ["check_complete", "decoded", "is_arrow", "is_text_type", "kind_of", "kind_of_type", "numbers", "shown"]
+__all__ = [
+    "check_complete",
+    "decoded",
+    "is_arrow",
+    "is_text_type",
+    "kind_of",
+    "kind_of_type",
+    "missing_rows",
+    "numbers",
+    "shown",
+    "without_rows",
+]
 
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -77,7 +88,7 @@ def kind_of(column: Any) -> str:
     if dtype.kind in "cV":
         return str(dtype)
     first = next((value for value in column[:100] if not _is_missing(value)), None)
-    if isinstance(first, decimal.Decimal):
+    if isinstance(first, (decimal.Decimal, int, float, np.number)):  # with None among them, NumPy has objects
         return "number"
     if isinstance(first, (list, tuple, np.ndarray)):
         return "list"
@@ -141,6 +152,32 @@ def check_complete(column: Any, where: str, row: int) -> None:
     missing = np.asarray(column.is_null() if is_arrow(column) else column.isna())
     if missing.any():
         raise InputError(f"{where} has no value in row {row + int(np.argmax(missing))}, expected one in every row")
+
+
+def missing_rows(column: Any) -> npt.NDArray[np.bool_]:
+    """Return which values of a column are missing: nulls, None, NaN and NaT."""
+    if is_arrow(column):
+        return np.asarray(decoded(column).is_null(nan_is_null=False))
+    if hasattr(column, "isna"):
+        return np.asarray(column.isna())
+    if column.dtype.kind == "M":
+        return np.asarray(np.isnat(column))
+    if column.dtype.kind == "f" and column.ndim == 1:
+        return np.asarray(np.isnan(column))
+    if column.dtype.kind == "O" and column.ndim == 1:
+        return np.array([_is_missing(value) for value in column], bool)
+    return np.zeros(len(column), bool)
+
+
+def without_rows(column: Any, missing: npt.NDArray[np.bool_]) -> Any:
+    """Return the rows of a column that are not `missing`."""
+    if not missing.any():
+        return column
+    if not is_arrow(column):
+        return column[~missing]
+    import pyarrow as pa
+
+    return decoded(column).filter(pa.array(~missing))
 
 
 def _of_arrow(column: Any) -> npt.NDArray[Any]:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .decoding import decoded, is_text_type
+from .decoding import decoded, is_arrow, is_text_type, missing_rows
 from .edge_blocks import to_numpy
 
-__all__ = ["Keys", "is_text", "keys_of"]
+__all__ = ["Keys", "is_text", "keys_of", "present_keys"]
 
 Keys = tuple["npt.NDArray[np.uint8] | None", npt.NDArray[np.int64]]  # (bytes, offsets), or (None, numbers)
 
@@ -37,6 +37,27 @@ def keys_of(values: Any, where: str = "ids", row: int = 0) -> Keys:
         return _of_list(array.tolist(), where, row)
     hint = "; pandas makes floats of integers where some are missing" if array.dtype.kind == "f" else ""
     raise InputError(f"{where}: found {array.dtype}, expected strings or integers{hint}")
+
+
+def present_keys(values: Any) -> tuple[npt.NDArray[np.bool_], Any]:
+    """Return which keys of a column are there, and the column; whole floats, as pandas makes them, become integers."""
+    missing = missing_rows(values)
+    if is_arrow(values):
+        import pyarrow as pa
+
+        plain = decoded(values)
+        if not pa.types.is_floating(plain.type):
+            return ~missing, values
+        values = plain.to_numpy(zero_copy_only=False)
+        missing = np.isnan(values)
+    array = values if isinstance(values, np.ndarray) else np.asarray(values) if _is_float(values) else None
+    if array is None or array.dtype.kind != "f" or not np.array_equal(array[~missing], np.floor(array[~missing])):
+        return ~missing, values
+    return ~missing, np.where(missing, 0, array).astype(np.int64)
+
+
+def _is_float(values: Any) -> bool:
+    return getattr(getattr(values, "dtype", None), "kind", "") == "f"
 
 
 def is_text(values: Any) -> bool:

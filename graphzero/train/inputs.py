@@ -54,7 +54,8 @@ class Inputs:
             elif not has:
                 self._add_ids(name, count, limit)
         found = any(options.feature in of for of in known.values())
-        if not found and (options.feature != "x" or any(known.values())):
+        tables = any(spec["kind"] == "table" for spec in self.specs.values())
+        if not found and (options.feature != "x" or (any(known.values()) and not tables)):
             raise KeyError(f"no feature {options.feature!r} in the dataset: {_listed(known)}; choose one with feature=")
 
     def _types(self) -> list[tuple[str, Mapping[str, FeatureStore], list[Column], int]]:

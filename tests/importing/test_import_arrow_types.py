@@ -163,5 +163,5 @@ def test_the_report_counts_missing_values(tmp_path: Path) -> None:
     path = table(tmp_path, "n", pa.string(), ["a", None, ""], id=[0, 1, 2], label=["x", None, "y"])
     spec = {"nodes": {"n": path}, "edges": {"n to n": {"src": [0, 1], "dst": [1, 2]}}}
     report = gz.import_dataset(spec, tmp_path / "ds")
-    assert any("codes of 1 categories, 2 missing (-1)" in line for line in report.found)
+    assert "column of n 'c': category of 1 (a), 2 missing, constant: every value is 'a'" in report.found
     assert any("labels n: column 'label', 1 missing (-1)" in line for line in report.found)

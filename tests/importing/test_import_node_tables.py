@@ -44,9 +44,11 @@ def test_a_node_table_becomes_features_labels_and_splits(tmp_path, kind):
     ds = report.dataset
     assert ds.ids.to_original(np.arange(4)) == COLUMNS["name"]
     assert ds.graph.get_neighbours(0).tolist() == [1, 2]
-    assert ds.features["x"].get_tensor().tolist() == [[1.5, 1], [2.5, 2], [3.5, 3], [4.5, 4]]
-    assert ds.features["section"].get_tensor().tolist() == [2, 0, 2, 1]
-    assert ds.info["about"]["categories"] == {"section": ["admin", "misc", "shells"]}
+    assert ds.features["columns_number"].get_tensor().tolist() == [[1.5, 1], [2.5, 2], [3.5, 3], [4.5, 4]]
+    (node,) = ds.nodes.values()
+    assert [node.columns["section"].names[i] for i in ds.features["columns_category"].get_tensor()[:, 0]] == [
+        *("shells", "(other)", "shells", "misc")  # "admin" is in no training row
+    ]
     assert ds.labels.tolist() == [0, 1, -1, 0]
     assert ds.info["about"]["classes"] == ["a", "b"]
     assert {k: v.tolist() for k, v in ds.splits.items()} == {"test": [2], "train": [0, 3], "valid": [1]}

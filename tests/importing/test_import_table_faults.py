@@ -34,7 +34,9 @@ def test_ends_without_a_row_are_told_dropped_or_filled(tmp_path: Path) -> None:
     ds = report.dataset
     assert [order[0] for order in orders_of(ds)] == orders["user"]
     user = ds.nodes["user"]
-    assert user.features["x"].get_tensor().tolist() == [[30.0], [40.0], [50.0], [0.0], [0.0]]
+    assert user.features["columns_number"].get_tensor()[:, 0].tolist()[:3] == [30.0, 40.0, 50.0]
+    assert np.isnan(user.features["columns_number"].get_tensor()[3:]).all()
+    assert user.features["columns_category"].get_tensor()[3:, 0].tolist() == [-1, -1]
     assert user.labels.tolist() == [0, 1, 0, -1, -1]
     assert "nodes user: 2 of edges without a row, filled" in str(report)
 
@@ -52,7 +54,7 @@ def test_doubled_rows_are_told_or_one_is_taken(tmp_path: Path, which: str, ages:
         gz.import_dataset(spec(users=table), tmp_path / "no")
     report = gz.import_dataset(spec(users={**table, "duplicates": which}, orders={"features": ["qty"]}), tmp_path / "o")
     ds = report.dataset
-    assert ds.nodes["user"].features["x"].get_tensor().ravel().tolist() == ages
+    assert ds.nodes["user"].features["columns_number"].get_tensor().ravel().tolist() == ages
     ann = int(ds.ids["user"].to_dense(["ann"])[0])
     assert ds.nodes["user"].labels[ann] == (0 if which == "first" else 1)
     assert (ann in ds.nodes["user"].splits["train"]) == (which == "first")

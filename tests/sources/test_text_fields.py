@@ -112,8 +112,8 @@ def test_other_delimiters_of_typed_tables(tmp_path: Path) -> None:
     (tmp_path / "e.tsv").write_text("src\tdst\na\tb\n")
     spec = {"nodes": {"p": str(tmp_path / "n.csv")}, "edges": {"p cites p": str(tmp_path / "e.tsv")}}
     dataset = gz.import_dataset(spec, tmp_path / "ds").dataset
-    assert dataset.info["about"]["categories"]["p"]["title"] == ["one; two", "three\nfour"]
-    assert np.asarray(dataset.nodes["p"].features["x"].get_tensor()).ravel().tolist() == [1990, 1991]
+    assert dataset.nodes["p"].columns["title"].names == ["one; two", "three\nfour"]
+    assert np.asarray(dataset.nodes["p"].features["columns_number"].get_tensor()).ravel().tolist() == [1990, 1991]
 
 
 def test_labels_and_splits_may_be_quoted(tmp_path: Path) -> None:

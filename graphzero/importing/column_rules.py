@@ -1,0 +1,74 @@
+"""What a description says about the columns of a table: their kinds, missing values and rare categories, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..dataset.columns import KINDS
+from ..errors import InputError
+
+__all__ = ["ColumnRule", "ColumnRules", "read_rules"]
+
+MISSING = ("keep", "mean", "error")
+SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class ColumnRule:
+    """How one column is imported."""
+
+    kind: str | None = None  # None: by the type of its values
+    missing: Any = "keep"  # or "mean", "error", or the value to use instead
+    min_count: int = 1  # categories with fewer training rows are joined as "(other)"
+    max_categories: int = 1000  # the most frequent are kept
+    embed: Callable[[list[str]], Any] | None = None  # of free text: a list of str -> one row of numbers for each
+
+
+@dataclass(frozen=True)
+class ColumnRules:
+    """The rules of a table: those of named columns, and one for all others."""
+
+    default: ColumnRule = field(default_factory=ColumnRule)
+    named: Mapping[str, ColumnRule] = field(default_factory=dict)
+
+    def of(self, column: str) -> ColumnRule:
+        """Return the rule of a column."""
+        return self.named.get(column, self.default)
+
+    def with_kind(self, column: str, kind: str) -> ColumnRules:
+        """Return the same rules, with the kind of a column where nothing says it."""
+        rule = self.of(column)
+        return self if rule.kind is not None else replace(self, named={**self.named, column: replace(rule, kind=kind)})
+
+
+def read_rules(columns: Any, table: Mapping[str, Any], where: str) -> ColumnRules:
+    """Check `columns:` of a table, and what the `table` says for all of its columns."""
+    default = _rule(ColumnRule(), {key: value for key, value in table.items() if value is not None}, where)
+    if columns is None:
+        return ColumnRules(default)
+    if not isinstance(columns, Mapping):
+        raise InputError(f"{where}.columns: found a {type(columns).__name__}, expected rules by the name of a column")
+    named = {}
+    for name, given in columns.items():
+        entry = given if isinstance(given, Mapping) else {"kind": given}
+        named[str(name)] = _rule(default, entry, f"{where}.columns.{name}")
+    return ColumnRules(default, named)
+
+
+def _rule(base: ColumnRule, entry: Mapping[str, Any], where: str) -> ColumnRule:
+    known = ("kind", "missing", "min_count", "max_categories", "embed")
+    for key, value in entry.items():
+        if key not in known:
+            raise InputError(f"{where}: unknown field {key!r}, expected some of {', '.join(known)}")
+        if key == "kind" and value not in (*KINDS, SKIP):
+            raise InputError(f"{where}.kind: found {value!r}, expected one of {', '.join((*KINDS, SKIP))}")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if key in ("min_count", "max_categories") and not (whole and value >= 1):
+            raise InputError(f"{where}.{key}: found {value!r}, expected a whole number of at least 1")
+        if key == "missing" and isinstance(value, (Mapping, list)):
+            raise InputError(f"{where}.missing: found {value!r}, expected {', '.join(MISSING)} or a value")
+        if key == "embed" and not callable(value):
+            raise InputError(f"{where}.embed: found {value!r}, expected a Python function of a list of str")
+    return replace(base, **entry)

@@ -1,0 +1,63 @@
+"""`tasks:` of a description: tables of (node, time, label) that are added to the dataset once it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..dataset.dataset import Dataset
+from ..errors import InputError
+from ..sources.categories import codes_of
+from ..sources.edge_columns import named
+from .node_tables import LABELS, SPLITS, node_table, pick, times_of, whole_column
+from .parts import split_name
+from .spec import TaskSpec
+
+__all__ = ["add_tasks"]
+
+
+def add_tasks(dataset: Dataset, tasks: list[TaskSpec]) -> list[str]:
+    """Add the tasks to a dataset; return a line about each."""
+    return [_add(dataset, task) for task in tasks]
+
+
+def _add(dataset: Dataset, task: TaskSpec) -> str:
+    if task.entity not in dataset.nodes:
+        types = ", ".join(map(repr, dataset.nodes))
+        raise InputError(f"tasks.{task.name}.entity: found {task.entity!r}, expected one of {types}")
+    table = node_table(task.table)
+    column = named(table.name, table.names, task.id if task.id is not None else table.names[0])
+    label = pick(table, task.label, LABELS)
+    if label is None:
+        raise InputError(f"tasks.{task.name}.label: found nothing, expected one of {', '.join(table.names)}")
+    labels, names = codes_of(table, label)
+    ids = whole_column(table, column)
+    node, left = dataset.nodes[task.entity], ""
+    dense = np.asarray(node.ids.to_dense(ids.tolist(), missing="mark") if node.ids.mapped else ids, np.int64)
+    known: npt.NDArray[np.bool_] = (dense >= 0) & (dense < node.num_nodes)
+    if not known.all():
+        left = f", {int((~known).sum()):,} left out, whose {column!r} is not in {task.entity!r}"
+    time = None
+    if task.time is not None:
+        time = np.concatenate(list(times_of(table, named(table.name, table.names, task.time), dataset.time_unit)))
+        time = time[known]
+    splits: Any = task.splits
+    split = pick(table, task.split, SPLITS) if splits is None else None
+    if split is not None:
+        codes, called = codes_of(table, split)
+        if called is None:
+            raise InputError(f"{table.name}: column {split!r} holds numbers, expected names such as 'train'")
+        splits = {split_name(one): np.flatnonzero(codes[known] == i) for i, one in enumerate(called)}
+    added = dataset.add_task(
+        task.name,
+        entity=task.entity,
+        ids=dense[known],
+        labels=labels[known],
+        time=time,
+        splits=splits,
+        names=names or (),
+    )
+    sizes = ", ".join(f"{name} {len(rows):,}" for name, rows in added.splits.items())
+    return f"task {task.name}: {added.kind} of {task.entity}, label {label!r}; {sizes}{left}"

@@ -1,0 +1,107 @@
+"""A newcomer's shop: from three tables to a file of predictions by the commands that each step says to run next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("typer")
+pytest.importorskip("yaml")
+pd = pytest.importorskip("pandas")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from typer.testing import CliRunner  # noqa: E402
+
+from graphzero.cli.app import app  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+USERS = 600
+
+
+def run(command: str) -> str:
+    program, *words = shlex.split(command)
+    assert program == "graphzero"
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return str(done.output)
+
+
+def next_step(output: str) -> str:
+    (line,) = [line for line in output.splitlines() if line.startswith("next: ")]
+    return line.removeprefix("next: ")
+
+
+def users(rng: Any) -> Any:
+    """Users whose country and age decide their label, with gaps in both."""
+    country = rng.choice(["no", "fr", "jp"], USERS).astype(object)
+    age = rng.integers(18, 80, USERS).astype(float)
+    label = np.where((country == "no") | (age > 60), "stays", "leaves")
+    country[rng.random(USERS) < 0.05] = None
+    age[rng.random(USERS) < 0.05] = np.nan
+    signup = np.datetime64("2023-01-01") + rng.integers(0, 365, USERS).astype("m8[D]")
+    names = [f"user-{i}" for i in range(USERS)]
+    return pd.DataFrame({"id": names, "age": age, "country": country, "signup": signup, "label": label})
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    people = users(rng)
+    Path("shop").mkdir()
+    people.to_csv("shop/users.csv", index=False)
+    products = pd.DataFrame({"sku": [f"p{i}" for i in range(40)], "price": rng.random(40).round(2)})
+    products.to_parquet("shop/products.parquet")
+    bought = {
+        "user_id": rng.choice(people["id"], 1500),
+        "sku": rng.choice(products["sku"], 1500),
+        "when": np.datetime64("2024-01-01T00:00") + rng.integers(0, 10**6, 1500).astype("m8[s]"),
+    }
+    pd.DataFrame(bought).to_csv("shop/purchases.csv", index=False)
+    return people
+
+
+def test_from_three_tables_to_predictions(shop: Any) -> None:
+    proposed = run("graphzero inspect shop")
+    assert "users: 600 rows, primary key 'id', time 'signup', label 'label'" in proposed
+    assert "user_id -> users.id: 100% of its values are there" in proposed
+    written = run(next_step(proposed))
+    imported = run(next_step(written))
+    assert "column of users 'age': number," in imported
+    trained = run(f"{next_step(imported)} --epochs 20 --lr 0.01 --batch-size 128")
+    run(next_step(trained).replace("predictions.csv", "pred.parquet"))
+    table = pq.read_table("pred.parquet").to_pandas()
+    assert list(table.columns[:2]) == ["id", "prediction"]
+    assert set(table["id"]) == set(shop["id"])
+    probabilities = table[[column for column in table.columns if column not in ("id", "prediction")]].to_numpy()
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+    truth = shop.set_index("id")["label"]
+    right = (table.set_index("id")["prediction"] == truth[table["id"]]).mean()
+    majority = truth.value_counts(normalize=True).max()
+    assert right > majority + 0.2
+
+
+def test_the_future_is_not_seen_with_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Purchases after the signup give the label away: only a run without --time can use them."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    label = rng.integers(0, 2, 300)
+    day = np.datetime64("2023-01-01") + rng.integers(0, 300, 300).astype("m8[D]")
+    Path("shop").mkdir()
+    pd.DataFrame({"id": np.arange(300), "signup": day, "label": label}).to_csv("shop/users.csv", index=False)
+    who = np.repeat(np.arange(300), 3)
+    later = day[who] + rng.integers(1, 50, 900).astype("m8[D]")
+    leak = np.where(label[who] == 1, "bad", "good")
+    pd.DataFrame({"user_id": who, "at": later, "kind": leak}).to_csv("shop/orders.csv", index=False)
+    run("graphzero inspect shop --out shop/keys.yaml")
+    run("graphzero import shop data --splits 60/20/20")
+    train = "graphzero train data --epochs 8 --lr 0.02 --batch-size 64 --json"
+    assert json.loads(run(train))["test_accuracy"] > 0.9
+    assert json.loads(run(f"{train} --time time"))["test_accuracy"] < 0.7
