@@ -264,7 +264,7 @@ class Group : public LocalGroup {
       std::vector<bool> over(known);
       for (size_t i = 0; i < known; ++i) {
         const bool ended = waits[3 + 2 * i].revents != 0;
-        over[i] = ended || (waits[2 + 2 * i].revents != 0 && !hear(connections_[i]));
+        over[i] = ended || (waits[2 + 2 * i].revents != 0 && !receive(connections_[i]));
       }
       for (size_t i = known; i-- > 0;) {
         if (over[i]) end(i);
@@ -274,7 +274,7 @@ class Group : public LocalGroup {
   }
 
   // False when the connection is over.
-  bool hear(Connection& connection) {
+  bool receive(Connection& connection) {
     Hello hello;
     const Handle block = receive_hello(connection.socket.get(), hello);
     if (!block || connection.member || hello.rank >= ranks_.count || hello.rank == ranks_.rank) return false;

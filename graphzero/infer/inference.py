@@ -43,7 +43,7 @@ _READERS = 32 << 20  # what the engine's read rings may take in addition to the 
 class LayerwiseModel(Protocol):
     """What `inference` needs of a model; `graphzero.train.GraphSAGE` and `GCN` have it.
 
-    `aggregation` is "mean", "sum" or "gcn" (symmetric normalisation with self-loops). `combine(layer, own, heard)`
+    `aggregation` is "mean", "sum" or "gcn" (symmetric normalisation with self-loops). `combine(layer, own, aggregated)`
     returns the rows after `layer` from the rows before it and what was aggregated from the neighbours.
     """
 
@@ -55,7 +55,7 @@ class LayerwiseModel(Protocol):
     def aggregation(self) -> str:
         """How the messages of the neighbours are aggregated."""
 
-    def combine(self, layer: int, own: torch.Tensor, heard: torch.Tensor) -> torch.Tensor:
+    def combine(self, layer: int, own: torch.Tensor, aggregated: torch.Tensor) -> torch.Tensor:
         """Return the rows after `layer`."""
 
 
@@ -276,15 +276,15 @@ class Layer:
         import torch
 
         own = self._read(np.arange(begin, end, dtype=np.int64)).to(self.device)
-        heard = sums.to(self.device)
+        aggregated = sums.to(self.device)
         if self.model.aggregation != "sum":
             degree = torch.from_numpy(self._degrees(begin, end)).to(self.device).unsqueeze(1)
             if self.model.aggregation == "mean":
-                heard = heard / degree.clamp(min=1)
+                aggregated = aggregated / degree.clamp(min=1)
             else:
                 scale = (degree + 1).rsqrt()
-                heard = scale * heard + scale * scale * own
-        rows: npt.NDArray[np.float32] = self.model.combine(self.layer, own, heard).float().cpu().numpy()
+                aggregated = scale * aggregated + scale * scale * own
+        rows: npt.NDArray[np.float32] = self.model.combine(self.layer, own, aggregated).float().cpu().numpy()
         self._check()
         return rows
 

@@ -321,7 +321,7 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
-        if self._process != os.getpid():  # a thread of the parent may have held the lock for ever
+        if self._process != os.getpid():  # a thread of the parent may have held the lock
             raise ValueError("this iterator belongs to the parent process; call iter(loader) in the child")
         try:
             with self._lock:
@@ -347,7 +347,7 @@ class _Batches:
         self._finalizer()
 
     def abort(self) -> None:
-        """Stop, because the loader is closed: whoever asks for more batches gets an error."""
+        """Stop, because the loader is closed; asking for more batches raises an error."""
         self._aborted = self._aborted or self._finalizer.alive
         self._finalizer()
         self._forget()
