@@ -40,7 +40,7 @@ def is_package_index(path: str) -> bool:
     try:
         with open_text(path) as file:
             return file.read(9) == b"Package: "
-    except (EOFError, OSError, lzma.LZMAError, zlib.error):  # whoever reads it says what is wrong
+    except (EOFError, OSError, lzma.LZMAError, zlib.error):  # the reader reports what is wrong
         return False
 
 

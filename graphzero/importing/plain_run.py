@@ -52,17 +52,19 @@ class PlainWork:
 
     def compile(self) -> GraphReport:
         """Make the compiled files; the number of nodes is known afterwards."""
-        told = {}  # rows of text features, whose number only their end tells
+        counted = {}  # rows of text features, whose number is known once they are read
         if self.count is None:
-            told = {key: self._rows(key) for key, rows in self.plan.features.items() if is_path(rows) and is_text(rows)}
+            counted = {
+                key: self._rows(key) for key, rows in self.plan.features.items() if is_path(rows) and is_text(rows)
+            }
         report = self._graph(self.count)
-        most = max([report.nodes, *told.values()])
+        most = max([report.nodes, *counted.values()])
         if most > report.nodes:
             report = self._graph(most, again=True)
         self.count = report.nodes
         for key in self.plan.features:
-            if told.get(key) != self.count:
-                self._rows(key, again=key in told)
+            if counted.get(key) != self.count:
+                self._rows(key, again=key in counted)
         if self.tagged:
             doubled = {k: repeated(all_rows(rows, k)[0]) for k, rows in self.plan.edge_features.items()}
             self.plan.edge_features = {**doubled, "reverse": alternating(report.source_edges)}

@@ -14,7 +14,9 @@ from .matrix_market import MatrixMarket, read_matrix_market
 from .read_ahead import ahead
 from .text import Dialect, is_compressed, sniff, start_of, text_blocks
 
-_MOST_GUESSED = 1 << 24  # an integer from here on, in a column that nobody named, is no float32 and most likely a time
+_MOST_GUESSED = (
+    1 << 24
+)  # an integer from here on, in a column without a name, is not exact in float32 and most likely a time
 
 
 @dataclass(frozen=True)
@@ -170,17 +172,17 @@ def _refuse_times(path: str, dialect: Dialect, column: int) -> None:
 
 def _tell(files: list[_File], two_sided: bool) -> list[str]:
     """Return for people what each column was taken for, once for files that are alike."""
-    told: dict[tuple[str, ...], list[str]] = {}
+    notes: dict[tuple[str, ...], list[str]] = {}
     for file in files:
         if file.dialect.columns == 0:
             continue
         lines = describe(file.dialect.header, file.dialect.columns, file.columns, two_sided)
         kind = "Matrix Market, " if file.matrix is not None else ""
-        told.setdefault((kind + lines[0], *lines[1:]), []).append(file.path)
-    if len(told) == 1:
-        return list(next(iter(told)))
+        notes.setdefault((kind + lines[0], *lines[1:]), []).append(file.path)
+    if len(notes) == 1:
+        return list(next(iter(notes)))
     return [
         f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {line}"
-        for lines, paths in told.items()
+        for lines, paths in notes.items()
         for line in lines
     ]
