@@ -14,9 +14,8 @@ from .matrix_market import MatrixMarket, read_matrix_market
 from .read_ahead import ahead
 from .text import Dialect, is_compressed, sniff, start_of, text_blocks
 
-_MOST_GUESSED = (
-    1 << 24
-)  # an integer from here on, in a column without a name, is not exact in float32 and most likely a time
+# From here on, an integer in a column without a name is not exact in float32, and most likely a time.
+_MOST_GUESSED = 1 << 24
 
 
 @dataclass(frozen=True)
