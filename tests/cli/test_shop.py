@@ -133,3 +133,18 @@ def test_tables_that_share_nothing_have_no_keys(tmp_path: Path, monkeypatch: pyt
     Path("t/b.csv").write_text("name,w\nx,2\ny,3\n")
     assert "no foreign keys found, so there are no edges" in run("graphzero inspect t")
     assert json.loads(run("graphzero inspect t --json"))["tables"]["a"] == {"file": "a.csv", "primary_key": "id"}
+
+
+def test_a_task_of_the_keys_file_is_trained_next(shop: Any) -> None:
+    run("graphzero inspect shop --out keys.json")
+    keys = json.loads(Path("keys.json").read_text())
+    days = np.datetime64("2024-01-05") + np.arange(USERS) % 5
+    examples = {"user": shop["id"], "day": days, "churn": np.arange(USERS) % 2}
+    pd.DataFrame(examples).to_csv("churn.csv", index=False)
+    task = {"table": "churn.csv", "entity": "users", "time": "day", "label": "churn", "splits": "60/20/20"}
+    Path("keys.json").write_text(json.dumps(keys | {"tasks": {"churn": task}}))
+    imported = run("graphzero import keys.json data")
+    assert next_step(imported) == "graphzero train data --task churn"
+    predict = next_step(run(f"{next_step(imported)} --epochs 1"))
+    run(predict)
+    assert len(pd.read_csv("predictions.csv")) > 0
