@@ -53,7 +53,8 @@ def read_keyed(source: Any) -> TableSpec | None:
     It is a keys file, a folder with one, a folder of Parquet files saved by RelBench, a SQLite or DuckDB file, an
     object with a `table_dict` as RelBench has it, or a dict with `tables`.
     """
-    if hasattr(source, "table_dict"):
+    # Not hasattr: PyG's HeteroData makes up attributes that end in _dict.
+    if "table_dict" in getattr(source, "__dict__", {}) or hasattr(type(source), "table_dict"):
         tables = {
             name: KeyedTable(table.df, table.pkey_col, dict(table.fkey_col_to_pkey_table or {}), table.time_col)
             for name, table in source.table_dict.items()

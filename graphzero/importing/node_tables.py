@@ -1,4 +1,4 @@
-"""Node tables: a row a node with its id, features, label and split -> the parts of a dataset."""
+"""Node tables: one row per node with its id, columns, label and split -> the parts of a dataset."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class PlainWork:
 
     def compile(self) -> GraphReport:
         """Make the compiled files; the number of nodes is known afterwards."""
-        counted = {}  # rows of text features, whose number is known only at their end
+        counted = {}  # rows of text features, whose number is known once they are read
         if self.count is None:
             counted = {
                 key: self._rows(key) for key, rows in self.plan.features.items() if is_path(rows) and is_text(rows)

@@ -40,7 +40,7 @@ class ImportReport:
 
     path: str
     kind: str
-    found: list[str]  # what was seen in the source, a line each
+    found: list[str]  # what was found in the source, one line each
     nodes: int
     edges: int
     bytes: int  # of all files
@@ -57,7 +57,7 @@ class ImportReport:
         return Dataset(self.path)
 
     def __str__(self) -> str:
-        """Return a short account for people."""
+        """Return a short summary."""
         parts = ", ".join(f"{part} {s:.2f} s" for part, s in self.seconds.items() if part != "total")
         lines = [f"found: {self.kind}", *(f"  {line}" for line in self.found)]
         lines += [f"  {name}: finished by an earlier run" for name in self.resumed]
@@ -110,23 +110,25 @@ def import_dataset(
     overwrite: bool = False,
     **graph_options: Any,
 ) -> ImportReport:
-    """Make the dataset folder `out` from what you have: edges in a file, a folder or an object, and files beside them.
+    """Make the dataset folder `out` from edges in a file, a folder or an object, and the files that go with them.
 
-    source: a description of tables (a `.yaml` or `.json` file, or a dict with `nodes` and `edges`: see the guide), or
-        anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data` or `HeteroData`, or a
+    source: a description of tables (a `.yaml` or `.json` file, or a dict with `nodes` and `edges`, or with `tables` and
+        their keys: see the guides), a folder of tables with a `keys.yaml`, a RelBench database, a SQLite or DuckDB
+        file, or anything `compile_graph` takes, a `.npz` archive with `edge_index`, a PyG `Data` or `HeteroData`, or a
         folder of OGB, MAG240M, IGB, IGBH, GraphBolt, KONECT, PyG (`processed/*.pt`) or Parquet files.
         `graph_options` go to `compile_graph`: `directed=False`, `columns=`, `weights=`, `times=`, `edge_ids=`,
         `dedup=`, `self_loops=`.
-    nodes: a table with a row a node: a DataFrame, an Arrow table, Parquet, CSV. Its columns are the id ("id", or the
-        first), label, split, and features: numbers become x, lists a matrix each, text codes whose names are kept.
-        `node_columns` names them: {"id": ..., "label": ..., "split": ..., "features": [...]}.
+    nodes: a table with one row per node: a DataFrame, an Arrow table, Parquet, CSV. Its columns are the id ("id", or
+        the first), label and split; all others become inputs of models by their kinds. `node_columns` names them:
+        {"id": ..., "label": ..., "split": ..., "time": ..., "columns": {...}}; "features": [...] lists columns that
+        become feature arrays instead.
     features: a `.npy`, `.npz`, `.pt`, `.gd` file, text of `id,f1,f2,...` lines, an array, or a dict of names to them.
         A single one is named "x". Rows beyond the last id in the edges are isolated nodes.
-    labels: one whole number a node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
+    labels: one whole number per node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
     splits: a dict, a `.npz`, `.pt` or `.json` file, or a folder, with ids or masks by name (train, valid, test); or
         shares such as "60/20/20", drawn from the nodes that have a label.
     edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
-    tag_reverse: store each edge followed by its reverse, with an edge feature "reverse" (0 or 1) that tells them apart;
+    tag_reverse: store each edge followed by its reverse, marked by the edge feature "reverse" (0 or 1);
         `directed=False` stores both ways under one edge id.
     edge_types: of a source of several types, those to take, such as ["paper__cites__paper"]; `reverse=True` adds each
         the other way round. Features, labels, splits and num_nodes are dicts by node type there; splits may be shares.

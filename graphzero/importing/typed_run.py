@@ -126,7 +126,9 @@ class TypedWork:
             options["edge_ids"] = True
         what = " ".join(edge_type)
         try:
-            report = compile_graph(edge.edges, self.stage.path(file), allow_empty=True, **options, **self._told(what))
+            report = compile_graph(
+                edge.edges, self.stage.path(file), allow_empty=True, **options, **self._announced(what)
+            )
         except InputError as error:
             raise InputError(f"{edge_type}: {error}") from error
         self._account(f"edges {what}", start, report.peak_memory)
@@ -141,7 +143,13 @@ class TypedWork:
         exact = key in (NUMBER, CATEGORY, TIME)  # NaN and codes are kept as they are
         dtype = self.dtype if self.dtype is not None and not exact and _is_float(source) else None
         report = compile_features(
-            source, self.stage.path(file), name=key, dtype=dtype, num_nodes=count, report_error=True, **self._told(what)
+            source,
+            self.stage.path(file),
+            name=key,
+            dtype=dtype,
+            num_nodes=count,
+            report_error=True,
+            **self._announced(what),
         )
         self.losses += [f"{what}: {loss}" for loss in report.losses.values()]
         self._account(what, start, report.peak_memory)
@@ -219,7 +227,7 @@ class TypedWork:
         self.seconds[part] = time.perf_counter() - start
         self.peak = max(self.peak, peak)
 
-    def _told(self, part: str) -> dict[str, Any]:
+    def _announced(self, part: str) -> dict[str, Any]:
         """Return the shared options with a progress callback that names the part."""
         progress = self.common.get("progress")
         if not callable(progress):

@@ -14,7 +14,8 @@ from .matrix_market import MatrixMarket, read_matrix_market
 from .read_ahead import ahead
 from .text import Dialect, is_compressed, sniff, start_of, text_blocks
 
-_MOST_GUESSED = 1 << 24  # an integer from here on, in an unnamed column, is not a float32 and most likely a time
+# From here on, an integer in a column without a name is not exact in float32, and most likely a time.
+_MOST_GUESSED = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -170,17 +171,17 @@ def _refuse_times(path: str, dialect: Dialect, column: int) -> None:
 
 def _tell(files: list[_File], two_sided: bool) -> list[str]:
     """Return for people what each column was taken for, once for files that are alike."""
-    by_lines: dict[tuple[str, ...], list[str]] = {}
+    notes: dict[tuple[str, ...], list[str]] = {}
     for file in files:
         if file.dialect.columns == 0:
             continue
         lines = describe(file.dialect.header, file.dialect.columns, file.columns, two_sided)
         kind = "Matrix Market, " if file.matrix is not None else ""
-        by_lines.setdefault((kind + lines[0], *lines[1:]), []).append(file.path)
-    if len(by_lines) == 1:
-        return list(next(iter(by_lines)))
+        notes.setdefault((kind + lines[0], *lines[1:]), []).append(file.path)
+    if len(notes) == 1:
+        return list(next(iter(notes)))
     return [
         f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {line}"
-        for lines, paths in by_lines.items()
+        for lines, paths in notes.items()
         for line in lines
     ]

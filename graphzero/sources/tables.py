@@ -44,7 +44,7 @@ class Table(Protocol):
 
 
 class NumpyTable:
-    """Columns that lie in memory: a DataFrame of pandas, a structured array, a dict of arrays."""
+    """Columns in memory: a DataFrame of pandas, a structured array, a dict of arrays."""
 
     def __init__(self, name: str, columns: Mapping[str, Any], rows: int) -> None:
         """Take columns of `rows` values each; slices of them are what batches hold."""
@@ -81,8 +81,8 @@ class ArrowTable:
             try:
                 self._reader = arrow.RecordBatchReader.from_stream(source)
             except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
-                reason = " ".join(str(error).split())
-                raise InputError(f"{name}: expected a table of types that Arrow has: {reason}") from error
+                why = " ".join(str(error).split())
+                raise InputError(f"{name}: expected a table of types that Arrow has: {why}") from error
             self._schema = self._reader.schema
         self.names = list(self._schema.names)
 
@@ -209,7 +209,7 @@ def as_table(source: Any, memory: int | None = None) -> Table | None:
     if hasattr(source, "__arrow_c_stream__"):
         return ArrowTable(type(source).__name__, source)
     if type(source).__module__.split(".")[0].endswith("duckdb"):
-        if hasattr(source, "execute"):  # its result can be read once, and its owner is unknown
+        if hasattr(source, "execute"):  # its result can be read once, and which query made it is unknown
             raise InputError("DuckDB: found a connection, expected a relation: con.sql(query), not con.execute(query)")
         if hasattr(source, "fetch_arrow_reader"):
             return ArrowTable(type(source).__name__, source.fetch_arrow_reader(_BATCH))
@@ -270,8 +270,8 @@ def _common_schema(dataset: Any) -> Any:
         try:
             schema = arrow.unify_schemas([schema, own], promote_options="permissive")
         except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"{fragment.path}: its columns differ from those of the files before: {reason}") from error
+            why = " ".join(str(error).split())
+            raise InputError(f"{fragment.path}: its columns differ from those of the files before: {why}") from error
     return schema
 
 

@@ -105,3 +105,46 @@ def test_the_future_is_not_seen_with_time(tmp_path: Path, monkeypatch: pytest.Mo
     train = "graphzero train data --epochs 8 --lr 0.02 --batch-size 64 --json"
     assert json.loads(run(train))["test_accuracy"] > 0.9
     assert json.loads(run(f"{train} --time time"))["test_accuracy"] < 0.7
+
+
+def test_a_database_says_its_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlite3
+
+    monkeypatch.chdir(tmp_path)
+    with sqlite3.connect("shop.db") as file:
+        file.executescript(
+            "create table users (id integer primary key, label text, split text);"
+            "create table orders (user_id integer references users(id), price real);"
+        )
+        rows = [(i, "ab"[i % 2], ("train", "valid", "test")[i % 3]) for i in range(30)]
+        file.executemany("insert into users values (?, ?, ?)", rows)
+        file.executemany("insert into orders values (?, ?)", [(i % 30, i % 2) for i in range(60)])
+    file.close()
+    found = run("graphzero inspect shop.db")
+    assert "orders: 60 rows, no primary key: rows are numbered" in found
+    assert "user_id -> users, as declared" in found
+    assert run(f"{next_step(run(next_step(found)))} --epochs 1")
+
+
+def test_tables_that_share_nothing_have_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t").mkdir()
+    Path("t/a.csv").write_text("id,v\n1,2\n2,3\n")
+    Path("t/b.csv").write_text("name,w\nx,2\ny,3\n")
+    assert "no foreign keys found, so there are no edges" in run("graphzero inspect t")
+    assert json.loads(run("graphzero inspect t --json"))["tables"]["a"] == {"file": "a.csv", "primary_key": "id"}
+
+
+def test_a_task_of_the_keys_file_is_trained_next(shop: Any) -> None:
+    run("graphzero inspect shop --out keys.json")
+    keys = json.loads(Path("keys.json").read_text())
+    days = np.datetime64("2024-01-05") + np.arange(USERS) % 5
+    examples = {"user": shop["id"], "day": days, "churn": np.arange(USERS) % 2}
+    pd.DataFrame(examples).to_csv("churn.csv", index=False)
+    task = {"table": "churn.csv", "entity": "users", "time": "day", "label": "churn", "splits": "60/20/20"}
+    Path("keys.json").write_text(json.dumps(keys | {"tasks": {"churn": task}}))
+    imported = run("graphzero import keys.json data")
+    assert next_step(imported) == "graphzero train data --task churn"
+    predict = next_step(run(f"{next_step(imported)} --epochs 1"))
+    run(predict)
+    assert len(pd.read_csv("predictions.csv")) > 0
