@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .dataset import Dataset
+from .node_data import NodeData
 
 __all__ = ["check_splits", "fault_of", "labelled_type", "standard_split", "standard_splits"]
 
@@ -77,9 +78,23 @@ def fault_of(data: Dataset) -> str | None:
         known = ", ".join(repr(key) for of in types for key in of.features)
         if known and not any("x" in of.features or of.columns for of in types):
             return f"no feature 'x'; choose one with feature=: {known}"
-        check_splits({split: len(ids) for split, ids in standard_splits(node.splits).items()})
+        splits = standard_splits(node.splits)
+        check_splits({split: len(ids) for split, ids in splits.items()})
+        for split, ids in splits.items():
+            missing = _without_label(node, ids) if split in _SPLITS else 0
+            if missing:
+                return f"split {split!r} has {missing:,} nodes without a label; remove them from the split"
         if data.is_typed:
             check_messages(data, name)
     except ValueError as error:
         return str(error)
     return None
+
+
+def _without_label(node: NodeData, ids: Any) -> int:
+    """Count the nodes of a split whose class is missing, in blocks."""
+    if node.label_kind != "classification":
+        return 0
+    step = 1 << 20
+    blocks = (node.label_store.gather(ids[i : i + step]) for i in range(0, len(ids), step))
+    return sum(int((labels < 0).sum()) for labels in blocks)

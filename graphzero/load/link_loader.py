@@ -116,7 +116,7 @@ class LinkNeighborLoader(EpochLoader):
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
             edge_type=edge_type,
         )  # fmt: skip
-        self._edges = found = SeedEdges(source, edges, split, edge_type, labels, time, neg_sampling)
+        self._edges = found = SeedEdges(source, edges, split, edge_type, labels, time, neg_sampling, edge_order)
         if not found.timed and (source.node_time or window is not None):
             raise ValueError(f"{'node_time' if source.node_time else 'window'} needs time=: a number for each edge")
         seeds = found.source(

@@ -44,6 +44,7 @@ class SeedEdges:
         labels: Any,
         time: Any,
         negatives: str | None,
+        edge_order: str = "ids",
     ) -> None:
         """Check them; `edges` may be given with their type, or be a type, for all its edges."""
         types, time = source.types, in_time_unit(source.data, time)
@@ -69,6 +70,8 @@ class SeedEdges:
         if self.own_times and (time != "edges" or self.ends is not None):
             raise ValueError(f"time is {time!r}, expected a number for each edge, or 'edges' where seeds are edge ids")
         self._by_id = edges is None and graph.has_edge_ids  # arrays have an entry for each edge of the source
+        if edges is None and not graph.has_edge_ids and edge_order != "file":
+            _refuse_arrays(graph, labels=labels, time=None if self.own_times else time)
         if self._by_id and (labels is not None or (time is not None and not self.own_times)):
             count = _largest_id(graph, side) + 1
         self.time = None if self.own_times else resolve_time(time, count)
@@ -188,6 +191,17 @@ def edge_split_of(data: Dataset, split: str, edge_type: EdgeTypeName | None) -> 
 def is_edge_type(value: Any) -> bool:
     """Whether a value is (source, relation, target)."""
     return isinstance(value, (tuple, list)) and len(value) == 3 and all(isinstance(part, str) for part in value)
+
+
+def _refuse_arrays(graph: Graph, **arrays: Any) -> None:
+    """Refuse arrays with an entry per edge where nothing says which entry belongs to which edge."""
+    for name, values in arrays.items():
+        if values is not None and _dimensions(values) > 0:
+            raise ValueError(
+                f"{graph.path} was compiled without edge ids, so {name}= cannot be matched to its edges; "
+                f"compile it with edge_ids=True, pass edges= with one entry of {name}= each, or pass "
+                f'edge_order="file" if entry i belongs to the i-th edge in the order of the file'
+            )
 
 
 def _narrow_edges(edges: Any) -> tuple[Any, Any] | None:

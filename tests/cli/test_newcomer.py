@@ -170,3 +170,14 @@ def test_python_refuses_such_names_too(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x\.npy: the output is a \.gd file; name it .*x\.gd"):
         gz.compile_features(np.ones((2, 2)), tmp_path / "x.npy")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_split_with_missing_labels_is_reported_instead_of_a_next_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nodes.csv").write_text("id,label,split,v\n0,x,train,1\n1,,train,2\n2,y,valid,3\n3,x,test,4\n")
+    Path("edges.csv").write_text("src,dst\n0,1\n1,2\n2,3\n3,0\n")
+    made = run("graphzero import edges.csv data --nodes nodes.csv")
+    assert "next:" not in made.output
+    assert "split 'train' has 1 nodes without a label" in made.output

@@ -134,3 +134,18 @@ def test_edges_of_a_pyg_loader_are_told_by_type(tmp_path: Path) -> None:
         pyg.LinkNeighborLoader(plain, [2], edge_label_index=(BUYS, None))
     with pytest.raises(ValueError, match=r"input_nodes is a Tensor, expected \(node_type, ids\) with one"):
         pyg.NeighborLoader(typed, [2], input_nodes=torch.tensor([1]))
+
+
+def test_arrays_per_edge_of_a_graph_without_edge_ids_are_refused(tmp_path):
+    """Nothing says which entry belongs to which edge: the file sorts them."""
+    ds = gz.Dataset.create(tmp_path / "d", ([3, 1, 2, 0], [0, 3, 1, 2]), direction="in")
+    assert not ds.graph.has_edge_ids
+    for given in ({"labels": [10, 20, 30, 40]}, {"time": [1, 2, 3, 4]}):
+        with pytest.raises(ValueError, match=r"without edge ids, .* cannot be matched to its edges"):
+            gz.LinkNeighborLoader(ds, fanouts=[1], batch_size=9, **given)
+    in_order = gz.LinkNeighborLoader(ds, fanouts=[1], batch_size=9, labels=[10, 20, 30, 40], edge_order="file")
+    (batch,) = in_order
+    pairs = batch.n_id[batch.edge_label_index].T.tolist()
+    assert dict(zip(map(tuple, pairs), batch.edge_label.tolist(), strict=True)) == {
+        (3, 0): 10, (2, 1): 20, (0, 2): 30, (1, 3): 40,
+    }  # fmt: skip

@@ -337,7 +337,7 @@ def test_mistakes_are_named(world, typed):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=(BUYS, [[0, 50], [1, 1]]))
     with pytest.raises(ValueError, match=r"the type of the edges is not known.*\('user', 'buys', 'item'\)"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=[[0], [1]])
-    with pytest.raises(ValueError, match=r"no edge type \('user', 'bought', 'item'\), the graph has \('user', 'buys'"):
+    with pytest.raises(ValueError, match=r"no edge type \('user', 'bought', 'item'\); the graph has \('user', 'buys'"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edge_type=("user", "bought", "item"))
     with pytest.raises(ValueError, match="drawing by degree needs the degrees of both ends"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=BUYS, neg_sampling="binary", neg_method="degree")
