@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import wraps
+from functools import lru_cache, wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
@@ -28,21 +28,31 @@ def known_keywords(*others: Callable[..., Any]) -> Callable[[_Init], _Init]:
     """Make an `__init__` reject unknown keyword arguments; those of `others`, which it forwards to, are known."""
 
     def decorate(init: _Init) -> _Init:
-        callables: list[Callable[..., Any]] = [init, *others]
-        names = [name for of in callables for name, p in signature(of).parameters.items() if _is_named(p)]
-        known = list(dict.fromkeys(names))
-
         @wraps(init)
         def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-            for name in kwargs.keys() - set(known):
-                meant = [_OF_PYG[name]] if _OF_PYG.get(name) in known else get_close_matches(name, known, 1)
-                hint = f"; did you mean {meant[0]!r}?" if meant else f", expected one of {', '.join(known)}"
-                raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}{hint}")
+            check_keywords(kwargs, type(self).__name__, init, *others)
             init(self, *args, **kwargs)
 
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+def check_keywords(given: Iterable[str], function: str, *callables: Callable[..., Any]) -> None:
+    """Raise TypeError for a name that none of `callables` takes; `function` is the one that was called."""
+    known = _names_of(callables)
+    for name in given:
+        if name in known:
+            continue
+        meant = [_OF_PYG[name]] if _OF_PYG.get(name) in known else get_close_matches(name, known, 1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else f", expected one of {', '.join(known)}"
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+
+
+@lru_cache
+def _names_of(callables: tuple[Callable[..., Any], ...]) -> list[str]:
+    names = [name for of in callables for name, p in signature(of).parameters.items() if _is_named(p)]
+    return list(dict.fromkeys(names))
 
 
 def _is_named(parameter: Parameter) -> bool:

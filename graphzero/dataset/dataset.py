@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from ..args.ids import IdArray
+from ..args.keywords import check_keywords
+from ..args.progress import Callback
 from ..args.sizes import format_size
+from ..compile.graph import compile_graph
 from ..errors import FormatError, StorageError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
@@ -28,8 +31,6 @@ from .task_table import TaskMethods
 from .writer import DatasetWriter
 
 __all__ = ["Dataset", "EdgeData", "NodeData"]
-
-Progress = Callable[[str, int, int], None]
 
 
 class Dataset(TaskMethods):
@@ -136,10 +137,10 @@ class Dataset(TaskMethods):
         >>> ds = gz.Dataset.create("typed", graphs={("author", "writes", "paper"): np.array([[0, 0, 1], [0, 1, 1]])},
         ...                        features={"paper": np.eye(2)}, labels={"paper": [0, 1]})  # doctest: +SKIP
         """
+        check_keywords(graph_options, "Dataset.create", Dataset.create, compile_graph)
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name must be text, got {type(name).__name__}")
-        notes = dict(about or {})
-        check_about(notes)
+        check_about(notes := dict(about or {}))
         if graphs is None and is_typed(graph):
             graph, graphs = None, graph
         if (graph is None) == (graphs is None):
@@ -342,7 +343,7 @@ class Dataset(TaskMethods):
 
         return to_networkx(self, most_nodes)
 
-    def verify(self, num_threads: int | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    def verify(self, num_threads: int | None = None, progress: Callback | None = None) -> dict[str, Any]:
         """Check every byte of every file, then labels and splits; raise FormatError at the first fault.
 
         Returns counts: {"files": 6, "arrays": 7, "bytes": ..., "seconds": ...}.

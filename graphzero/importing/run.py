@@ -12,8 +12,10 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from ..args.ids import as_threads
+from ..args.keywords import check_keywords
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size, parse_size
+from ..compile.graph import compile_graph
 from ..compile.mapped import names_of, needs_map, node_ids_from
 from ..compile.reports import GraphReport
 from ..dataset.dataset import Dataset
@@ -148,6 +150,7 @@ def import_dataset(
     >>> report.dataset.num_nodes  # doctest: +SKIP
     2708
     """
+    check_keywords(graph_options, "import_dataset", import_dataset, compile_graph)
     target = os.path.abspath(os.fspath(out))
     check_target(target, overwrite)
     if is_path(source) and os.path.isdir(source) and os.path.isdir(target) and os.path.samefile(source, target):

@@ -265,3 +265,11 @@ def test_inference_is_refused_before_the_layers(graph, store, here):
             gz.inference(Model(), *arguments)
     with pytest.raises(ValueError, match="device is 'gpu'"):
         gz.inference(Model(), graph, store, "out.gd", device="gpu")
+
+
+def test_a_misspelt_keyword_of_a_dataset_is_suggested(tmp_path):
+    for make in (gz.Dataset.create, lambda out, edges, **given: gz.import_dataset(edges, out, **given)):
+        with pytest.raises(
+            TypeError, match=r"\(\) got an unexpected keyword argument 'featurs'; did you mean 'features'"
+        ):
+            make(tmp_path / "ds", ([0], [1]), featurs=[[1.0], [2.0]])
