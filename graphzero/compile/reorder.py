@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import as_count, as_threads
-from ..args.progress import Reporting
+from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size, parse_size
-from ..dataset.dataset import Dataset, Progress
+from ..dataset.dataset import Dataset
 from ..dataset.manifest import ArrayRef, Manifest
 from ..dataset.node_ids import NEW, ORIGINAL
 from ..dataset.publish import plain_name
@@ -51,7 +51,7 @@ def reorder(
     seed: int = 0,
     memory: int | float | str = "2GB",
     num_threads: int | None = None,
-    progress: Progress | bool | None = None,
+    progress: Callback | bool | None = None,
     overwrite: bool = False,
 ) -> Dataset:
     """Write `dataset` to the folder `out` with its nodes in another order, and open it.
@@ -115,7 +115,7 @@ class _Reordering:
         scratch: str,
         budget: int,
         threads: int,
-        progress: Progress | bool | None,
+        progress: Callback | bool | None,
     ) -> None:
         self._source, self._writer = source, writer
         self._manifest, self._origin = _plainly_named(manifest)  # new file names, and those of the source
@@ -235,7 +235,7 @@ def _ordered(
     graph: Graph,
     by: str,
     direction: str | None,
-    progress: Progress | bool | None,
+    progress: Callback | bool | None,
     counts: npt.NDArray[np.uint32] | None = None,
 ) -> Order:
     way = {"degree": "hot", "presample": "hot"}.get(by, by)
@@ -260,7 +260,7 @@ def _sampler(
 
 
 def _presampled(
-    loader: NeighborLoader, epochs: int, graph: Graph, direction: str | None, progress: Progress | bool | None
+    loader: NeighborLoader, epochs: int, graph: Graph, direction: str | None, progress: Callback | bool | None
 ) -> Order:
     counts = np.zeros(graph.num_nodes, np.uint32)
     total = epochs * len(loader)
@@ -346,7 +346,7 @@ def _free_name(manifest: Manifest, name: str) -> str:
     return name
 
 
-def _named(progress: Progress | bool | None, file: str) -> Progress | bool | None:
+def _named(progress: Callback | bool | None, file: str) -> Callback | bool | None:
     """Return `progress` with the name of the file before the phase."""
     if progress is None or isinstance(progress, bool):
         return progress

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..dataset.dataset import Dataset, Progress
+from ..args.progress import Callback
+from ..dataset.dataset import Dataset
 from .synthetic import SyntheticGraph
 from .synthetic_types import TYPED_PRESETS, SyntheticTypes
 
@@ -57,7 +58,7 @@ def synthesize(
     dedup: bool = False,
     memory: int | str = "1GB",
     num_threads: int | None = None,
-    progress: Progress | bool | None = None,
+    progress: Callback | bool | None = None,
     overwrite: bool = False,
     **options: Any,
 ) -> Dataset:

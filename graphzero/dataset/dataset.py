@@ -103,7 +103,7 @@ class Dataset(TaskMethods):
         about: Mapping[str, Any] | None = None,
         memory: int | str = "1GB",
         num_threads: int | None = None,
-        progress: Progress | bool | None = None,
+        progress: Callback | bool | None = None,
         overwrite: bool = False,
         **graph_options: Any,
     ) -> Dataset:
