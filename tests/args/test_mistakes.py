@@ -101,7 +101,7 @@ def test_labels_that_are_text(graph, here, labels):
     match = r"labels must be numbers, found text such as 'a'; np\.unique\(labels, return_inverse=True\)"
     for call in (
         lambda: gz.NeighborLoader(graph, fanouts=[2], labels=labels),
-        lambda: gz.LinkNeighborLoader(graph, fanouts=[2], labels=labels),
+        lambda: gz.LinkNeighborLoader(graph, fanouts=[2], labels=labels, edge_order="file"),
         lambda: graph.sample_links(EDGES, [2], labels=labels),
         lambda: gz.Dataset.create(here / "text", EDGES, labels=labels),
         lambda: gz.import_dataset(EDGES, here / "text", labels=labels),
