@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 import numpy as np
@@ -53,8 +52,6 @@ def _kind(batch: Any, rule: ColumnRule) -> str:
         first = next((value for value in batch[:100] if value is not None and value == value), None)
         if isinstance(first, bool):
             return "bool"
-        if isinstance(first, (datetime.date, np.datetime64)):
-            return "time"
         if isinstance(first, (list, tuple, np.ndarray)) and len(first) and isinstance(first[0], str):
             return "multicategory"
     return {"date": "time", "text": "category", "list": "embedding"}.get(kind, kind)

@@ -213,13 +213,20 @@ def _add_column(
 
 
 def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
-    dtype = numbers(first, f"{table.name}: column {column!r}").dtype
+    where = f"{table.name}: column {column!r}"
+    dtype = numbers(first, where).dtype
     kept = dtype.name if dtype.name in NAMES else "int32" if dtype.itemsize < 4 else "int64"
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0
         for (batch,) in table.batches([column]):
-            values = numbers(batch, f"{table.name}: column {column!r}", at).astype(kept, copy=False)
+            values = numbers(batch, where, at)
+            if kept == "int64" and values.dtype.kind in "uf":
+                fits = values < 2**63 if values.dtype.kind == "u" else (values % 1 == 0) & (np.abs(values) < 2**53)
+                if not fits.all():
+                    bad = int(np.argmin(fits))
+                    raise InputError(f"{where}: row {at + bad}: found {values[bad]}, expected integers below 2^63")
+            values = values.astype(kept, copy=False)
             at += len(values)
             for begin in range(0, len(values), step):
                 yield values[begin : begin + step]

@@ -69,6 +69,8 @@ def codes_of(table: Table, column: str) -> tuple[npt.NDArray[Any], list[str] | N
             raise InputError(f"{where} holds {shown(kind)}, expected whole numbers or text")
         if kind != "text":
             parts.append(with_nan(batch, where, row))
+            if (large := parts[-1][np.abs(parts[-1]) >= np.float64(2**63)]).size and large.dtype.kind == "f":
+                raise InputError(f"{where} holds {large[0]:g}, expected whole numbers below 2^63 or text")
         else:
             numeric = False
             codes, names = encoded(batch, where)
@@ -96,7 +98,8 @@ def with_nan(column: Any, where: str, row: int) -> npt.NDArray[Any]:
     missing = missing_rows(column)
     if not missing.any():
         found = numbers(column, where, row)
-        return found.astype(np.int64) if found.dtype.kind in "bu" else found
+        large = found.dtype == np.uint64 and found.size and int(found.max()) >= 2**63
+        return found.astype(np.float64 if large else np.int64) if found.dtype.kind in "bu" else found
     out = np.full(len(column), np.nan)
     kept = without_rows(column, missing)
     if len(kept):

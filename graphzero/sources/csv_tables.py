@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import InputError
 from .tables import ArrowTable, require_pyarrow
-from .text import Dialect, content_lines, sniff, split_line
+from .text import Dialect, content_lines, sniff, split_line, text_blocks
 
 __all__ = ["csv_table"]
+
+_LONGEST_LINE = 1 << 26  # Arrow refuses far shorter ones
 
 
 def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
@@ -21,10 +27,11 @@ def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
     dialect = sniff(path, None, True)
     if dialect.delimiter == " " and dialect.columns > 1:
         raise InputError(f"{path}: columns are separated by blanks, expected one of ',', tab, ';' and '|'")
+    delimiter = "," if dialect.delimiter == " " else dialect.delimiter
+    stat = os.stat(path)
+    _check_quotes(path, delimiter, dialect.begin, dialect.lines_before, (stat.st_size, stat.st_mtime_ns))
     layout = files.CsvFileFormat(
-        parse_options=csv.ParseOptions(
-            delimiter="," if dialect.delimiter == " " else dialect.delimiter, newlines_in_values=True
-        ),
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         read_options=csv.ReadOptions(skip_rows=dialect.lines_before, column_names=_names(path, dialect)),
         convert_options=csv.ConvertOptions(column_types={column: arrow.string() for column in text}),
     )
@@ -33,6 +40,48 @@ def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
     except arrow.ArrowInvalid as error:
         _refuse_width(path, dialect)
         raise InputError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, version: tuple[int, int]) -> None:
+    """Refuse a quoted field that does not end, and text after one: Arrow takes the rest of the file for the field.
+
+    version: the size and time of the file, which is read once for this.
+    """
+    end = re.escape(delimiter.encode()) + rb"\r\n"
+    quoted = rb'"(?:[^"]+|"")*+'
+    field = rb'(?:%b"[ \t]*+(?=[%b]|$)|[^"%b][^%b]*+|)' % (quoted, end, end, end)
+    whole = re.compile(rb"(?:%b[%b])*+%b" % (field, end, field))
+    unclosed = re.compile(rb"(?:%b[%b])*+%b" % (field, end, quoted))
+    same = re.compile(quoted)
+    number, opened, rest = lines_before, 0, b""
+    for block, _ in itertools.chain(text_blocks(path, begin=begin), [(b"\n", 0)]):
+        part, newline, after = block.rpartition(b"\n")
+        part, rest = (rest + part, after) if newline else (b"", rest + after)
+        if len(rest) > _LONGEST_LINE:
+            return
+        if not newline:
+            continue
+        if not opened and (b'"' not in part or whole.fullmatch(part)):
+            number += part.count(b"\n") + 1
+            continue
+        for line in part.split(b"\n"):
+            number += 1
+            if not opened and b'"' not in line:
+                continue
+            line = b'"' + line if opened else line  # the field goes on
+            if whole.fullmatch(line):
+                opened = 0
+            elif unclosed.fullmatch(line):
+                opened = opened if opened and same.fullmatch(line) else number
+            else:
+                since = f" of a field that starts in line {opened}" if opened and opened != number else ""
+                raise InputError(
+                    f"{path}: line {number}: found text after a closing quote{since}, expected a delimiter; a quote "
+                    'within a quoted field is written ""'
+                )
+    if opened:
+        raise InputError(f"{path}: line {opened}: a quoted field does not end before the end of the file")
 
 
 def _names(path: str, dialect: Dialect) -> list[str]:

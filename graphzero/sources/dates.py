@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .decoding import check_complete, decoded, is_arrow, kind_of, missing_rows, numbers, shown, without_rows
+from .decoding import check_complete, decimals, decoded, is_arrow, kind_of, missing_rows, numbers, shown, without_rows
 
 __all__ = ["as_time_column", "times_or_missing"]
 
@@ -36,14 +37,17 @@ def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.N
             raise InputError(f"{where} has no value in row {row + int(np.argmax(np.isnat(column)))}, expected a time")
         whole = column if unit is None else column.astype(f"{column.dtype.name.split('[')[0]}[{unit}]")
         return np.asarray(whole.astype(np.int64))
-    if kind == "text":
+    if column.dtype.kind == "O":
+        check_complete(column, where, row)
+    if kind in ("text", "date"):
         return _parsed(column.tolist(), where, row, unit or "s")
     values = numbers(column, where, row) if column.dtype.kind == "O" else column
-    if values.dtype.kind == "f" and np.array_equal(values, np.floor(values)):
-        return values.astype(np.int64)
-    if values.dtype == np.uint64 and values.size and int(values.max()) >= 2**63:
-        raise InputError(f"{where} holds {values.max()}, expected times below 2^63")
-    if values.dtype.kind not in "iu":
+    if values.dtype == np.uint64 or values.dtype.kind == "f":
+        large = values[np.abs(values) >= (np.uint64(2**63) if values.dtype == np.uint64 else np.float64(2**63))]
+        if large.size:
+            raise InputError(f"{where} holds {large[0]}, expected times below 2^63")
+    integral = values.dtype.kind == "f" and np.array_equal(values, np.floor(values))
+    if values.dtype.kind not in "iu" and not integral:
         raise InputError(f"{where} holds {values.dtype}, expected whole numbers, dates or timestamps")
     return values.astype(np.int64)
 
@@ -63,8 +67,8 @@ def _ticks(column: Any) -> npt.NDArray[Any]:
 
     kind = column.type
     if types.is_decimal(kind):
-        column = column.cast("float64")
-    elif types.is_date64(kind):
+        return decimals(column, whole=True)
+    if types.is_date64(kind):
         column = column.cast("timestamp[ms]")
     elif types.is_date32(kind):
         return np.asarray(column.cast("int32").to_numpy(zero_copy_only=False)).astype("datetime64[D]")
@@ -74,8 +78,15 @@ def _ticks(column: Any) -> npt.NDArray[Any]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
+def _in_utc(text: Any) -> Any:
+    """Return a date as NumPy reads it, which knows no time zones."""
+    if isinstance(text, datetime.datetime) and text.tzinfo is not None:
+        return text.astimezone(datetime.UTC).replace(tzinfo=None)
+    return text[:-1] if isinstance(text, str) and text.endswith("Z") else text
+
+
 def _parsed(texts: list[Any], where: str, row: int, unit: str) -> npt.NDArray[np.int64]:
-    texts = [text[:-1] if isinstance(text, str) and text.endswith("Z") else text for text in texts]  # UTC either way
+    texts = [_in_utc(text) for text in texts]
     try:
         whole = np.array(texts, dtype="datetime64[us]").astype(f"datetime64[{unit}]")
         return np.asarray(whole.astype(np.int64))

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..errors import InputError
 
 __all__ = [
     "check_complete",
+    "decimals",
     "decoded",
     "is_arrow",
     "is_text_type",
@@ -90,6 +92,8 @@ def kind_of(column: Any) -> str:
     first = next((value for value in column[:100] if not _is_missing(value)), None)
     if isinstance(first, (decimal.Decimal, int, float, np.number)):  # with None among them, NumPy has objects
         return "number"
+    if isinstance(first, (datetime.date, np.datetime64)):
+        return "date"
     if isinstance(first, (list, tuple, np.ndarray)):
         return "list"
     return type(first).__name__ if isinstance(first, (dict, set)) else "text"
@@ -149,7 +153,7 @@ def numbers(column: Any, where: str, row: int = 0, lists: bool = False) -> npt.N
 
 def check_complete(column: Any, where: str, row: int) -> None:
     """Refuse a column with missing values, and say where the first is."""
-    missing = np.asarray(column.is_null() if is_arrow(column) else column.isna())
+    missing = np.asarray(column.is_null()) if is_arrow(column) else missing_rows(column)
     if missing.any():
         raise InputError(f"{where} has no value in row {row + int(np.argmax(missing))}, expected one in every row")
 
@@ -185,11 +189,23 @@ def _of_arrow(column: Any) -> npt.NDArray[Any]:
 
     kind = column.type
     if types.is_decimal(kind):
-        column = column.cast("float64")
-    elif types.is_duration(kind) or types.is_time(kind):
+        return decimals(column, whole=kind.scale <= 0)
+    if types.is_duration(kind) or types.is_time(kind):
         ticks = column.cast("int32" if types.is_time32(kind) else "int64")
         return np.asarray(ticks.to_numpy(zero_copy_only=False)) / _UNITS[kind.unit]
     return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def decimals(column: Any, whole: bool) -> npt.NDArray[Any]:
+    """Return Arrow decimals as float64, or as int64 where they should be `whole` numbers and are ones that fit."""
+    import pyarrow as pa
+
+    if whole:
+        try:
+            return np.asarray(column.cast("int64").to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            pass
+    return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
 
 
 def _of_numpy(column: Any, where: str, row: int) -> npt.NDArray[Any]:
@@ -200,10 +216,13 @@ def _of_numpy(column: Any, where: str, row: int) -> npt.NDArray[Any]:
         return np.asarray(column / np.timedelta64(1, "s"))
     if column.dtype.kind != "O":
         return np.asarray(column)
+    check_complete(column, where, row)
     lengths = {np.size(value) for value in column}
     if len(lengths) > 1:
         raise InputError(f"{where} has lists of {min(lengths)} to {max(lengths)} values, expected one length")
     try:
+        if all(type(value) is int for value in column) and (whole := np.array(column.tolist())).dtype.kind in "iu":
+            return whole
         return np.array(column.tolist(), np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{where} holds values that are not numbers from row {row} on, expected numbers") from None
