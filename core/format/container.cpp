@@ -140,7 +140,7 @@ uint64_t announced_header_bytes(std::span<const std::byte> first_page, const std
   }
   if (std::memcmp(first_page.data(), kMagic.data(), kMagic.size()) != 0) {
     fail<FormatError>(path,
-                      ": not a GraphZero file (the magic bytes at 0 are missing); compile edges and rows first, "
+                      ": not a GraphZero file: the magic bytes at 0 are missing; compile edges and rows first, "
                       "see graphzero compile");
   }
   const auto major = load<uint16_t>(first_page, kAtMajor);

@@ -97,7 +97,7 @@ def test_inference_notices_a_graph_that_is_cut_after_its_sums(
     torch = pytest.importorskip("torch")
     from graphzero.train import make_model
 
-    inference = importlib.import_module("graphzero.inference")
+    inference = importlib.import_module("graphzero.infer.inference")
 
     ds = make(tmp_path / "ds")
     sums = inference.Layer._sums

@@ -212,7 +212,7 @@ def test_a_shortage_after_the_first_use_changes_nothing(folder: Path, limit: str
         text=True,
         check=False,
         timeout=120,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests" / "oracles")])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests" / "load")])},
     )
     assert done.stdout == "done\n", done.stderr[-2000:]
 

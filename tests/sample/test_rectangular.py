@@ -166,4 +166,4 @@ def test_info_tells_both_counts(tmp_path, edges):
     compiled(tmp_path / "g.gl", edges, "in")
     shown = CliRunner().invoke(app, ["info", str(tmp_path / "g.gl")]).output
     assert "7 sources, 300 targets" in shown
-    assert "3.0 a node" in shown
+    assert "3.0 per node" in shown
