@@ -282,6 +282,7 @@ void bind_plan(nb::module_& m) {
       .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return deliver_alike(plan, guest); })
       .def_prop_ro("held_bytes",
                    [](const LoadPlan& plan) {
+                     nb::gil_scoped_release release;
                      const std::lock_guard lock(plan.mutex);
                      return held_bytes(plan);
                    })

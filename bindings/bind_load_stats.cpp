@@ -61,14 +61,23 @@ int ranks_met(const LoadPlan& plan) {
 }  // namespace
 
 nb::dict to_python(const LoadPlan& plan) {
-  std::lock_guard lock(plan.mutex);
-  const Division& division = plan.division;
+  Division division;
+  std::vector<std::shared_ptr<RowWindow>> held;
+  int met = 0;
+  {
+    // Without the GIL: an epoch that starts holds this lock while it reports progress to Python.
+    nb::gil_scoped_release release;
+    std::lock_guard lock(plan.mutex);
+    division = plan.division;
+    held = plan.windows;
+    met = ranks_met(plan);
+  }
   nb::dict d;
   d["threads"] = division.threads;
   d["memory"] = division.memory;
   d["local_world_size"] = plan.options.local.count;
   d["host_memory"] = division.memory * plan.options.local.count;
-  d["local_ranks_met"] = ranks_met(plan);
+  d["local_ranks_met"] = met;
   d["depth"] = division.depth;
   d["window"] = division.window;
   d["group"] = division.group;
@@ -82,7 +91,7 @@ nb::dict to_python(const LoadPlan& plan) {
   nb::dict ways, windows;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     ways[plan.parts[i].name.c_str()] = way_name(division.ways[i]);
-    if (plan.windows[i]) windows[plan.parts[i].name.c_str()] = to_python(plan.windows[i]->stats());
+    if (held[i]) windows[plan.parts[i].name.c_str()] = to_python(held[i]->stats());
   }
   d["ways"] = ways;
   d["windows"] = windows;
