@@ -239,6 +239,9 @@ Sweep::Planned Sweep::plan_segment() {
 
 void Sweep::next_segment() {
   ++advanced_;
+  if (advanced_ == segments_.count / 2 || advanced_ == segments_.count / 4 * 3) {  // of the first pass
+    size_.estimate(static_cast<double>(advanced_) / static_cast<double>(segments_.count), admitted_.size());
+  }
   if (++segment_ < segments_.count) return;
   segment_ = 0;
   for (const auto& claim : active_) {

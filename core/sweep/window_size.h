@@ -34,17 +34,27 @@ class WindowSize {
     target_ = std::max<uint64_t>(std::min(claims, target_) * 15 / 16, kLeast);
   }
 
+  // In the first pass, when a share `done` of it has passed and `claims` were admitted, evenly spaced. These have read
+  // half of that share on average, so the rows of one claim, and with them the peak, can be estimated. Claims share
+  // more rows the more there are, so the estimate errs on the safe side.
+  void estimate(double done, uint64_t claims) {
+    if (!stalled_ && claims > 0 && peak_ > 0) grow(done * static_cast<double>(claims), 0);
+  }
+
   void end_circle() {
-    if (!stalled_ && waited_ && peak_ > 0) {
-      const double room = kFull * static_cast<double>(capacity_) / static_cast<double>(peak_);
-      const auto fit = static_cast<uint64_t>(std::min(static_cast<double>(target_) * room, 1e18));
-      target_ = std::min(std::max(fit, target_ + 1), most_);
-    }
+    if (!stalled_ && waited_ && peak_ > 0) grow(static_cast<double>(target_), 1);
     peak_ = 0;
     stalled_ = waited_ = false;
   }
 
  private:
+  // `claims` held the peak: so many fit in proportion.
+  void grow(double claims, uint64_t least) {
+    const double room = kFull * static_cast<double>(capacity_) / static_cast<double>(peak_);
+    const auto fit = static_cast<uint64_t>(std::min(claims * room, 1e18));
+    target_ = std::min(std::max(fit, target_ + least), most_);
+  }
+
   static constexpr double kFull = 0.96;  // of the slots: passes differ a little
   static constexpr uint64_t kLeast = 2;  // claims: one is copied while the other is read
 

@@ -35,6 +35,25 @@ TEST(a_window_grows_by_the_room_that_a_circle_left_and_by_one_at_least) {
   check_circles({148, 150, 0, 1000}, {{990, true, 0, 149}, {995, true, 0, 150}, {999, true, 0, 150}});
 }
 
+TEST(a_window_is_estimated_within_its_first_circle) {
+  WindowSize size(100, 150, 0, 1000);
+  size.note_held(200);  // 50 claims that have read half of their rows' half: 8 rows each, 800 at the peak of 100
+  size.estimate(0.5, 50);
+  CHECK_EQ(size.target(), 120u);
+  size.note_held(900);  // more than was to be expected: it does not shrink
+  size.estimate(0.75, 75);
+  CHECK_EQ(size.target(), 120u);
+  WindowSize late(100, 150, 0, 1000);
+  late.note_held(200);  // half as many were admitted: they hold more each
+  late.estimate(0.5, 25);
+  CHECK_EQ(late.target(), 100u);
+  WindowSize full(100, 150, 0, 1000);
+  full.stall(90);
+  full.note_held(100);
+  full.estimate(0.5, 50);
+  CHECK_EQ(full.target(), 84u);
+}
+
 TEST(a_window_stays_where_its_target_was_no_limit) {
   check_circles({100, 150, 0, 1000}, {{500, false, 0, 100}, {0, true, 0, 100}, {0, false, 0, 100}});
 }
