@@ -10,7 +10,7 @@
 
 namespace gz {
 
-// All guarded by mutex, which is held briefly and under which no other lock is taken.
+// All guarded by mutex, which is held briefly. Dropping claims under it takes the lock of the pool, and no other.
 struct Mailbox {
   using Claims = std::vector<std::shared_ptr<Claim>>;
   std::mutex mutex;

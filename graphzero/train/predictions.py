@@ -25,6 +25,7 @@ from ..errors import FormatError
 from ..exporting.table_out import as_table_target, is_table, write_table
 from ..infer.inference import inference
 from ..load.transfer import as_device
+from ..machine.ranks import local_threads
 from ..stores.features import FeatureStore
 from .checkpoint import load_checkpoint
 from .encoded_rows import encoded_stores
@@ -235,7 +236,7 @@ class _Job:
     def _sampled(self, task: Any, split: str) -> npt.NDArray[np.float32]:
         """Return the outputs for the seeds of a split, in their order."""
         made = np.zeros((len(task.splits[split]), task.target.outputs), np.float32)
-        loader = task.loader(split, self.options.num_threads or os.cpu_count() or 1, parse_size(self.options.memory))
+        loader = task.loader(split, self.options.num_threads or local_threads(), parse_size(self.options.memory))
         with torch.no_grad(), closing(iter(loader)) as batches:
             for batch in batches:
                 part = batch[task.node_type] if self.data.is_typed else batch
