@@ -37,7 +37,7 @@ TEST(a_window_grows_by_the_room_that_a_circle_left_and_by_one_at_least) {
 
 TEST(a_window_is_estimated_within_its_first_circle) {
   WindowSize size(100, 150, 0, 1000);
-  size.note_held(200);  // 50 claims that have read half of their rows' half: 8 rows each, 800 at the peak of 100
+  size.note_held(200);  // 50 claims, a quarter read on average: 16 rows each; 100 claims, half read, hold 800
   size.estimate(0.5, 50);
   CHECK_EQ(size.target(), 120u);
   size.note_held(900);  // more than was to be expected: it does not shrink
