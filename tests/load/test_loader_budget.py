@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import textwrap
-import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -215,23 +214,3 @@ def test_a_shortage_after_the_first_use_changes_nothing(folder: Path, limit: str
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests" / "load")])},
     )
     assert done.stdout == "done\n", done.stderr[-2000:]
-
-
-def test_a_window_stays_full_while_a_batch_is_used(tmp_path: Path) -> None:
-    """The next batch being ready must not keep others from being sampled: their rows would all come at once, later."""
-    rng = np.random.default_rng(0)
-    gz.compile_graph(rng.integers(0, 6000, (2, 48_000)), tmp_path / "g.gl", num_nodes=6000, direction="in")
-    gz.compile_features(rng.standard_normal((6000, 1000), dtype=np.float32), tmp_path / "x.gd")
-    options = {"fanouts": [3, 2], "seeds": np.arange(60 * 64) % 6000, "memory": "50MB", "cache": "on"}
-    loader = make(tmp_path, shuffle=True, **options)
-    least = 1.0
-    for number, _ in enumerate(loader):
-        for _ in range(100 if number >= 8 else 0):
-            time.sleep(0.02)
-            window = loader.stats().plan["windows"]["x"]
-            if window["held"] > 0.65 * window["capacity"]:
-                break
-        else:
-            least = min(least, window["held"] / window["capacity"]) if number >= 8 else least
-    assert loader.stats().plan["depth"] == 1
-    assert least == 1.0  # otherwise so full at the least
