@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/container_writer.h"
-#include "compile/edge_text.h"
-#include "compile/graph_builder.h"
-#include "compile/row_text.h"
+#include "compile/build/graph_builder.h"
+#include "compile/text/edge_text.h"
+#include "compile/text/row_text.h"
+#include "compile/write/container_writer.h"
 
 namespace gz::bindings {
 namespace {

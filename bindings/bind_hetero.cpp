@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "sample/hetero.h"
-#include "sample/hgt.h"
-#include "sample/induce.h"
-#include "sample/link.h"
+#include "sample/link/link.h"
+#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/hgt.h"
+#include "sample/subgraph/induce.h"
 
 namespace gz::bindings {
 namespace {

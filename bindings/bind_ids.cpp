@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/fields.h"
-#include "compile/id_map_builder.h"
-#include "compile/id_map_text.h"
-#include "compile/number_text.h"
+#include "compile/ids/id_map_builder.h"
+#include "compile/ids/id_map_text.h"
+#include "compile/text/fields.h"
+#include "compile/text/number_text.h"
 #include "storage/id_map.h"
 
 namespace gz::bindings {

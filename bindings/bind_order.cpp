@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/node_order.h"
-#include "compile/relabel.h"
+#include "compile/order/node_order.h"
+#include "compile/order/relabel.h"
 
 namespace gz::bindings {
 namespace {

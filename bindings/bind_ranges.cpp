@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/container_writer.h"
-#include "compile/graph_layout.h"
-#include "compile/range_writer.h"
-#include "compile/row_range.h"
+#include "compile/build/graph_layout.h"
+#include "compile/build/row_range.h"
+#include "compile/write/container_writer.h"
+#include "compile/write/range_writer.h"
 
 namespace gz::bindings {
 namespace {

@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "bindings.h"
-#include "sample/merged.h"
-#include "sample/neighbours.h"
+#include "sample/merged/merged.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace gz::bindings {
 namespace {

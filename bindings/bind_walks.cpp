@@ -2,10 +2,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "bindings.h"
-#include "sample/fanout.h"
-#include "sample/negatives.h"
-#include "sample/pairs.h"
-#include "sample/walk.h"
+#include "sample/link/negatives.h"
+#include "sample/rows/fanout.h"
+#include "sample/walk/pairs.h"
+#include "sample/walk/walk.h"
 #include "storage/topology.h"
 
 namespace gz::bindings {

@@ -24,8 +24,8 @@
 #include "base/progress.h"
 #include "format/container.h"
 #include "format/dtype.h"
-#include "sample/link.h"
-#include "sample/neighbours.h"
+#include "sample/link/link.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace nb = nanobind;
 

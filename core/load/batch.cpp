@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "sample/merged.h"
+#include "sample/merged/merged.h"
 
 namespace gz {
 namespace {

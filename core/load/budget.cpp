@@ -9,7 +9,7 @@
 #include "load/divide.h"
 #include "load/local.h"
 #include "load/packed.h"
-#include "sample/merged.h"
+#include "sample/merged/merged.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
 #include "sweep/claim.h"

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "sample/merged.h"
+#include "sample/merged/merged.h"
 #include "sweep/shared_ring.h"
 
 namespace gz {

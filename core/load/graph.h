@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sample/hetero.h"
+#include "sample/subgraph/hetero.h"
 #include "storage/topology.h"
 
 namespace gz {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "sample/edges_at.h"
+#include "sample/link/edges_at.h"
 
 namespace gz {
 namespace {

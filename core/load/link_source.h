@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "load/seeds.h"
-#include "sample/link.h"
+#include "sample/link/link.h"
 
 namespace gz {
 

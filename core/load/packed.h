@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "sample/hetero.h"
+#include "sample/subgraph/hetero.h"
 
 namespace gz {
 

@@ -1,6 +1,6 @@
 // link_test: excluded edges, seeds that are edges, edges by position and induced edges, on a graph small enough to
 // read.
-#include "sample/link.h"
+#include "sample/link/link.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,10 +10,10 @@
 #include "check.h"
 #include "load/link_source.h"
 #include "load_files.h"
-#include "sample/edges_at.h"
-#include "sample/exclude.h"
-#include "sample/hgt.h"
-#include "sample/induce.h"
+#include "sample/link/edges_at.h"
+#include "sample/subgraph/exclude.h"
+#include "sample/subgraph/hgt.h"
+#include "sample/subgraph/induce.h"
 
 using namespace gz;
 
