@@ -144,11 +144,8 @@ struct TypedCall {
   }
 
   nb::tuple hgt(const std::vector<std::vector<int64_t>>& counts, uint64_t seed, int threads) const {
-    HeteroSubgraph found;
-    {
-      WithoutGil work;
-      found = sample_hgt(node_types, edge_types, seeds, counts, seed, threads);
-    }
+    const HeteroSubgraph found =
+        interruptible([&] { return sample_hgt(node_types, edge_types, seeds, counts, seed, threads); });
     return nb::make_tuple(nodes_of(found), edges_of(found.edges));
   }
 };

@@ -135,11 +135,7 @@ void bind_key_text(nb::module_& m) {
           "feed",
           [](KeyText& t, const nb::bytes& block, bool last) {
             const std::string_view text(block.c_str(), block.size());
-            KeyEdges edges;
-            {
-              nb::gil_scoped_release release;
-              edges = t.feed(text, last);
-            }
+            KeyEdges edges = without_gil([&] { return t.feed(text, last); });
             return nb::make_tuple(as_array(std::move(edges.src)), as_array(std::move(edges.dst)),
                                   as_array(std::move(edges.weights)), as_array(std::move(edges.times)));
           },
@@ -164,11 +160,7 @@ void bind_number_text(nb::module_& m, const char* name) {
           "feed",
           [](NumberText<T>& t, const nb::bytes& block, bool last) {
             const std::string_view text(block.c_str(), block.size());
-            std::vector<T> values;
-            {
-              nb::gil_scoped_release release;
-              values = t.feed(text, last);
-            }
+            std::vector<T> values = without_gil([&] { return t.feed(text, last); });
             return as_array(std::move(values));
           },
           nb::arg("block"), nb::arg("last"));

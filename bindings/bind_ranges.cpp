@@ -221,11 +221,7 @@ void bind_ranges(nb::module_& m) {
              w.writer->append(index, {static_cast<const std::byte*>(rows.data()), rows.nbytes()});
            })
       .def("finish", [](PyRangeWriter& w) {
-        std::vector<RangeWriter::Written> written;
-        {
-          nb::gil_scoped_release release;
-          written = w.writer->finish();
-        }
+        const std::vector<RangeWriter::Written> written = without_gil([&] { return w.writer->finish(); });
         return as_list(w.names, written);
       });
   bind_row_range(m);

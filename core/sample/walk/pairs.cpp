@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/permutation.h"
 #include "base/prefetch.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -18,35 +19,13 @@ namespace {
 constexpr uint64_t kStream = 0x7372696170;  // "pairs": separate from other draws of the same seed
 constexpr size_t kChunkPairs = size_t{1} << 15;
 
-// A keyed shuffle of [0, n) that needs no memory: a Feistel network over the bits of n, walked until it lands inside.
-class Shuffle {
- public:
-  Shuffle(uint64_t n, uint64_t key) : n_(n) {
-    const int bits = std::max(8, static_cast<int>(std::bit_width(n)));
-    low_bits_ = bits / 2;
-    low_mask_ = (uint64_t{1} << low_bits_) - 1;
-    high_mask_ = (uint64_t{1} << (bits - low_bits_)) - 1;
-    for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = absorb(key, i);
-  }
+using Shuffle = Permutation<BitHalves, 6>;
 
-  uint64_t operator()(uint64_t i) const {
-    do {
-      uint64_t low = i & low_mask_, high = i >> low_bits_;
-      for (size_t round = 0; round < keys_.size(); round += 2) {
-        low ^= mix(high + keys_[round]) & low_mask_;
-        high ^= mix(low + keys_[round + 1]) & high_mask_;
-      }
-      i = high << low_bits_ | low;
-    } while (i >= n_);
-    return i;
-  }
-
- private:
-  uint64_t n_;
-  int low_bits_;
-  uint64_t low_mask_, high_mask_;
-  std::array<uint64_t, 6> keys_;
-};
+Shuffle shuffle_of(uint64_t n, uint64_t key) {
+  Shuffle::Keys keys;
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = absorb(key, i);
+  return {n, keys};
+}
 
 // The nodes of a walk that count: up to padding, without the repeats of a dead end.
 uint64_t counted(const int64_t* walk, size_t columns) {
@@ -154,7 +133,7 @@ size_t WalkPairs::walk_of(uint64_t k) const {
 // Pair number shuffle(i) goes to place i: nothing is stored but the result, so `limit` bounds the memory.
 void WalkPairs::fill_shuffled(int64_t* center, int64_t* context) const {
   constexpr size_t kAhead = 32;
-  const Shuffle shuffle(total_, make_key(options_.seed, kStream));
+  const Shuffle shuffle = shuffle_of(total_, make_key(options_.seed, kStream));
   parallel_for(size_, kChunkPairs, resolve_threads(options_.threads), [&](size_t begin, size_t end, int) {
     std::array<const int64_t*, kAhead> walk;
     std::array<Position, kAhead> position;

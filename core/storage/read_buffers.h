@@ -1,4 +1,5 @@
-// read_slots: a reader's arena cut into slots of two sizes: most reads are a page or two, those of dense batches long.
+// read_buffers: a reader's arena divided into buffers of two sizes: most reads are a page or two, those of dense
+// batches long.
 #pragma once
 
 #include <algorithm>
@@ -10,25 +11,25 @@
 
 namespace gz {
 
-// Where reads are put, by number: 0 to count() - 1. Used by one thread.
-class ReadRoom {
+// The memory that reads go to, by number: 0 to count() - 1. Used by one thread.
+class ReadBuffers {
  public:
-  struct Slot {
+  struct Taken {
     uint32_t index;
     std::byte* data;
   };
-  virtual ~ReadRoom() = default;
+  virtual ~ReadBuffers() = default;
   virtual size_t count() const = 0;
   virtual size_t most_bytes() const = 0;  // the longest read
-  virtual std::optional<Slot> take(size_t bytes) = 0;
+  virtual std::optional<Taken> take(size_t bytes) = 0;
   virtual void give_back(uint32_t index) = 0;
 };
 
-class Slots : public ReadRoom {
+class FixedBuffers : public ReadBuffers {
  public:
   static constexpr size_t kSmall = size_t{16} << 10, kLarge = size_t{256} << 10;
 
-  Slots(std::span<std::byte> arena, size_t depth) : arena_(arena), small_(depth > 1 ? depth : 0) {
+  FixedBuffers(std::span<std::byte> arena, size_t depth) : arena_(arena), small_(depth > 1 ? depth : 0) {
     const size_t rest = arena.size() - small_ * kSmall;
     large_bytes_ = std::min(kLarge, rest);
     const size_t large = large_bytes_ < kSmall ? 0 : rest / large_bytes_;
@@ -40,12 +41,12 @@ class Slots : public ReadRoom {
   size_t count() const override { return count_; }
   size_t most_bytes() const override { return count_ > small_ ? large_bytes_ : kSmall; }
 
-  std::optional<Slot> take(size_t bytes) override {
+  std::optional<Taken> take(size_t bytes) override {
     auto& free = bytes <= kSmall && !free_small_.empty() ? free_small_ : free_large_;
     if (free.empty()) return std::nullopt;
     const uint32_t index = free.back();
     free.pop_back();
-    return Slot{index, data_of(index)};
+    return Taken{index, data_of(index)};
   }
   void give_back(uint32_t index) override { (index < small_ ? free_small_ : free_large_).push_back(index); }
 

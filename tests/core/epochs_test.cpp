@@ -1,12 +1,11 @@
-// passes_test: a pipeline that goes on from one epoch to the next delivers what a pipeline for each would.
-#include "load/passes.h"
-
+// epochs_test: a pipeline that continues from one epoch to the next delivers what a pipeline for each would.
 #include <atomic>
 #include <thread>
 
 #include "base/error.h"
 #include "check.h"
 #include "hub_plan.h"
+#include "load/plan.h"
 
 using namespace gz;
 using namespace gz::test;
@@ -30,7 +29,9 @@ struct Expected {
 };
 
 bool expect(Pipeline& pipeline, const Expected& next) { return pipeline.expect(next.plan, next.epoch, next.share); }
-bool go_on(Pipeline& pipeline, const Expected& next) { return pipeline.go_on(*next.plan, next.epoch, next.share); }
+bool continue_with(Pipeline& pipeline, const Expected& next) {
+  return pipeline.continue_with(*next.plan, next.epoch, next.share);
+}
 
 // The epoch that the pipeline is in, from its first batch or a later one.
 void check_epoch(Pipeline& pipeline, const Expected& now, uint64_t seen = 0) {
@@ -47,9 +48,9 @@ void check_all(const std::vector<Expected>& epochs) {
   Pipeline pipeline(epochs[0].plan, epochs[0].epoch, epochs[0].share);
   for (size_t i = 1; i < epochs.size(); ++i) CHECK(expect(pipeline, epochs[i]));
   for (size_t i = 0; i < epochs.size(); ++i) {
-    CHECK(i == 0 || go_on(pipeline, epochs[i]));
+    CHECK(i == 0 || continue_with(pipeline, epochs[i]));
     check_epoch(pipeline, epochs[i]);
-    CHECK_EQ(pipeline.looks_ahead(), i + 1 < epochs.size());
+    CHECK_EQ(pipeline.has_next_epoch(), i + 1 < epochs.size());
   }
 }
 
@@ -60,7 +61,7 @@ class FailingSeeds : public SeedSource {
   uint64_t count() const override { return nodes_->count(); }
   bool timed() const override { return false; }
   std::vector<size_t> types() const override { return {0}; }
-  void check(const LoadGraph&) const override {}
+  void check(const SampleGraph&) const override {}
   void fill(std::span<const int64_t> input, BatchSeeds& out) const override {
     if (std::ranges::find(input, at_) != input.end()) fail<ArgumentError>("seed ", at_, " fails");
     nodes_->fill(input, out);
@@ -86,20 +87,20 @@ TEST(epochs_that_follow_are_those_of_pipelines_of_their_own) {
   }
 }
 
-TEST(a_later_pass_begins_in_the_middle_of_its_epoch_or_has_no_batches) {
+TEST(a_later_epoch_begins_in_the_middle_of_its_epoch_or_has_no_batches) {
   const auto plan = hub_plan("middle", kWindowed);
   check_all({{plan, 0, {.first = 45}}, {plan, 1, {.first = 50}}, {plan, 2, {.rank = 1, .world_size = 3, .first = 7}}});
 }
 
 TEST(groups_of_batches_end_where_an_epoch_does) {
-  const auto plan = hub_plan("merged_passes", kWindowed);
+  const auto plan = hub_plan("merged_epochs", kWindowed);
   plan->division.merges = true;
   plan->division.group = 16;
   Pipeline pipeline(plan, 0, {});
   CHECK(pipeline.expect(plan, 1, {}));
   check_epoch(pipeline, {plan, 0});
   // The division says that nothing is merged: a pipeline that merges is not gone on with.
-  CHECK(!pipeline.go_on(*plan, 1, {}));
+  CHECK(!pipeline.continue_with(*plan, 1, {}));
 }
 
 TEST(guests_are_made_within_the_budget_of_the_first) {
@@ -123,7 +124,7 @@ TEST(what_delivers_other_rows_is_no_guest) {
   Pipeline pipeline(plan, 0, {});
   CHECK(!pipeline.expect(hub_plan({other.topology, files.rows}, kWindowed), 0, {}));
   CHECK(!pipeline.expect(hub_plan({files.topology, other.rows}, kWindowed), 0, {}));
-  CHECK(!pipeline.looks_ahead());
+  CHECK(!pipeline.has_next_epoch());
   const auto in_ram = hub_plan(files, {.degree = six, .columns = 2000});
   Pipeline without_window(in_ram, 0, {});
   CHECK(!without_window.expect(in_ram, 1, {}));
@@ -133,26 +134,26 @@ TEST(only_what_was_expected_next_is_gone_on_to) {
   const HubFiles files = hub_files("order", kWindowed);
   const auto plan = hub_plan(files, kWindowed), other = hub_plan(files, kWindowed);
   Pipeline pipeline(plan, 0, {});
-  CHECK(!pipeline.go_on(*plan, 1, {}));  // nothing is expected
+  CHECK(!pipeline.continue_with(*plan, 1, {}));  // nothing is expected
   CHECK(pipeline.expect(plan, 1, {}));
   CHECK(pipeline.expect(other, 2, {}));
   LoadedBatch batch;
   CHECK(next_batch(pipeline, batch));
-  CHECK(!pipeline.go_on(*plan, 1, {}));  // too soon
+  CHECK(!pipeline.continue_with(*plan, 1, {}));  // too soon
   check_epoch(pipeline, {plan, 0}, 1);
-  CHECK(!pipeline.go_on(*plan, 2, {}));
-  CHECK(!pipeline.go_on(*other, 1, {}));
-  CHECK(!pipeline.go_on(*plan, 1, {.first = 3}));
-  CHECK(!pipeline.go_on(*plan, 1, {.rank = 0, .world_size = 2}));
-  CHECK(!pipeline.go_on(*other, 2, {}));  // that comes after
+  CHECK(!pipeline.continue_with(*plan, 2, {}));
+  CHECK(!pipeline.continue_with(*other, 1, {}));
+  CHECK(!pipeline.continue_with(*plan, 1, {.first = 3}));
+  CHECK(!pipeline.continue_with(*plan, 1, {.rank = 0, .world_size = 2}));
+  CHECK(!pipeline.continue_with(*other, 2, {}));  // that comes after
   CHECK(!next_batch(pipeline, batch));
-  CHECK(pipeline.go_on(*plan, 1, {}));
+  CHECK(pipeline.continue_with(*plan, 1, {}));
   check_epoch(pipeline, {plan, 1});
-  CHECK(pipeline.go_on(*other, 2, {}));
+  CHECK(pipeline.continue_with(*other, 2, {}));
   check_epoch(pipeline, {other, 2});
   pipeline.stop();
   CHECK(!pipeline.expect(plan, 3, {}));
-  CHECK(!pipeline.looks_ahead());
+  CHECK(!pipeline.has_next_epoch());
 }
 
 TEST(an_error_of_a_coming_epoch_is_its_own) {
@@ -166,7 +167,7 @@ TEST(an_error_of_a_coming_epoch_is_its_own) {
   CHECK(pipeline.expect(failing, 0, {}));
   CHECK(pipeline.expect(plan, 1, {}));
   check_epoch(pipeline, {plan, 0});
-  CHECK(pipeline.go_on(*failing, 0, {}));
+  CHECK(pipeline.continue_with(*failing, 0, {}));
   LoadedBatch batch;
   for (uint64_t seen = 0; seen < 3; ++seen) {  // seed 27 is of batch 3
     CHECK(next_batch(pipeline, batch));
@@ -175,7 +176,7 @@ TEST(an_error_of_a_coming_epoch_is_its_own) {
   for (int i = 0; i < 2; ++i) {
     CHECK_EQ(message_of<ArgumentError>([&] { next_batch(pipeline, batch); }, __FILE__, __LINE__), "seed 27 fails");
   }
-  CHECK(!pipeline.go_on(*plan, 1, {}));
+  CHECK(!pipeline.continue_with(*plan, 1, {}));
   pipeline.stop();
   Pipeline again(plan, 1, {});
   check_epoch(again, {plan, 1});
@@ -190,7 +191,7 @@ TEST(a_pipeline_is_left_at_any_moment) {
     uint64_t seen = 0;
     LoadedBatch batch;
     for (uint64_t epoch = 0; epoch < 3 && seen < taken; ++epoch) {
-      CHECK(epoch == 0 || pipeline.go_on(*plan, epoch, {}));
+      CHECK(epoch == 0 || pipeline.continue_with(*plan, epoch, {}));
       for (; seen < taken && next_batch(pipeline, batch); ++seen) check_batch(*plan, epoch, batch);
     }
     CHECK_EQ(seen, taken);
@@ -220,7 +221,7 @@ TEST(what_follows_is_said_and_seen_while_batches_are_made) {
   };
   try {
     for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
-      for (int i = 0; epoch > 0 && !pipeline.go_on(*plan, epoch, {}); ++i) {
+      for (int i = 0; epoch > 0 && !pipeline.continue_with(*plan, epoch, {}); ++i) {
         CHECK(i < 1000);  // it is said soon
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
@@ -244,6 +245,6 @@ TEST(a_pipeline_that_gave_up_its_rows_is_not_gone_on_with) {
   check_epoch(pipeline, {plan, 0});
   CHECK(plan->outgrown);
   plan->options.memory = 1;  // a budget that cannot be divided anew would stay as it is
-  CHECK(pipeline.looks_ahead());
-  CHECK(!pipeline.go_on(*plan, 1, {}));
+  CHECK(pipeline.has_next_epoch());
+  CHECK(!pipeline.continue_with(*plan, 1, {}));
 }

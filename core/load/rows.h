@@ -1,4 +1,5 @@
-// readers: creates the reader of each part for an epoch, as the budget was divided.
+// rows: the rows that a loader holds in memory, what it shares with other ranks of the host, and the readers of an
+// epoch.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +8,23 @@
 #include <memory>
 #include <vector>
 
+#include "base/progress.h"
 #include "load/batch.h"
 #include "load/plan.h"
 
 namespace gz {
+
+// Allocates the windows and whole copies that a division gives memory to; parts whose share is too small for a window
+// are read batch by batch. With plan.mutex held.
+void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& division, Progress* progress);
+
+// Joins the group of the other ranks, if there are any and the plan has not joined yet.
+void join_local_ranks(LoadPlan& plan);
+
+// Bytes that this plan holds now, shown to the other ranks, which choose their memory by it; what those hold.
+uint64_t held_bytes(const LoadPlan& plan);      // with plan.mutex held
+void publish_held_bytes(const LoadPlan& plan);  // with plan.mutex held
+uint64_t held_by_others(const LoadPlan& plan);
 
 // Called by the threads of readers, without their locks.
 struct ReaderEvents {

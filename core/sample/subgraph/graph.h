@@ -1,4 +1,5 @@
-// graph: what a loader samples: node types and the edge types between them. A homogeneous graph has one of each.
+// graph: what a loader samples from, with the files it keeps open: node types and the edge types between them. A
+// homogeneous graph has one of each.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,23 @@
 namespace gz {
 
 // Immutable once it is part of a plan.
-class LoadGraph {
+class SampleGraph {
  public:
-  LoadGraph() = default;
+  SampleGraph() = default;
   // One node type and one edge type, sampled as sample_neighbours() does, by the direction and the fanouts of the
   // options of the call. Only such a graph is sampled many batches at once where its topology is not in RAM (merged.h);
   // a typed graph is sampled batch by batch.
-  LoadGraph(std::shared_ptr<const Topology> topology);  // NOLINT: a topology is such a graph
+  SampleGraph(std::shared_ptr<const Topology> topology);  // NOLINT: a topology is such a graph
 
   // Types are identified by index, in the order they were added. `times`: as in NodeType, kept alive by `owner`.
   void add_node_type(std::string name, uint64_t num_nodes, std::span<const int64_t> times, std::shared_ptr<void> owner);
   // Throws ArgumentError if a node type does not exist, or its number of nodes differs from the topology's.
-  void add_edge_type(std::string name, std::shared_ptr<const Topology> topology, Direction direction, size_t source,
-                     size_t target, std::vector<int64_t> fanouts);
+  void add_edge_type(const std::string& name, std::shared_ptr<const Topology> topology, Direction direction,
+                     size_t source, size_t target, std::vector<int64_t> fanouts);
 
   bool typed() const { return typed_; }
   const std::vector<NodeType>& node_types() const { return node_types_; }
   const std::vector<EdgeType>& edge_types() const { return edge_types_; }
-  const std::string& edge_name(size_t type) const { return edge_names_[type]; }  // for messages
   const Topology& topology(size_t edge_type) const { return *edge_types_[edge_type].topology; }
   // What defines the nodes of a type, for messages: the file, or the type's name.
   std::string where(size_t node_type) const;
@@ -42,18 +42,17 @@ class LoadGraph {
   bool typed_ = true;
   std::vector<NodeType> node_types_;
   std::vector<EdgeType> edge_types_;
-  std::vector<std::string> edge_names_;
   std::vector<std::shared_ptr<const Topology>> topologies_;  // referenced by edge_types_
   std::vector<std::shared_ptr<void>> owners_;                // of times
 };
 
 // The direction and fanouts by which an edge type is sampled; `options` has those of a homogeneous graph.
-Direction direction_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options);
-const std::vector<int64_t>& fanouts_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options);
+Direction direction_of(const SampleGraph& graph, size_t edge_type, const SampleOptions& options);
+const std::vector<int64_t>& fanouts_of(const SampleGraph& graph, size_t edge_type, const SampleOptions& options);
 
 // Estimates what a sample with so many seeds of each of these node types reads of each edge type, for rows of equal
 // length.
-std::vector<ExpectedReads> expected_reads(const LoadGraph& graph, const SampleOptions& options,
+std::vector<ExpectedReads> expected_reads(const SampleGraph& graph, const SampleOptions& options,
                                           const std::vector<size_t>& seed_types, uint64_t seeds);
 
 uint64_t subgraph_bytes(const HeteroSubgraph& graph);

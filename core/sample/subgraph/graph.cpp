@@ -1,5 +1,5 @@
 // graph: its types, and the expected number of reads.
-#include "load/graph.h"
+#include "sample/subgraph/graph.h"
 
 #include <algorithm>
 
@@ -7,21 +7,20 @@
 
 namespace gz {
 
-LoadGraph::LoadGraph(std::shared_ptr<const Topology> topology) : typed_(false) {
+SampleGraph::SampleGraph(std::shared_ptr<const Topology> topology) : typed_(false) {
   node_types_.push_back({.name = "", .num_nodes = topology->num_nodes(), .times = {}});
   edge_types_.emplace_back().topology = topology.get();
-  edge_names_.emplace_back();
   topologies_.push_back(std::move(topology));
 }
 
-void LoadGraph::add_node_type(std::string name, uint64_t num_nodes, std::span<const int64_t> times,
-                              std::shared_ptr<void> owner) {
+void SampleGraph::add_node_type(std::string name, uint64_t num_nodes, std::span<const int64_t> times,
+                                std::shared_ptr<void> owner) {
   node_types_.push_back({std::move(name), num_nodes, times});
   owners_.push_back(std::move(owner));
 }
 
-void LoadGraph::add_edge_type(std::string name, std::shared_ptr<const Topology> topology, Direction direction,
-                              size_t source, size_t target, std::vector<int64_t> fanouts) {
+void SampleGraph::add_edge_type(const std::string& name, std::shared_ptr<const Topology> topology, Direction direction,
+                                size_t source, size_t target, std::vector<int64_t> fanouts) {
   if (source >= node_types_.size() || target >= node_types_.size()) {
     fail<ArgumentError>("edge type ", name, " connects node types ", source, " and ", target, ", but there are only ",
                         node_types_.size());
@@ -34,15 +33,14 @@ void LoadGraph::add_edge_type(std::string name, std::shared_ptr<const Topology> 
                         node_types_[source].num_nodes, " nodes");
   }
   edge_types_.push_back({topology.get(), direction, source, target, std::move(fanouts)});
-  edge_names_.push_back(std::move(name));
   topologies_.push_back(std::move(topology));
 }
 
-std::string LoadGraph::where(size_t node_type) const {
+std::string SampleGraph::where(size_t node_type) const {
   return typed_ ? "node type '" + node_types_[node_type].name + "'" : topologies_[0]->file().path();
 }
 
-std::vector<size_t> LoadGraph::files() const {
+std::vector<size_t> SampleGraph::files() const {
   std::vector<size_t> first;
   for (size_t e = 0; e < edge_types_.size(); ++e) {
     const auto same = [&](size_t other) { return topology(other).file().path() == topology(e).file().path(); };
@@ -51,21 +49,21 @@ std::vector<size_t> LoadGraph::files() const {
   return first;
 }
 
-uint64_t LoadGraph::file_bytes() const {
+uint64_t SampleGraph::file_bytes() const {
   uint64_t bytes = 0;
   for (const size_t e : files()) bytes += topology(e).file().container().file_bytes;
   return bytes;
 }
 
-Direction direction_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options) {
+Direction direction_of(const SampleGraph& graph, size_t edge_type, const SampleOptions& options) {
   return graph.typed() ? graph.edge_types()[edge_type].direction : options.direction;
 }
 
-const std::vector<int64_t>& fanouts_of(const LoadGraph& graph, size_t edge_type, const SampleOptions& options) {
+const std::vector<int64_t>& fanouts_of(const SampleGraph& graph, size_t edge_type, const SampleOptions& options) {
   return graph.typed() ? graph.edge_types()[edge_type].fanouts : options.fanouts;
 }
 
-std::vector<ExpectedReads> expected_reads(const LoadGraph& graph, const SampleOptions& options,
+std::vector<ExpectedReads> expected_reads(const SampleGraph& graph, const SampleOptions& options,
                                           const std::vector<size_t>& seed_types, uint64_t seeds) {
   std::vector<ExpectedReads> expected(graph.edge_types().size());
   std::vector<double> frontier(graph.node_types().size());

@@ -1,11 +1,11 @@
 // packed: narrowing and widening, block by block.
-#include "load/packed.h"
+#include "sample/subgraph/packed.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "load/graph.h"
+#include "sample/subgraph/graph.h"
 
 namespace gz {
 namespace {
