@@ -8,6 +8,7 @@ import threading
 import weakref
 
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 from graphzero.load import epochs as loader_module
@@ -17,7 +18,6 @@ from graphzero.load.stats import LoaderStats
 from graphzero.load.transfer import NO_PAGE_LOCK, page_lock
 
 torch = pytest.importorskip("torch")
-PATIENCE = 30.0  # seconds, for what takes none
 
 
 class Device:
