@@ -17,7 +17,7 @@ from ..sources.rows import Rows
 
 __all__ = ["BothWays", "EdgeLog", "FileBothWays", "alternating", "kept_rows", "repeated"]
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18  # edges: a few MB, within the smallest budgets
 
 
 class EdgeLog:
