@@ -160,6 +160,11 @@ void IdMapBuilder::number_fresh(size_t count, const KeyAt& key_at, Out out) {
   });
 }
 
+void IdMapBuilder::append(const KeyColumn& keys) {
+  if (closed_) fail<ArgumentError>("cannot add keys after close()");
+  for (size_t i = 0; i < keys.count; ++i) keep(keys.key(i, {}));
+}
+
 void IdMapBuilder::keep(const Key& key) {
   if (options_.text) store_.append(0, key.data, static_cast<size_t>(key.size));
   store_.append_value(1, key.size);

@@ -64,6 +64,12 @@ class SortedPart {
     for (const Entry& entry : entries_) hashes_.push_back(entry.hash);
   }
 
+  uint64_t repeats() const {
+    uint64_t found = 0;
+    for (size_t i = 1; i < hashes_.size(); ++i) found += hashes_[i] == hashes_[i - 1];
+    return found;
+  }
+
   template <class Id>
   void append(ContainerWriter& writer, std::vector<Id>& ids) const {
     ids.clear();
@@ -136,6 +142,7 @@ uint64_t IdMapBuilder::write(const std::string& path, const std::string& text_pa
       for (size_t p = first; p < last; ++p) parts[p].read(sorted, begin + p);
     });
     for (size_t p = 0; p < count; ++p) {
+      repeats_ += parts[p].repeats();
       narrow ? parts[p].append(writer, narrow_ids) : parts[p].append(writer, wide_ids);
     }
   }
