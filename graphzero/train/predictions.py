@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..args.html_table import HtmlReport
 from ..args.sizes import parse_size
 from ..args.target import as_target
 from ..compile.features import compile_features
@@ -45,7 +46,7 @@ _ROWS = 1 << 14  # written together
 
 
 @dataclass(frozen=True)
-class PredictionReport:
+class PredictionReport(HtmlReport):
     """What was written, and how long it took."""
 
     path: str

@@ -265,3 +265,6 @@ class Observer:
 
     def epoch(self, record: EpochRecord, best: bool) -> None:
         """Called when an epoch is done and evaluated."""
+
+    def close(self) -> None:
+        """Called when `fit` returns or raises."""

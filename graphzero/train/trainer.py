@@ -26,6 +26,7 @@ from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
 from .optimizers import Optimizers
+from .progress import shown_if_watched
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
 from .seeds import table_of
@@ -72,7 +73,7 @@ class Trainer:
         self.device = self.ranks.device(self.options.device)
         self.task = make_task(data, self.options, self.device)
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
-        self.observer = observer if observer is not None and self.ranks.first else Observer()
+        self.observer = (observer or shown_if_watched()) if self.ranks.first else Observer()
         for note in self.task.inputs.notes if self.ranks.first else ():
             self.observer.note(note)
         self._given_model = model
@@ -84,7 +85,8 @@ class Trainer:
         """Train until all epochs are done, the validation score stops improving, or Ctrl-C.
 
         `resume` continues from the checkpoint if it exists, and starts a new run otherwise. Without it, an existing
-        checkpoint is an error unless `overwrite` is true.
+        checkpoint is an error unless `overwrite` is true. Progress is shown in a notebook and on a terminal, unless
+        another `observer` was given.
         """
         if self.ranks.first:
             self.check_start(resume=resume, overwrite=overwrite)
@@ -94,7 +96,7 @@ class Trainer:
             run = self._start(resume)
             threads = self.options.num_threads or local_threads(feeds_gpu=self.device.type == "cuda")
             loaders = Loaders(self.loader, self._memory, threads)
-            with closing(loaders):
+            with closing(loaders), closing(self.observer):
                 loaders.check("train", "valid")
                 stopped = self._epochs(run, loaders, stop)
                 test = self._finish(run, loaders, stopped, stop)
