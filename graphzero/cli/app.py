@@ -25,6 +25,7 @@ from . import (
     keywords,
     predict,
     reorder,
+    report,
     synth,
     train,
     verify,
@@ -86,5 +87,5 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
     app.command(name or command.__name__.replace("_", "-"))(guarded)
 
 
-for module in (demo, synth, compile, inspect, import_, export, reorder, info, verify, train, predict, doctor):
+for module in (demo, synth, compile, inspect, import_, export, reorder, info, verify, train, predict, report, doctor):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))
