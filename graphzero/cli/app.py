@@ -26,6 +26,7 @@ from . import (
     predict,
     quickstart,
     reorder,
+    report,
     synth,
     train,
     verify,
@@ -100,6 +101,7 @@ for module in (
     verify,
     train,
     predict,
+    report,
     doctor,
 ):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..args.html_table import HtmlReport
 from ..args.sizes import format_size, parse_size
 from ..args.target import as_target
 from ..compile.features import compile_features
@@ -60,7 +61,7 @@ class LayerwiseModel(Protocol):
 
 
 @dataclass(frozen=True)
-class InferenceReport:
+class InferenceReport(HtmlReport):
     """What was written, and what it took."""
 
     path: str
