@@ -43,7 +43,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             # Fitted to published hit rates of caches over its batches: see benchmarks/hit_rates.py. core=1 gives none.
             "core": 0.2,
             "core_edges": 0.75,
-            "core_power": 2.25,
+            "core_power": 2.21,
         },
     }
 )
@@ -71,7 +71,8 @@ def synthesize(
     A `preset` ("papers100M", "products", "arxiv", "mag") has the shape of a public dataset; `scale` multiplies its
     nodes, edges and splits. Explicit arguments override it. `options` are the fields of SyntheticGraph: classes,
     communities, homophily, power, core, core_edges, core_power, signal, splits, weights, seed. The same options give
-    the same dataset, byte for byte, for any `memory`. An undirected graph stores each of its `edges` in both directions.
+    the same dataset, byte for byte, for any `memory`. An undirected graph stores each of its `edges` in both
+    directions.
 
     The preset "mag" has four node types (paper, author, institution, field_of_study), their relations and the reverse
     of each, features and labels of papers, and the years of papers as feature "year", on which the splits are based.
