@@ -16,6 +16,7 @@ from .. import _core
 from ..args.ids import as_count, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size, parse_size
+from ..args.suggest import did_you_mean
 from ..dataset.dataset import Dataset
 from ..dataset.manifest import ArrayRef, Manifest
 from ..dataset.node_ids import NEW, ORIGINAL
@@ -64,7 +65,7 @@ def reorder(
     by: "presample", descending by how often nodes occur in the batches of the first epochs; "degree", descending by how
         many nodes have them as neighbours (in both, nodes that are about equally hot are in breadth-first order);
         "bfs", breadth-first order from the hottest node; "community", communities found by label propagation, one by
-        one. None is "presample" if the dataset has the split, else "degree".
+        one. None is "presample", or "degree" without a training split.
     direction: which rows of the graph your loader samples; None as for a loader.
     fanouts, split, batch_size, epochs, seed: the batches that "presample" draws; use those of your training.
     memory: the memory budget. Orders take 9 to 17 bytes per node; rows and edges are streamed through temporary files.
@@ -78,9 +79,10 @@ def reorder(
     source = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
     target = os.path.abspath(os.fspath(out))
     if by is None:
-        by = "presample" if len(source.splits.get(split, ())) else "degree"
+        unknown = split not in (*source.splits, "train")  # raises below
+        by = "presample" if unknown or len(source.splits.get(split, ())) else "degree"
     if by not in ORDERS:
-        raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}")
+        raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}{did_you_mean(by, ORDERS)}")
     manifest = _checked_manifest(source, target)
     budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
     graph = Graph(source.graph.path)
@@ -250,7 +252,8 @@ def _sampler(
 ) -> NeighborLoader:
     if split not in source.splits:
         has = ", ".join(map(repr, source.splits)) or "none"
-        raise ValueError(f"split is {split!r}, the dataset has {has}; by='presample' needs an existing split")
+        hint = did_you_mean(split, source.splits) or "; by='presample' needs an existing split"
+        raise ValueError(f"split is {split!r}, the dataset has {has}{hint}")
     seeds = source.splits[split]
     if not len(seeds):
         raise ValueError(f"split {split!r} has no nodes; by='presample' needs a split with nodes")

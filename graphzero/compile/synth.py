@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..args.progress import Callback
+from ..args.suggest import did_you_mean
 from ..dataset.dataset import Dataset
 from .synthetic import SyntheticGraph
 from .synthetic_types import TYPED_PRESETS, SyntheticTypes
@@ -177,7 +178,9 @@ def plan(
     shape: dict[str, Any] = {}
     if preset is not None:
         if preset not in PRESETS:
-            raise ValueError(f"preset is {preset!r}, expected one of {', '.join([*PRESETS, *TYPED_PRESETS])}")
+            names = [*PRESETS, *TYPED_PRESETS]
+            hint = did_you_mean(preset, names)
+            raise ValueError(f"preset is {preset!r}, expected one of {', '.join(names)}{hint}")
         if not 0 < scale <= 1000:
             raise ValueError(f"scale is {scale}, expected more than 0 and at most 1000")
         shape.update(PRESETS[preset])
