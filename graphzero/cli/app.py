@@ -24,6 +24,7 @@ from . import (
     inspect,
     keywords,
     predict,
+    quickstart,
     reorder,
     report,
     synth,
@@ -87,5 +88,20 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
     app.command(name or command.__name__.replace("_", "-"))(guarded)
 
 
-for module in (demo, synth, compile, inspect, import_, export, reorder, info, verify, train, predict, report, doctor):
+for module in (
+    quickstart,
+    demo,
+    synth,
+    compile,
+    inspect,
+    import_,
+    export,
+    reorder,
+    info,
+    verify,
+    train,
+    predict,
+    report,
+    doctor,
+):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))

@@ -24,8 +24,8 @@ from ..args.sizes import format_size, parse_size
 from ..args.target import as_target
 from ..compile.features import compile_features
 from ..errors import BudgetError
+from ..load.device import as_device
 from ..load.handoff import make_room
-from ..load.transfer import as_device
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .batches import writer_memory

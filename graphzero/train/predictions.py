@@ -25,7 +25,7 @@ from ..dataset.dataset import Dataset
 from ..errors import FormatError
 from ..exporting.table_out import as_table_target, is_table, write_table
 from ..infer.inference import inference
-from ..load.transfer import as_device
+from ..load.device import as_device
 from ..machine.ranks import local_threads
 from ..stores.features import FeatureStore
 from .checkpoint import load_checkpoint

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from ..load.transfer import as_device
+from ..load.device import as_device
 from ..machine.ranks import current_local_rank, current_rank
 from .models import SampledModel
 from .records import EpochRecord

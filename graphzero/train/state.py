@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FormatError
-from ..load.loader import LoaderStats
+from ..load.stats import LoaderStats
 from ..machine.monitor import MemoryMonitor, MemorySample
 from .checkpoint import Checkpoint, load_checkpoint
 from .hetero import HeteroSAGE

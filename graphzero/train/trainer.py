@@ -18,7 +18,7 @@ from ..args.sizes import format_size, parse_size
 from ..dataset.dataset import Dataset
 from ..errors import GraphZeroError
 from ..load.epochs import EpochLoader
-from ..load.loader import LoaderStats
+from ..load.stats import LoaderStats
 from ..machine.monitor import MemoryMonitor
 from ..machine.ranks import local_threads
 from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, save_checkpoint
