@@ -96,13 +96,7 @@ class EdgeLog:
         """Yield the edges that are kept."""
         for at in range(0, self._ends[-1], _BLOCK):
             part = {name: np.asarray(column[at : at + _BLOCK]) for name, column in self._columns.items()}
-            keep = part["keep"]
-            yield Block(
-                part["src"][keep],
-                part["dst"][keep],
-                part["weight"][keep] if self.has_weights else None,
-                part["time"][keep] if self.has_times else None,
-            )
+            yield Block(part["src"], part["dst"], part.get("weight"), part.get("time")).part(part["keep"])
 
 
 class BothWays:
