@@ -83,6 +83,7 @@ def command(
         str, typer.Option(help="Data type of features: float32, float16, ...", rich_help_panel=_FILES)
     ] = "float32",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "1GB",
+    threads: terminal.Threads = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing dataset.", rich_help_panel=_FILES)
     ] = False,
@@ -111,6 +112,7 @@ def command(
             undirected=undirected,
             dedup=dedup,
             memory=memory,
+            num_threads=threads,
             progress=progress,
             overwrite=overwrite,
             seed=seed,

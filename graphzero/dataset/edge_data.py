@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import IdArray, as_ids
+from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
@@ -117,7 +118,8 @@ class EdgeTypes(Mapping[EdgeTypeName, EdgeData]):
         for known, data in self._types.items():
             if edge_type in (known, edge_key(known)):
                 return data
-        raise KeyError(f"no edge type {edge_type!r}; the dataset has {', '.join(map(repr, self._types)) or 'none'}")
+        names = ", ".join(map(repr, self._types)) or "none"
+        raise KeyError(f"no edge type {edge_type!r}; the dataset has {names}{did_you_mean(edge_type, self._types)}")
 
     def __iter__(self) -> Iterator[EdgeTypeName]:
         """Iterate over the types."""

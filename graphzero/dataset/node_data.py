@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.ids import IdArray
+from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..stores.features import FeatureStore
 from .columns import Column
@@ -39,7 +40,7 @@ class Lazy(Mapping[str, _T], Generic[_T]):
         if name not in self._mounted:
             if name not in self._names:
                 has = ", ".join(map(repr, self._names)) or "none"
-                raise KeyError(f"no {self._what} {name!r}; the dataset has {has}")
+                raise KeyError(f"no {self._what} {name!r}; the dataset has {has}{did_you_mean(name, self._names)}")
             self._mounted[name] = self._mount(name)
         return self._mounted[name]
 

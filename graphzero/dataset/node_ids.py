@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import IdArray, as_ids
+from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..stores.features import FeatureStore
 from ..stores.idmap import IdMap
@@ -73,7 +74,8 @@ class NodeIds:
     def __getitem__(self, node_type: str) -> NodeIds:
         """Return the ids of one node type."""
         if node_type not in self.types:
-            raise KeyError(f"no node type {node_type!r}; the dataset has {', '.join(map(repr, self.types))}")
+            hint = did_you_mean(node_type, self.types)
+            raise KeyError(f"no node type {node_type!r}; the dataset has {', '.join(map(repr, self.types))}{hint}")
         return self.types[node_type]
 
     def to_new(self, ids: Any) -> Any:

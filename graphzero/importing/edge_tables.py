@@ -169,16 +169,17 @@ class EdgeTables:
         table = self._table(spec.table)
         if spec.split is not None:
             edge.splits = self._edge_splits(table, spec, log)
-        if spec.features is None:
-            self._add_edge_columns(spec, edge, what, table, log)
-        else:
+        if spec.features is not None:
             self._add_edge_features(spec, edge_type, table, log)
+        self._add_edge_columns(spec, edge, what, table, log)
         if spec.symmetrise:
             edge.features["reverse"] = alternating(log.kept)
 
     def _add_edge_columns(self, spec: EdgeSpec, edge: EdgePlan, what: str, table: Table, log: EdgeLog) -> None:
         used = {*_edge_columns(table, spec).all(), spec.relation, spec.split}
         wanted = [column for column in table.names if column not in used]
+        if spec.features is not None:
+            wanted = [named(table.name, table.names, column) for column in spec.columns or ()]
         keep, train = log.row_kept, None
         if "train" in edge.splits:
             train = spilled(self._folder, np.bool_, log.rows)

@@ -16,7 +16,7 @@ from ..sources.tables import Table
 from .column_kinds import reader_of
 from .column_readers import ColumnReader, LeftOut
 from .column_rules import SKIP, ColumnRules
-from .parts import drawn_splits, label_rows, label_stream, safe_name
+from .parts import drawn_splits, labelled_nodes, safe_name
 from .plan import NodePlan
 from .spilled import STEP, spilled, spilled_blocks, value_at
 
@@ -81,8 +81,7 @@ def training_rows(
     nodes, how = node.splits.get("train"), "the split 'train'"
     count = rows if keep is None else int(np.count_nonzero(keep))
     if nodes is None and shares is not None and node.labels is not None:
-        labels = np.concatenate(list(label_stream(label_rows(node.labels), None, 0)[0]))
-        nodes = drawn_splits(shares, labels, len(labels)).get("train")
+        nodes = drawn_splits(shares, labelled_nodes(node.labels)).get("train")
     trained = None
     if nodes is not None:
         ids = np.asarray(nodes)

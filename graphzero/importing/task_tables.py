@@ -71,14 +71,10 @@ def _add(dataset: Dataset, task: TaskSpec) -> str:
         if called is None:
             raise InputError(f"{table.name}: column {split!r} holds numbers, expected names such as 'train'")
         splits = {split_name(one): np.flatnonzero(codes[known] == i) for i, one in enumerate(called)}
-    added = dataset.add_task(
-        task.name,
-        entity=task.entity,
-        ids=dense[known],
-        labels=labels[known],
-        time=time,
-        splits=splits,
-        names=names or (),
-    )
+    rows: dict[str, Any] = {"ids": dense[known], "labels": labels[known], "time": time}
+    try:
+        added = dataset.add_task(task.name, entity=task.entity, **rows, splits=splits, names=names or ())
+    except ValueError as error:
+        raise InputError(f"tasks.{task.name}: {error}") from error
     sizes = ", ".join(f"{name} {len(rows):,}" for name, rows in added.splits.items())
     return f"task {task.name}: {added.kind} of {task.entity}, label {label!r}; {sizes}{left}"

@@ -168,14 +168,17 @@ class _Tables:
             times = _times(table, column, "time", self._spec.time_unit, missing=True)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
+        taken = {rows.column, *roles.values(), *spec.not_columns}
+        wanted = [column for column in table.names if column not in taken]
         if spec.features is not None:
             self._add_features(name, node, table, spec.features, keep)
-            return
-        taken = {rows.column, *roles.values(), *spec.not_columns}
-        self._add_columns(name, node, table, [column for column in table.names if column not in taken], rows)
+            wanted = [named(table.name, table.names, column) for column in spec.columns or ()]
+        self._add_columns(name, node, table, wanted, rows)
 
     def _add_columns(self, name: str, node: NodePlan, table: Table, wanted: list[str], rows: TableRows) -> None:
         """Add columns by kind, with statistics of the training rows where these are known."""
+        if not wanted:
+            return
         spec = self._spec.nodes[name]
         rules = spec.rules
         if spec.time is not None and self._spec.time_unit == "s":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..args.suggest import did_you_mean
 from ..errors import InputError
 
 __all__ = ["TIMES", "WEIGHTS", "EdgeColumns", "Picked", "describe", "is_number", "known_column", "named", "pick"]
@@ -155,7 +156,9 @@ def _column(where: str, names: Sequence[str] | None, count: int, column: Any) ->
         if names is None:
             raise ValueError(f"{where}: cannot select column {column!r} by name: the file has no header")
         if column not in names:
-            raise ValueError(f"{where}: no column {column!r}, expected one of {_list(names)}")
+            raise ValueError(
+                f"{where}: no column {column!r}, expected one of {_list(names)}{did_you_mean(column, names)}"
+            )
         if (often := list(names).count(column)) > 1:
             raise InputError(f"{where}: {often} columns are called {column!r}, expected different names")
         return list(names).index(column)

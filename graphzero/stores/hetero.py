@@ -9,6 +9,7 @@ from typing import Any
 from .. import _core
 from ..args.html_table import html_table
 from ..args.ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
+from ..args.suggest import did_you_mean
 from ..args.times import as_times
 from ..sample.hetero_subgraph import EdgeTypeName, HeteroSubgraph
 from ..sample.hgt import HgtMethods
@@ -321,13 +322,15 @@ class HeteroGraph(HgtMethods):
 
     def _known_node_type(self, name: Any) -> str:
         if name not in self._num_nodes:
-            raise ValueError(f"no node type {name!r}; the graph has {_listed(self._num_nodes)}")
+            hint = did_you_mean(name, self._num_nodes)
+            raise ValueError(f"no node type {name!r}; the graph has {_listed(self._num_nodes)}{hint}")
         return str(name)
 
     def _known_edge_type(self, name: Any) -> EdgeTypeName:
         key = tuple(name) if isinstance(name, list) else name
         if key not in self._relations:
-            raise ValueError(f"no edge type {key!r}; the graph has {_listed(self._relations)}")
+            hint = did_you_mean(key, self._relations)
+            raise ValueError(f"no edge type {key!r}; the graph has {_listed(self._relations)}{hint}")
         found: EdgeTypeName = key
         return found
 

@@ -18,6 +18,7 @@ import torch
 
 from ..args.html_table import HtmlReport
 from ..args.sizes import parse_size
+from ..args.suggest import did_you_mean
 from ..args.target import as_target
 from ..compile.features import compile_features
 from ..dataset.columns import MISSING_TIME
@@ -197,7 +198,8 @@ class _Job:
             task.splits = {"all": Seeds(ids, times[ids])}
         elif split is not None:
             if split not in task.splits:
-                raise ValueError(f"split is {split!r}, expected one of {', '.join(map(repr, task.splits))}")
+                known = f"{', '.join(map(repr, task.splits))}{did_you_mean(split, task.splits)}"
+                raise ValueError(f"split is {split!r}, expected one of {known}")
             task.splits = {split: task.splits[split]}
         target = self.target(task.target.outputs)
         assert target is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ..args.html_table import html_table
 from ..args.progress import duration
 from ..args.sizes import format_size, parse_size
+from ..args.suggest import did_you_mean
 from ..machine.monitor import MemorySample
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class TrainOptions:
             raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")
         parse_size(self.id_embedding_memory)
         if self.target not in (None, *TARGETS):
-            raise ValueError(f"target is {self.target!r}, expected one of {', '.join(map(repr, TARGETS))}")
+            known = f"{', '.join(map(repr, TARGETS))}{did_you_mean(self.target, TARGETS)}"
+            raise ValueError(f"target is {self.target!r}, expected one of {known}")
         if self.loss not in ("mse", "mae"):
             raise ValueError(f"loss is {self.loss!r}, expected 'mse' or 'mae'")
         if isinstance(self.class_weights, str) and self.class_weights != "balanced":

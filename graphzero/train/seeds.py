@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from ..args.ids import IdArray, as_ids
+from ..args.suggest import did_you_mean
 from ..args.times import per_second
 from ..dataset.columns import MISSING_TIME
 from ..dataset.dataset import Dataset
@@ -74,8 +75,9 @@ def table_of(data: Any, options: TrainOptions) -> Any:
         return None
     tasks = data.tasks if isinstance(data, Dataset) else {}
     if options.task not in tasks:
-        known = ", ".join(map(repr, ("nodes", "links", *tasks)))
-        raise ValueError(f"task is {options.task!r}, expected one of {known}")
+        known = ("nodes", "links", *tasks)
+        hint = did_you_mean(options.task, known)
+        raise ValueError(f"task is {options.task!r}, expected one of {', '.join(map(repr, known))}{hint}")
     return tasks[options.task]
 
 
