@@ -42,6 +42,7 @@ class LoaderOptions:
     temporal: str
     window: int | None
     method: str
+    batch_dependency: int
     io: str
     cache: str
     rank: int | None
@@ -104,6 +105,7 @@ class EpochLoader(Closing):
             disjoint=bool(options.disjoint) or timed,
             temporal=options.temporal,
             method=options.method,
+            batch_dependency=as_count(options.batch_dependency, "batch_dependency", least=1),
             window=None if window is None else as_count(window, "window", least=0),
         )
         self._check_views()

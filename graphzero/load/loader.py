@@ -82,6 +82,7 @@ class NeighborLoader(EpochLoader):
         temporal: str = "uniform",
         window: int | None = None,
         method: str = "uniform",
+        batch_dependency: int = 1,
         direction: str | None = None,
         dtype: Any = None,
         io: str = "auto",
@@ -108,6 +109,10 @@ class NeighborLoader(EpochLoader):
         compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
         ("auto", "on", "off") are for benchmarks; by default the loader decides.
 
+        `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from one
+        batch to the next, one of k nodes is chosen anew. Each batch by itself is as random as before, but successive
+        batches share more nodes, so fewer rows are read. Up to 64 is usual; accuracy may suffer from far more.
+
         Times are numbers, taken as they are, or dates (datetime64, pandas, Arrow, Python's datetime), in seconds since
         1970 or the `time_unit` of a dataset; a single one applies to all seeds.
 
@@ -122,8 +127,8 @@ class NeighborLoader(EpochLoader):
         options = LoaderOptions(
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
-            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
-            rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
+            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
@@ -205,6 +210,7 @@ class LinkNeighborLoader(EpochLoader):
         temporal: str = "uniform",
         window: int | None = None,
         method: str = "uniform",
+        batch_dependency: int = 1,
         direction: str | None = None,
         dtype: Any = None,
         io: str = "auto",
@@ -235,8 +241,8 @@ class LinkNeighborLoader(EpochLoader):
         options = LoaderOptions(
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
-            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
-            rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
+            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
