@@ -109,9 +109,9 @@ class NeighborLoader(EpochLoader):
         compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
         ("auto", "on", "off") are for benchmarks; by default the loader decides.
 
-        `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from one
-        batch to the next, one of k nodes is chosen anew. Each batch by itself is as random as before, but successive
-        batches share more nodes, so fewer rows are read. Up to 64 is usual; accuracy may suffer from far more.
+        `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from
+        one batch to the next, one of k nodes is chosen anew. Each batch alone is as random as before, but successive
+        batches share more nodes, so fewer rows are read. Up to 64 is usual; far more may reduce the accuracy.
 
         Times are numbers, taken as they are, or dates (datetime64, pandas, Arrow, Python's datetime), in seconds since
         1970 or the `time_unit` of a dataset; a single one applies to all seeds.
