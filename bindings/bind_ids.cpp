@@ -80,6 +80,16 @@ void bind_builder(nb::module_& m) {
           },
           nb::arg("bytes").none(), nb::arg("values"))
       .def(
+          "append",
+          [](IdMapBuilder& b, const std::optional<Bytes>& bytes, const Ids& values) {
+            const KeyColumn column = column_of(bytes, values);
+            check_kind(b.options().text, column);
+            nb::gil_scoped_release release;
+            b.append(column);
+          },
+          nb::arg("bytes").none(), nb::arg("values"))
+      .def_prop_ro("repeats", &IdMapBuilder::repeats)
+      .def(
           "map_edges",
           [](IdMapBuilder& b, const std::optional<Bytes>& src_bytes, const Ids& src,
              const std::optional<Bytes>& dst_bytes, const Ids& dst) {
@@ -177,7 +187,7 @@ void bind_fields(nb::module_& m) {
 }
 
 void bind_map(nb::module_& m) {
-  constexpr size_t kGrain = 1024;
+  constexpr size_t kGrain = size_t{1} << 16;  // searches of a piece are grouped by hash
   nb::class_<IdMap>(m, "IdMap")
       .def_static("open", &IdMap::open, nb::arg("path"), nb::arg("text_path"))
       .def_prop_ro("size", &IdMap::size)
@@ -194,8 +204,10 @@ void bind_map(nb::module_& m) {
             {
               nb::gil_scoped_release release;
               parallel_for(column.count, kGrain, resolve_threads(threads), [&](size_t begin, size_t end, int) {
-                for (size_t i = begin; i < end; ++i) {
-                  out.data[i] = map.is_text() ? map.find(column.text(i)) : map.find(column.values[i]);
+                if (map.is_text()) {
+                  map.find(column.bytes, {column.offsets + begin, end - begin + 1}, out.data + begin);
+                } else {
+                  map.find({column.values + begin, end - begin}, out.data + begin);
                 }
               });
               map.check();

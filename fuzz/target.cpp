@@ -261,6 +261,18 @@ void sum_again(std::span<std::byte> file) {
   std::memcpy(file.data() + kChecksumAt, &crc, 4);
 }
 
+bool parses(std::span<const std::byte> header, uint64_t file_bytes) {
+  const auto accepts = [&](auto&& call) {
+    try {
+      return call();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const bool current = accepts([&] { return parse_header(header, file_bytes, "f"), true; });
+  return accepts([&] { return parse_legacy(header, file_bytes, "f").has_value(); }) || current;
+}
+
 Outcome run_one(std::span<const std::byte> bytes, bool unchecked) {
   Outcome outcome;
   Calls calls(outcome, make_key(crc32c(bytes)));

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..args.times import TIME_UNITS
+from .folder_lock import sync_folder
 from .manifest import (
     FORMAT,
     MANIFEST,
@@ -24,7 +25,6 @@ from .manifest import (
 )
 from .manifest_reader import parse_manifest
 from .manifest_tasks import task_json
-from .sync import sync_folder
 
 
 def check_about(value: Any, where: str = "about") -> None:
@@ -61,6 +61,10 @@ def described(manifest: Manifest, columns: Any, time_unit: str) -> Manifest:
             nodes[key] = replace(nodes[key], columns=tuple(of_type))
         else:
             edges[key] = replace(edges[key], columns=tuple(of_type))
+    for edge in list(edges.values()):  # a reverse shares the rows of its edges
+        other = edge_key((edge.target, f"rev_{edge.relation}", edge.source))
+        if other in edges and not edges[other].columns and edges[other].features == edge.features:
+            edges[other] = replace(edges[other], columns=edge.columns)
     return replace(manifest, nodes=nodes, edges=edges)
 
 

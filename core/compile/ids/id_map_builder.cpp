@@ -72,6 +72,12 @@ class SortedPart {
     for (const Entry& entry : entries_) hashes_.push_back(entry.hash);
   }
 
+  uint64_t repeats() const {
+    uint64_t found = 0;
+    for (size_t i = 1; i < hashes_.size(); ++i) found += hashes_[i] == hashes_[i - 1];
+    return found;
+  }
+
   template <class Id>
   void append(ContainerWriter& writer, std::vector<Id>& ids) const {
     ids.clear();
@@ -231,6 +237,11 @@ void IdMapBuilder::number_fresh(size_t count, const KeyAt& key_at, Out out) {
   });
 }
 
+void IdMapBuilder::append(const KeyColumn& keys) {
+  if (closed_) fail<ArgumentError>("cannot add keys after close()");
+  for (size_t i = 0; i < keys.count; ++i) keep(keys.key(i, {}));
+}
+
 void IdMapBuilder::keep(const Key& key) {
   if (options_.text) store_.append(0, key.data, static_cast<size_t>(key.size));
   store_.append_value(1, key.size);
@@ -307,6 +318,7 @@ uint64_t IdMapBuilder::write(const std::string& path, const std::string& text_pa
       for (size_t p = first; p < last; ++p) parts[p].read(sorted, begin + p);
     });
     for (size_t p = 0; p < count; ++p) {
+      repeats_ += parts[p].repeats();
       narrow ? parts[p].append(writer, narrow_ids) : parts[p].append(writer, wide_ids);
     }
   }

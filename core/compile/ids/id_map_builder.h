@@ -57,6 +57,12 @@ class IdMapBuilder {
   void map(std::span<const Key> keys, std::span<int64_t* const> out);
   void map(std::span<const KeyColumn> columns, std::span<int64_t* const> out);
 
+  // Keys that are expected to be distinct get the next ids without a lookup, so that RAM does not grow with them. After
+  // write(), repeats() is 0 if they were; otherwise it counts equal hashes, and the map is to be built by map()
+  // instead.
+  void append(const KeyColumn& keys);
+  uint64_t repeats() const { return repeats_; }
+
   uint64_t count() const { return count_; }
   uint64_t late() const { return late_ ? late_->count() : 0; }
   uint64_t spilled_bytes() const { return store_.spilled_bytes() + (late_ ? late_->spilled_bytes() : 0); }
@@ -97,7 +103,7 @@ class IdMapBuilder {
   size_t most_keys_;  // per round, so that it fits the budget
   IdTable table_;
   bool full_ = false, closed_ = false;
-  uint64_t count_ = 0;
+  uint64_t count_ = 0, repeats_ = 0;
   SpillStreams store_;  // 0: the bytes of keys by id; 1: their lengths, or the numbers
   std::unique_ptr<LateKeys> late_;
   // of one round

@@ -1,4 +1,4 @@
-"""Edges as the seeds of a loader, with their type, times and labels."""
+"""Nodes or edges as the seeds of a loader, with their type, times and labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from .inputs import Labels, as_type, find_split, resolve_time, seeds_of_type, seeds_or_split
+from ..stores.hetero import HeteroGraph
+from .inputs import Labels, as_type, find_split, resolve_seeds, resolve_time, seeds_of_type, seeds_or_split
 from .source import LoadSource
 
 _STEP = 1 << 22  # edge ids of a file that are read together
@@ -26,6 +27,76 @@ _TYPES_OF = {
     "dst_neg_index": ("target",),
     "seed_time": ("source", "target"),
 }
+
+
+class SeedNodes:
+    """Node ids, a time for each where sampling is temporal, and the labels of all nodes."""
+
+    def __init__(
+        self, source: LoadSource, seeds: Any, split: str | None, input_type: str | None, labels: Any, time: Any
+    ) -> None:
+        """Check them; None means all nodes. Labels and times are those of the seeds' type, or dicts by type."""
+        types, time = source.types, in_time_unit(source.data, time)
+        input_type, seeds = seeds_or_split(source.data, seeds, split, input_type, split_of, "seeds")
+        name, seeds = seeds_of_type(
+            seeds, input_type, types.node_types, _is_name, kind="node", option="input_type", name="seeds"
+        )
+        self.type = types._known_node_type(name)
+        self._number = types.node_types.index(self.type)
+        num_nodes = types.num_nodes[self.type]
+        labels = source.labels if labels is None else labels
+        labels, time = (_of_type(given, self.type, types) for given in (labels, time))
+        node_time = source.node_time.get(self.type)
+        if source.node_time and time is None and node_time is None:
+            raise ValueError(f"no time for the seeds; pass time=, or node_time for type {self.type!r}")
+        self.ids = resolve_seeds(seeds, num_nodes)
+        self.labels = None if labels is None else Labels(labels, num_nodes)
+        self.time = resolve_time(time, num_nodes if self.ids is None else len(self.ids))
+        if time is None and node_time is not None:
+            self.time = node_time if self.ids is None else _times_of(self.ids, node_time)
+        self._numbers = _core.Numbers.range(num_nodes) if self.ids is None else _core.Numbers(self.ids)
+
+    @property
+    def views(self) -> dict[str, Any]:
+        """Arrays that may be views of files."""
+        return {"seeds": self.ids, "time": self.time}
+
+    def source(self) -> _core.SeedSource:
+        """Return what the core takes."""
+        return _core.node_seeds(self._numbers, None if self.time is None else _core.Numbers(self.time), self._number)
+
+    def attributes(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a batch has for its seeds."""
+        import torch
+
+        input_id = raw["input_id"]
+        of_seeds: dict[str, Any] = {"input_id": torch.from_numpy(input_id), "batch_size": len(input_id)}
+        if self.labels is not None:
+            of_seeds["y"] = self.labels.of(raw["nodes"][self._number]["n_id"][: len(input_id)])
+        if self.time is not None:
+            of_seeds["seed_time"] = torch.from_numpy(self.time[input_id])
+        return of_seeds
+
+
+def _times_of(ids: Any, node_time: IdArray) -> IdArray:
+    inside = (ids >= 0) & (ids < len(node_time))  # the core names what is outside
+    return node_time[np.where(inside, ids, 0)] if len(node_time) else np.zeros(len(ids), np.int64)
+
+
+def _of_type(values: Any, node_type: str, types: HeteroGraph) -> Any:
+    """Return the entry of a dict by node type; any other value belongs to the seeds and is returned as it is."""
+    if not isinstance(values, Mapping):
+        return values
+    return {types._known_node_type(key): value for key, value in values.items()}.get(node_type)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def split_of(data: Dataset, split: str, input_type: str | None) -> tuple[str, IdArray]:
+    """Return the node type that has a split, and its ids; ValueError unless exactly one has it, or `input_type`."""
+    return find_split(data.nodes, split, input_type, kind="node", option="input_type")
 
 
 class SeedEdges:
@@ -73,7 +144,7 @@ class SeedEdges:
         if edges is None and not graph.has_edge_ids and edge_order != "file":
             _refuse_arrays(graph, labels=labels, time=None if self.own_times else time)
         if self._by_id and (labels is not None or (time is not None and not self.own_times)):
-            count = _largest_id(graph, side) + 1
+            count = graph._largest_edge_id() + 1
         self.time = None if self.own_times else resolve_time(time, count)
         self._negatives = negatives
         self._labels = None
@@ -217,12 +288,6 @@ def _dimensions(edges: Any) -> int:
     return int(edges.ndim) if hasattr(edges, "ndim") else np.ndim(edges)
 
 
-def _largest_id(graph: Graph, side: str) -> int:
-    """Return the largest edge id of a file, -1 where it has no edges. One pass over the ids."""
-    kept = graph._open().array(f"{side}.edge_ids")
-    return max((int(kept[at : at + _STEP].max()) for at in range(0, len(kept), _STEP)), default=-1)
-
-
 def _check_length(name: str, shape: Sequence[int], count: int, by_id: bool) -> None:
     """Raise unless an array has `count` entries; of edge ids, more may be left of edges that were dropped."""
     if by_id and shape[0] < count:
@@ -233,7 +298,7 @@ def _check_length(name: str, shape: Sequence[int], count: int, by_id: bool) -> N
 
 def _checked_labels(labels: Any, count: int, by_id: bool, negatives: str | None) -> Labels:
     if negatives == "triplet":
-        raise ValueError("labels and neg_sampling='triplet' do not go together: triplets have no labels")
+        raise ValueError("labels cannot be combined with neg_sampling='triplet', since triplets have no labels")
     shape: Sequence[int] = getattr(labels, "shape", None) or (len(labels),)
     _check_length("labels", shape, count, by_id)
     return Labels(labels, shape[0])
