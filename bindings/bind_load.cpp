@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/per_process.h"
 #include "bind_load_stats.h"
 #include "bindings.h"
 #include "load/budget.h"

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/random.h"
-#include "sample/link/edges_at.h"
+#include "sample/link/link.h"
 
 namespace gz {
 namespace {

@@ -166,7 +166,7 @@ TEST(window_forgets_claims_and_goes_on) {
 }
 
 #ifndef _WIN32  // where a mapped file cannot be truncated
-TEST(window_tells_a_truncated_file) {
+TEST(a_window_reports_a_truncated_file) {
   const std::string path = noise("cut.gd", 20000, 128);
   Swept swept(path, "x", 5000, {.target = 4, .most = 4, .claims = 1, .io = Io::kPread});
   std::filesystem::resize_file(path, 1 << 20);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sample/rows/draw.h"
-#include "sample/rows/weighted.h"
 #include "sample/subgraph/neighbours.h"
 
 namespace gz {

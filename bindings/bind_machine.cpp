@@ -1,11 +1,46 @@
-// bind_memory: what the system allows this process (base/system), and the mounted files. `root` is for tests.
+// bind_machine: what the system allows this process (base/system), its disk and io_uring, and the mounted files. `root`
+// is for tests.
+#include "base/error.h"
 #include "base/system.h"
+#include "base/threads.h"
 #include "bindings.h"
+#include "storage/disk_speed.h"
 #include "storage/mounted.h"
 #include "storage/reader.h"
 
 namespace gz::bindings {
 namespace {
+
+nb::dict measure(const std::string& path, bool ring, size_t depth, uint32_t read_bytes, bool sequential, double seconds,
+                 uint64_t seed) {
+  if (depth == 0 || depth > 4096) fail<ArgumentError>("depth is ", depth, ", expected 1 to 4096");
+  MeasureOptions options;
+  options.kind = ring ? ReaderKind::kUring : ReaderKind::kPread;
+  options.depth = depth;
+  options.threads = depth == 1 ? 1 : default_threads();
+  options.read_bytes = read_bytes;
+  options.sequential = sequential;
+  options.seconds = seconds;
+  options.seed = seed;
+  ReadRate rate;
+  bool direct = false;
+  {
+    nb::gil_scoped_release release;
+    File file = File::open(path);
+    if (File past_cache = file.reopen_direct()) {
+      file = std::move(past_cache);
+      direct = true;
+    } else {
+      file.drop_cache(0, file.size());
+    }
+    rate = measure_reads(file, options);
+  }
+  nb::dict d;
+  d["reads"] = rate.reads;
+  d["seconds"] = rate.seconds;
+  d["direct"] = direct;
+  return d;
+}
 
 nb::dict system_memory_dict(const std::string& root) {
   const SystemMemory memory = system_memory(root);
@@ -57,7 +92,7 @@ nb::list mounted_files_list() {
 
 }  // namespace
 
-void bind_memory(nb::module_& m) {
+void bind_machine(nb::module_& m) {
   m.def("system_memory", &system_memory_dict, nb::arg("root") = "");
   m.def("available_memory", &available_memory, nb::arg("root") = "");
   m.def("cpu_quota", &cpu_quota, nb::arg("root") = "");
@@ -65,6 +100,9 @@ void bind_memory(nb::module_& m) {
   m.def("disk_info", &disk_info_dict, nb::arg("major"), nb::arg("minor"), nb::arg("root") = "");
   m.def("mounted_files", &mounted_files_list);
   m.def("drop_idle_readers", &drop_idle_readers);
+  m.def("measure_reads", &measure, nb::arg("path"), nb::arg("ring"), nb::arg("depth"), nb::arg("read_bytes"),
+        nb::arg("sequential"), nb::arg("seconds"), nb::arg("seed"));
+  m.def("uring_refusal", [] { return uring_works() ? std::optional<std::string>() : uring_refusal(); });
 }
 
 }  // namespace gz::bindings
