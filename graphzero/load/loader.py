@@ -128,7 +128,8 @@ class NeighborLoader(EpochLoader):
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
             weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
-            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
+            local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
@@ -242,7 +243,8 @@ class LinkNeighborLoader(EpochLoader):
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
             weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
-            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
+            local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
