@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/fields.h"
-#include "compile/id_map_builder.h"
-#include "compile/id_map_text.h"
-#include "compile/number_text.h"
+#include "compile/ids/id_map_builder.h"
+#include "compile/ids/id_map_text.h"
+#include "compile/text/fields.h"
+#include "compile/text/number_text.h"
 #include "storage/id_map.h"
 
 namespace gz::bindings {
@@ -145,11 +145,7 @@ void bind_key_text(nb::module_& m) {
           "feed",
           [](KeyText& t, const nb::bytes& block, bool last) {
             const std::string_view text(block.c_str(), block.size());
-            KeyEdges edges;
-            {
-              nb::gil_scoped_release release;
-              edges = t.feed(text, last);
-            }
+            KeyEdges edges = without_gil([&] { return t.feed(text, last); });
             return nb::make_tuple(as_array(std::move(edges.src)), as_array(std::move(edges.dst)),
                                   as_array(std::move(edges.weights)), as_array(std::move(edges.times)));
           },
@@ -174,11 +170,7 @@ void bind_number_text(nb::module_& m, const char* name) {
           "feed",
           [](NumberText<T>& t, const nb::bytes& block, bool last) {
             const std::string_view text(block.c_str(), block.size());
-            std::vector<T> values;
-            {
-              nb::gil_scoped_release release;
-              values = t.feed(text, last);
-            }
+            std::vector<T> values = without_gil([&] { return t.feed(text, last); });
             return as_array(std::move(values));
           },
           nb::arg("block"), nb::arg("last"));

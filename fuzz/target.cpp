@@ -18,15 +18,15 @@
 #include "format/legacy.h"
 #include "gather/gather.h"
 #include "guard.h"
-#include "sample/edges_at.h"
-#include "sample/fanout.h"
-#include "sample/hgt.h"
-#include "sample/induce.h"
-#include "sample/link.h"
-#include "sample/merged.h"
-#include "sample/negatives.h"
-#include "sample/neighbours.h"
-#include "sample/walk.h"
+#include "sample/link/edges_at.h"
+#include "sample/link/link.h"
+#include "sample/link/negatives.h"
+#include "sample/merged/merged.h"
+#include "sample/rows/fanout.h"
+#include "sample/subgraph/hgt.h"
+#include "sample/subgraph/induce.h"
+#include "sample/subgraph/neighbours.h"
+#include "sample/walk/walk.h"
 #include "storage/features.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
@@ -260,6 +260,18 @@ void sum_again(std::span<std::byte> file) {
   std::memset(file.data() + kChecksumAt, 0, 4);
   const uint32_t crc = crc32c(file.first(bytes));
   std::memcpy(file.data() + kChecksumAt, &crc, 4);
+}
+
+bool parses(std::span<const std::byte> header, uint64_t file_bytes) {
+  const auto accepts = [&](auto&& call) {
+    try {
+      return call();
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  const bool current = accepts([&] { return parse_header(header, file_bytes, "f"), true; });
+  return accepts([&] { return parse_legacy(header, file_bytes, "f").has_value(); }) || current;
 }
 
 Outcome run_one(std::span<const std::byte> bytes, bool unchecked) {

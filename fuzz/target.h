@@ -20,6 +20,9 @@ struct Outcome {
 // `unchecked` also reads the rows as a careless kernel would: the control that shows that the harness sees such reads.
 Outcome run_one(std::span<const std::byte> file, bool unchecked = false);
 
+// Whether one of the parsers accepts the first bytes of a file of `file_bytes`.
+bool parses(std::span<const std::byte> header, uint64_t file_bytes);
+
 // Corrects the header's checksum, so that later checks see the mutation.
 void sum_again(std::span<std::byte> file);
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 try:
     from . import _core as _core
-except ImportError as _error:
+except ImportError:
     from ._native_module import explain_missing as _explain_missing
 
     if (_text := _explain_missing()) is None:
         raise
-    raise ImportError(_text, name="graphzero._core") from _error
+    raise ImportError(_text, name="graphzero._core") from None
 
 from .args.dtypes import DataType
 from .compile.features import FeatureReport, compile_features, convert_csv_to_gd
@@ -27,9 +27,8 @@ from .errors import BudgetError, FormatError, GraphZeroError, InputError, Missin
 from .importing import ImportReport, export_dataset, import_dataset
 from .infer.inference import InferenceReport, inference
 from .load.batch import Batch, HeteroBatch
-from .load.group import LoaderGroup
-from .load.link_loader import LinkNeighborLoader
-from .load.loader import LoaderStats, NeighborLoader
+from .load.loader import LinkNeighborLoader, LoaderGroup, NeighborLoader
+from .load.stats import LoaderStats
 from .machine.memory import MemoryReport, memory_report
 from .sample.links import HeteroLinkSubgraph, LinkSubgraph
 from .sample.subgraph import Generator, Subgraph

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .suggest import did_you_mean
 
 NAMES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -36,7 +37,7 @@ def dtype_name(dtype: Any) -> str:
     text = str(dtype) if isinstance(dtype, str) or str(dtype).startswith("torch.") else np.dtype(dtype).name
     name = {"half": "float16", "float": "float32", "double": "float64"}.get(text, text.removeprefix("torch."))
     if name not in NAMES:
-        raise ValueError(f"dtype is {text!r}, expected one of {', '.join(NAMES)}")
+        raise ValueError(f"dtype is {text!r}, expected one of {', '.join(NAMES)}{did_you_mean(text, NAMES)}")
     return name
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from functools import lru_cache, wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
+
+from .suggest import did_you_mean
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
@@ -44,8 +45,8 @@ def check_keywords(given: Iterable[str], function: str, *callables: Callable[...
     for name in given:
         if name in known:
             continue
-        meant = [_OF_PYG[name]] if _OF_PYG.get(name) in known else get_close_matches(name, known, 1)
-        hint = f"; did you mean {meant[0]!r}?" if meant else f", expected one of {', '.join(known)}"
+        hint = did_you_mean(_OF_PYG[name] if _OF_PYG.get(name) in known else name, known)
+        hint = hint or f", expected one of {', '.join(known)}"
         raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -17,6 +18,7 @@ from . import (
     compile,
     demo,
     doctor,
+    examples,
     export,
     faults,
     import_,
@@ -24,8 +26,11 @@ from . import (
     inspect,
     keywords,
     predict,
+    quickstart,
     reorder,
+    report,
     synth,
+    terminal,
     train,
     verify,
 )
@@ -34,10 +39,12 @@ app = typer.Typer(
     name="graphzero",
     help="Train graph neural networks on graphs that do not fit in RAM.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+_SILENT = ("doctor", "inspect", "predict")  # without progress of their own
 
 
 def _version(asked: bool) -> None:
@@ -63,7 +70,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     typer.echo(f"graphzero: warning: {keywords.as_options(' '.join(str(message).split()))}", err=True)
 
 
-def register(command: Callable[..., None], name: str | None = None) -> None:
+def register(command: Callable[..., None], name: str) -> None:
     """Add a command: its function's signature is its usage, its docstring the help."""
 
     @functools.wraps(command)
@@ -71,7 +78,8 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
-                command(*args, **kwargs)
+                with terminal.heartbeat(name) if name in _SILENT else contextlib.nullcontext():
+                    command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output is gone: `graphzero info x | head -1`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(faults.EXIT_FAULT) from None
@@ -83,8 +91,23 @@ def register(command: Callable[..., None], name: str | None = None) -> None:
             typer.echo(f"graphzero: {faults.line(e)}", err=True)
             raise typer.Exit(faults.exit_code(e)) from None
 
-    app.command(name or command.__name__.replace("_", "-"))(guarded)
+    app.command(name, epilog=examples.epilog(name))(guarded)
 
 
-for module in (demo, synth, compile, inspect, import_, export, reorder, info, verify, train, predict, doctor):
+for module in (
+    quickstart,
+    demo,
+    synth,
+    compile,
+    inspect,
+    import_,
+    export,
+    reorder,
+    info,
+    verify,
+    train,
+    predict,
+    report,
+    doctor,
+):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))

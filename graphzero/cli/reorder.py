@@ -30,6 +30,7 @@ def command(
     epochs: Annotated[int, typer.Option(help="Number of epochs to sample.", rich_help_panel=_BATCHES)] = 1,
     seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_BATCHES)] = 0,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "2GB",
+    threads: terminal.Threads = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing dataset.", rich_help_panel=_FILES)
     ] = False,
@@ -49,6 +50,7 @@ def command(
             epochs=epochs,
             seed=seed,
             memory=memory,
+            num_threads=threads,
             progress=progress,
             overwrite=overwrite,
         )

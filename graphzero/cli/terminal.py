@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -93,3 +95,23 @@ def progress_bars() -> Iterator[Callback]:
         yield shown
     finally:
         shown.close()
+
+
+@contextlib.contextmanager
+def heartbeat(command: str, every: float = 30.0) -> Iterator[None]:
+    """Print a line every half minute while a command without progress runs, if standard error is not a terminal."""
+    done, begin, stream = threading.Event(), time.monotonic(), sys.stderr
+
+    def beat() -> None:
+        while not done.wait(every):
+            print(f"{command}: running for {duration(time.monotonic() - begin)}", file=stream, flush=True)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    if not stream.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if thread.ident is not None:
+            thread.join()

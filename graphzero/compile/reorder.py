@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import as_count, as_threads
-from ..args.progress import Callback, Reporting
+from ..args.progress import Callback, Reporting, named
 from ..args.sizes import format_size, parse_size
+from ..args.suggest import did_you_mean
 from ..dataset.dataset import Dataset
 from ..dataset.manifest import ArrayRef, Manifest
 from ..dataset.node_ids import NEW, ORIGINAL
@@ -64,7 +65,7 @@ def reorder(
     by: "presample", descending by how often nodes occur in the batches of the first epochs; "degree", descending by how
         many nodes have them as neighbours (in both, nodes that are about equally hot are in breadth-first order);
         "bfs", breadth-first order from the hottest node; "community", communities found by label propagation, one by
-        one. None is "presample" if the dataset has the split, else "degree".
+        one. None is "presample", or "degree" without a training split.
     direction: which rows of the graph your loader samples; None as for a loader.
     fanouts, split, batch_size, epochs, seed: the batches that "presample" draws; use those of your training.
     memory: the memory budget. Orders take 9 to 17 bytes per node; rows and edges are streamed through temporary files.
@@ -78,9 +79,10 @@ def reorder(
     source = dataset if isinstance(dataset, Dataset) else Dataset(dataset)
     target = os.path.abspath(os.fspath(out))
     if by is None:
-        by = "presample" if len(source.splits.get(split, ())) else "degree"
+        unknown = split not in (*source.splits, "train")  # raises below
+        by = "presample" if unknown or len(source.splits.get(split, ())) else "degree"
     if by not in ORDERS:
-        raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}")
+        raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}{did_you_mean(by, ORDERS)}")
     manifest = _checked_manifest(source, target)
     budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
     graph = Graph(source.graph.path)
@@ -144,7 +146,7 @@ class _Reordering:
         """Write every topology with the new ids."""
         for edge in self._manifest.edges.values():
             graph = Graph(self._path(edge.file))
-            with Reporting(_named(self._progress, edge.file), "edges") as callback:
+            with Reporting(named(self._progress, edge.file), "edges") as callback:
                 _core.relabel_graph(
                     graph._open(),
                     self._renamed.to_new,
@@ -173,7 +175,7 @@ class _Reordering:
             if file not in moved and not any(file == name for name, _ in splits | ends):
                 self._writer.link(path, file)
                 continue
-            with Reporting(_named(self._progress, file)) as callback:
+            with Reporting(named(self._progress, file)) as callback:
                 remake_file(
                     path,
                     self._writer.target(file),
@@ -250,7 +252,8 @@ def _sampler(
 ) -> NeighborLoader:
     if split not in source.splits:
         has = ", ".join(map(repr, source.splits)) or "none"
-        raise ValueError(f"split is {split!r}, the dataset has {has}; by='presample' needs an existing split")
+        hint = did_you_mean(split, source.splits) or "; by='presample' needs an existing split"
+        raise ValueError(f"split is {split!r}, the dataset has {has}{hint}")
     seeds = source.splits[split]
     if not len(seeds):
         raise ValueError(f"split {split!r} has no nodes; by='presample' needs a split with nodes")
@@ -342,10 +345,3 @@ def _free_name(manifest: Manifest, name: str) -> str:
         number += 1
         name = f"{stem}-{number}.{suffix}"
     return name
-
-
-def _named(progress: Callback | bool | None, file: str) -> Callback | bool | None:
-    """Return `progress` with the name of the file before the phase."""
-    if progress is None or isinstance(progress, bool):
-        return progress
-    return lambda phase, done, total: progress(f"{file}: {phase}", done, total)

@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import IdArray, as_ids
-from ..args.sizes import format_size
+from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .columns import Column
 from .manifest import MANIFEST, EdgeType, Manifest, edge_key
-from .node_data import Lazy, Mounter, check_columns, check_range, read_whole
+from .node_data import Lazy, Mounter, check_columns, read_whole
+from .node_ids import check_range
 
 __all__ = ["EdgeData", "EdgeTypes", "mount_graph"]
 
@@ -118,7 +119,8 @@ class EdgeTypes(Mapping[EdgeTypeName, EdgeData]):
         for known, data in self._types.items():
             if edge_type in (known, edge_key(known)):
                 return data
-        raise KeyError(f"no edge type {edge_type!r}; the dataset has {', '.join(map(repr, self._types)) or 'none'}")
+        names = ", ".join(map(repr, self._types)) or "none"
+        raise KeyError(f"no edge type {edge_type!r}; the dataset has {names}{did_you_mean(edge_type, self._types)}")
 
     def __iter__(self) -> Iterator[EdgeTypeName]:
         """Iterate over the types."""
@@ -151,18 +153,6 @@ class _Files(Mounter):
                 f"{self._where}.splits.{name}: found {found}, expected int64: a vector of edge ids, or pairs"
             )
         return store
-
-
-def typed_text(ds: Any) -> str:
-    """Return the repr of a dataset of several types."""
-    nodes = ", ".join(
-        f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
-        for name, data in ds.nodes.items()
-    )
-    edges = ", ".join(f"{key[0]}-{key[1]}-{key[2]}: {data.num_edges:,}" for key, data in ds.edges.items())
-    labelled = next((name for name, data in ds.nodes.items() if data.num_classes), None)
-    labels = f", labels={labelled!r}, num_classes={ds.num_classes}" if ds.num_classes else ""
-    return f"Dataset({ds.name!r}, nodes {nodes}; edges {edges}{labels}, {format_size(ds.nbytes)})"
 
 
 def _most(count: int | None, graph: Graph) -> int:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..args.ids import IdArray
+from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..stores.features import FeatureStore
 from .columns import Column
 from .manifest import MANIFEST, ArrayRef, NodeType, edge_key
-from .node_ids import NodeIds
+from .node_ids import NodeIds, check_range
 
 __all__ = ["Lazy", "Mounter", "NodeData"]
 
 _T = TypeVar("_T")
-_CHUNK = 1 << 20  # numbers per block in verify
 
 
 class Lazy(Mapping[str, _T], Generic[_T]):
@@ -39,7 +38,7 @@ class Lazy(Mapping[str, _T], Generic[_T]):
         if name not in self._mounted:
             if name not in self._names:
                 has = ", ".join(map(repr, self._names)) or "none"
-                raise KeyError(f"no {self._what} {name!r}; the dataset has {has}")
+                raise KeyError(f"no {self._what} {name!r}; the dataset has {has}{did_you_mean(name, self._names)}")
             self._mounted[name] = self._mount(name)
         return self._mounted[name]
 
@@ -81,6 +80,7 @@ class NodeData:
         for stores in (features, splits, labels):
             stores.pin()
         self.features: Mapping[str, FeatureStore] = features
+        self.split_stores: Mapping[str, FeatureStore] = splits
         self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: read_whole(splits[name]))
         self._label_stores = labels
         self._labels = Lazy("labels", list(labels), lambda name: read_whole(labels[name]))
@@ -232,13 +232,3 @@ def read_whole(store: FeatureStore) -> IdArray:
     values: IdArray = np.array(store.get_tensor())
     store.get_tensor()  # raises if a page could not be read or the file was truncated
     return values
-
-
-def check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
-    """Raise FormatError at the first of `values` that is out of range."""
-    for begin in range(0, len(values), _CHUNK):
-        part = values[begin : begin + _CHUNK]
-        bad = np.flatnonzero((part < least) | (part >= past))
-        if bad.size:
-            at = begin + int(bad[0])
-            raise FormatError(f"{where}[{at}] = {values[at]}, expected a {what} from {least} to {past - 1}")

@@ -19,7 +19,15 @@ from .plan import TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .whole_tables import plan_tables
 
-__all__ = ["is_apt", "is_package_index", "plan_apt", "plan_package_index"]
+__all__ = [
+    "apt_stanzas",
+    "is_apt",
+    "is_package_index",
+    "plan_apt",
+    "plan_package_index",
+    "read_stanzas",
+    "related_names",
+]
 
 APT = "apt:"  # instead of a path: the index of the local apt
 _RELATIONS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances")
@@ -47,21 +55,25 @@ def is_package_index(path: str) -> bool:
 def plan_package_index(path: str) -> TypedPlan:
     """Return the plan for a `Packages` file, perhaps compressed."""
     with open_text(path) as file:
-        return _plan(path, _stanzas(file))
+        return _plan(path, read_stanzas(file))
 
 
 def plan_apt() -> TypedPlan:
     """Return the plan for what `apt-cache dumpavail` prints."""
+    return _plan("apt-cache dumpavail", apt_stanzas())
+
+
+def apt_stanzas() -> Iterator[Stanza]:
+    """Yield the packages that `apt-cache dumpavail` prints."""
     try:
         with subprocess.Popen(["apt-cache", "dumpavail"], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            plan = _plan("apt-cache dumpavail", _stanzas(process.stdout))
+            yield from read_stanzas(process.stdout)
     except FileNotFoundError:
         raise InputError("apt-cache is not there: give the path of a Packages file instead") from None
-    return plan
 
 
-def _stanzas(file: IO[bytes]) -> Iterator[Stanza]:
+def read_stanzas(file: IO[bytes]) -> Iterator[Stanza]:
     """Yield the fields of each package that matter; a line that begins with a blank goes on with the field before."""
     rest = b""
     while block := file.read(_READ):
@@ -150,7 +162,7 @@ def _package_edges(packages: dict[str, Stanza]) -> tuple[dict[str, dict[str, npt
     """Return the pairs of each relation: to every alternative, and to the providers of a name that is not a package."""
     providers: dict[str, list[str]] = {}
     for name, stanza in packages.items():
-        for provided in _names(stanza.get("Provides", "")):
+        for provided in related_names(stanza.get("Provides", "")):
             providers.setdefault(provided, []).append(name)
     found: dict[str, dict[str, npt.NDArray[Any]]] = {}
     unknown = 0
@@ -158,7 +170,7 @@ def _package_edges(packages: dict[str, Stanza]) -> tuple[dict[str, dict[str, npt
         source: list[str] = []
         target: list[str] = []
         for name, stanza in packages.items():
-            for other in _names(stanza.get(field, "")):
+            for other in related_names(stanza.get(field, "")):
                 ends = [other] if other in packages else providers.get(other, [])
                 unknown += not ends
                 source += [name] * len(ends)
@@ -169,7 +181,8 @@ def _package_edges(packages: dict[str, Stanza]) -> tuple[dict[str, dict[str, npt
     return found, unknown
 
 
-def _names(relations: str) -> list[str]:
+def related_names(relations: str) -> list[str]:
+    """Return the packages that a field such as Depends names, every alternative included."""
     return _NAME.findall(relations) if relations else []
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..args.suggest import did_you_mean
 from ..errors import InputError
 from ..sources.databases import database_tables, is_database
 from ..sources.numbered import ROW, WithRowNumbers
@@ -168,7 +169,7 @@ def keyed_spec(
         )
         for column, other in one.foreign_keys.items():
             if other not in called:
-                known = ", ".join(map(repr, called))
+                known = f"{', '.join(map(repr, called))}{did_you_mean(other, called)}"
                 raise InputError(f"{at}: foreign key {column!r} refers to table {other!r}, expected one of {known}")
             kind = (called[table], safe_name(column).replace("__", "_"), called[other])
             time = False if one.time is None else one.time

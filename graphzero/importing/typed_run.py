@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..args.dtypes import FLOATS
+from ..args.suggest import did_you_mean
 from ..compile.features import compile_features
 from ..compile.graph import compile_graph
 from ..compile.reports import GraphReport
@@ -48,7 +49,8 @@ def choose_types(plan: TypedPlan, asked: Iterable[Any] | None) -> None:
     for one in asked:
         known = next((t for t in plan.edges if one in (t, list(t), _manifest.edge_key(t))), None)
         if known is None:
-            raise InputError(f"no edge type {one!r}, the source has {', '.join(map(_manifest.edge_key, plan.edges))}")
+            keys = [_manifest.edge_key(t) for t in plan.edges]
+            raise InputError(f"no edge type {one!r}, the source has {', '.join(keys)}{did_you_mean(one, keys)}")
         wanted.add(known)
     left = [_manifest.edge_key(t) for t in plan.edges if t not in wanted]
     plan.keep(wanted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..args.html_table import html_table
 from ..sample.hetero_subgraph import EdgeTypeName
 
 if TYPE_CHECKING:
@@ -109,13 +110,17 @@ class Batch(Attributes):
         """Show shapes, as PyG does: `Batch(x=[423, 128], edge_index=[2, 576], batch_size=16)`."""
         return f"Batch({', '.join(f'{k}={shape_of(v)}' for k, v in self)})"
 
+    def _repr_html_(self) -> str:
+        """Return a table of shapes, for notebooks."""
+        return html_table("Batch", html_rows(self), ("attribute", "shape or value", "dtype"))
+
 
 class TypeData(Attributes):
     """What a batch holds for one node type or edge type: attributes, as `batch["paper"].x`."""
 
     def __getattr__(self, name: str) -> Any:
-        """Say what there is."""
-        raise AttributeError(f"there is no {name!r} here, but {', '.join(self.__dict__) or 'nothing'}")
+        """Raise AttributeError, which lists the attributes."""
+        raise AttributeError(f"no attribute {name!r}; this type has {', '.join(self.__dict__) or 'none'}")
 
     def __repr__(self) -> str:
         """Show shapes: `{x=[423, 128], n_id=[423]}`."""
@@ -172,7 +177,7 @@ class HeteroBatch:
         types: dict[Any, TypeData] = self._edges if isinstance(key, tuple) else self._nodes
         if key not in types:
             what = "edge" if isinstance(key, tuple) else "node"
-            raise KeyError(f"no {what} type {key!r}, the batch has {', '.join(map(repr, types)) or 'none'}")
+            raise KeyError(f"no {what} type {key!r}; the batch has {', '.join(map(repr, types)) or 'none'}")
         return types[key]
 
     def __contains__(self, key: object) -> bool:
@@ -195,8 +200,8 @@ class HeteroBatch:
             if found:
                 return found
             has = sorted({key for _, data in self for key, _ in data})
-            raise AttributeError(f"no type of the batch has {name.removesuffix('_dict')!r}, types have {has}")
-        raise AttributeError(f"a HeteroBatch has no attribute {name!r}: what a type has is batch[type].{name}")
+            raise AttributeError(f"no type of the batch has {name.removesuffix('_dict')!r}; they have {has}")
+        raise AttributeError(f"a HeteroBatch has no attribute {name!r}; attributes belong to types: batch[type].{name}")
 
     def to(self, device: Any, non_blocking: bool = False) -> HeteroBatch:
         """Return the batch with every tensor on `device`."""
@@ -233,6 +238,15 @@ class HeteroBatch:
         lines = [f"  {key if isinstance(key, str) else ', '.join(key)}={data}," for key, data in self]
         return "HeteroBatch(\n" + "\n".join(lines) + "\n)"
 
+    def _repr_html_(self) -> str:
+        """Return a table of shapes by type, for notebooks."""
+        rows = [
+            (" ".join([key] if isinstance(key, str) else key) if i == 0 else "", *row)
+            for key, data in self
+            for i, row in enumerate(html_rows(data))
+        ]
+        return html_table("HeteroBatch", rows, ("type", "attribute", "shape or value", "dtype"))
+
 
 AnyBatch = Batch | HeteroBatch
 
@@ -245,6 +259,11 @@ def is_tensor(value: Any) -> bool:
 def shape_of(value: Any) -> str:
     """Show a tensor by its shape, anything else as it is."""
     return str(list(value.shape)) if is_tensor(value) else repr(value)
+
+
+def html_rows(data: Attributes) -> list[tuple[str, str, str]]:
+    """Return name, shape and dtype of each attribute."""
+    return [(k, shape_of(v), str(v.dtype).removeprefix("torch.") if is_tensor(v) else "") for k, v in data]
 
 
 def changed(values: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:

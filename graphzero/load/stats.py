@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..args.html_table import html_table
+from ..args.progress import duration
 from ..args.sizes import format_size
 
 __all__ = ["LoaderStats"]
@@ -70,19 +72,19 @@ class LoaderStats:
 
     @property
     def read_amplification(self) -> float:
-        """Bytes read from the disk for each byte that was asked of it."""
+        """Bytes read from the disk per byte requested from it."""
         missed = self.bytes_useful * (1 - self.hit_rate)
         return self.bytes_read / missed if missed > 0 else 0.0
 
     @property
     def batches_per_second(self) -> float:
-        """Batches delivered a second, your own step included."""
+        """Batches delivered per second, including your own step."""
         seconds = self.starved_seconds + self.consumer_seconds
         return self.batches / seconds if seconds > 0 else 0.0
 
     @property
     def copy_to_device_gb_per_second(self) -> float:
-        """Gigabytes (10^9 bytes) a second while copies to the device ran."""
+        """Gigabytes (10^9 bytes) per second while copies to the device ran."""
         return self.copy_to_device_bytes / self.copy_to_device_seconds / 1e9 if self.copy_to_device_seconds > 0 else 0.0
 
     @property
@@ -105,8 +107,27 @@ class LoaderStats:
         derived = ("hit_rate", "read_amplification", "batches_per_second", "copy_to_device_gb_per_second", "bottleneck")
         return asdict(self) | {name: getattr(self, name) for name in derived}
 
+    def _repr_html_(self) -> str:
+        """Return a table of the most important figures, for notebooks."""
+        sizes = {"bytes read": self.bytes_read, "topology read": self.topology_bytes_read, "held now": self.held_bytes}
+        stages = (self.sample_seconds, self.read_seconds, self.copy_seconds)
+        rows = [
+            ("batches", f"{self.batches:,}, {self.batches_per_second:.1f} per second"),
+            ("waiting for", self.bottleneck),
+            ("you waited", duration(self.starved_seconds)),
+            ("your steps took", duration(self.consumer_seconds)),
+            ("sample, read, copy", ", ".join(map(duration, stages))),
+            ("rows", f"{self.rows:,}, {self.hit_rate:.1%} from RAM"),
+            *((name, format_size(size)) for name, size in sizes.items() if size),
+        ]
+        if self.bytes_read:
+            rows.append(("read amplification", f"{self.read_amplification:.1f}"))
+        if self.copy_to_device_bytes:
+            rows.append(("copied to device", f"{self.copy_to_device_gb_per_second:.1f} GB/s"))
+        return html_table("LoaderStats", rows, note=str(self.plan.get("why", "")))
+
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a short summary."""
         copied = ""
         if self.copy_to_device_bytes:
             copied = (

@@ -14,9 +14,9 @@ from torch_geometric.sampler import BaseSampler
 
 from ..args.keywords import known_keywords
 from ..dataset.dataset import Dataset
-from ..load.link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..load.loader import LinkNeighborLoader as NativeLinkLoader
 from ..load.loader import NeighborLoader as NativeNodeLoader
-from ..load.seed_edges import is_edge_type
+from ..load.seeds import is_edge_type
 from ._edges import is_remote
 from ._native import NativeEpochs, why_not_native, without_workers
 from .sampler import NeighborSampler
@@ -80,8 +80,8 @@ class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has
         sampler = neighbor_sampler or NeighborSampler(
             data, num_neighbors, *sampling, directed=directed, cache_dir=cache_dir
         )
-        given = {**kwargs, "transform_sampler_output": transform_sampler_output}
-        self.why_not_native = why_not_native(data, sampler, neighbor_sampler is not None, given)
+        given = {**kwargs, "transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
+        self.why_not_native = why_not_native(data, sampler, given)
         self._user_transform = transform
         stores = _as_stores(data)
         super().__init__(
@@ -169,8 +169,8 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
         sampler = neighbor_sampler or NeighborSampler(
             data, num_neighbors, *sampling, directed=directed, cache_dir=cache_dir
         )
-        given = {**kwargs, "transform_sampler_output": transform_sampler_output}
-        self.why_not_native = why_not_native(data, sampler, neighbor_sampler is not None, given)
+        given = {**kwargs, "transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
+        self.why_not_native = why_not_native(data, sampler, given)
         if self.native and time_attr is not None:
             self.why_not_native = "edges or nodes have times"
         self._user_transform = transform

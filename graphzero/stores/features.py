@@ -12,15 +12,17 @@ import numpy.typing as npt
 from .. import _core
 from ..args.destination import Destination
 from ..args.dtypes import dtype_name
+from ..args.html_table import html_table
 from ..args.ids import as_id, as_ids, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size
 from ..load.handoff import make_room
+from .closing import Closing
 
 __all__ = ["FeatureStore"]
 
 
-class FeatureStore:
+class FeatureStore(Closing):
     """The features in a `.gd` file, mounted instantly regardless of size.
 
     A file may hold several named arrays; `name` selects one, and may be omitted if there is only one (or one named
@@ -179,14 +181,6 @@ class FeatureStore:
         """Close the file. Arrays already returned stay valid; later calls raise ValueError."""
         self._file = None
 
-    def __enter__(self) -> FeatureStore:
-        """Return self: `with gz.FeatureStore(path) as fs:`."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
-
     def __len__(self) -> int:
         """Return the number of rows."""
         return self.num_nodes
@@ -204,6 +198,12 @@ class FeatureStore:
             f"FeatureStore({os.path.basename(self._path)!r}, {self._name!r}, shape={self.shape}, "
             f"dtype={self.dtype_name}{more}, {format_size(self._info['file_bytes'])}{state})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the arrays, for notebooks."""
+        rows = [(m.name, [int(m.rows), *self._tail(m)], m.dtype) for m in self._matrices.values()]
+        title = f"FeatureStore {os.path.basename(self._path)}"
+        return html_table(title, rows, ("array", "shape", "dtype"), f"{format_size(self._info['file_bytes'])} on disk")
 
     def _shaped(self, row_shape: tuple[int, ...]) -> FeatureStore:
         """Return self with rows of this shape; raise ValueError if the number of columns does not match."""

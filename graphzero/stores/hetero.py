@@ -7,13 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
+from ..args.html_table import html_table
 from ..args.ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
+from ..args.suggest import did_you_mean
 from ..args.times import as_times
 from ..sample.hetero_subgraph import EdgeTypeName, HeteroSubgraph
 from ..sample.hgt import HgtMethods
 from ..sample.links import HeteroLinkSubgraph, LinkCall
 from ..sample.subgraph import resolve_seed
 from ..sample.subgraph_kinds import bidirectional_types, check_kind, induced_types
+from .closing import Closing
 from .graph import Graph
 
 __all__ = ["HeteroGraph", "HeteroSubgraph"]
@@ -21,7 +24,7 @@ __all__ = ["HeteroGraph", "HeteroSubgraph"]
 Fanouts = Sequence[int] | Mapping[EdgeTypeName, Sequence[int]]
 
 
-class HeteroGraph(HgtMethods):
+class HeteroGraph(HgtMethods, Closing):
     """A graph of several node and edge types: one mounted topology for each (source type, relation, target type).
 
     Ids of each node type start at 0. Messages flow from source to target, so sampling follows incoming edges: each file
@@ -320,13 +323,15 @@ class HeteroGraph(HgtMethods):
 
     def _known_node_type(self, name: Any) -> str:
         if name not in self._num_nodes:
-            raise ValueError(f"no node type {name!r}; the graph has {_listed(self._num_nodes)}")
+            hint = did_you_mean(name, self._num_nodes)
+            raise ValueError(f"no node type {name!r}; the graph has {_listed(self._num_nodes)}{hint}")
         return str(name)
 
     def _known_edge_type(self, name: Any) -> EdgeTypeName:
         key = tuple(name) if isinstance(name, list) else name
         if key not in self._relations:
-            raise ValueError(f"no edge type {key!r}; the graph has {_listed(self._relations)}")
+            hint = did_you_mean(key, self._relations)
+            raise ValueError(f"no edge type {key!r}; the graph has {_listed(self._relations)}{hint}")
         found: EdgeTypeName = key
         return found
 
@@ -337,14 +342,6 @@ class HeteroGraph(HgtMethods):
         for graph in self._relations.values():
             graph.close()
 
-    def __enter__(self) -> HeteroGraph:
-        """Return self: `with gz.HeteroGraph(...) as g:`."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
-
     def __reduce__(self) -> tuple[type[HeteroGraph], tuple[dict[EdgeTypeName, Graph], dict[str, int]]]:
         """Pickle as the paths: a worker mounts the same files."""
         return (HeteroGraph, (dict(self._relations), dict(self._num_nodes)))
@@ -352,6 +349,12 @@ class HeteroGraph(HgtMethods):
     def __repr__(self) -> str:
         """List the types: `HeteroGraph(num_nodes={'paper': 4}, num_edges={('paper', 'cites', 'paper'): 9})`."""
         return f"HeteroGraph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the types, for notebooks."""
+        rows = [(name, f"{count:,} nodes") for name, count in self.num_nodes.items()]
+        rows += [(" ".join(key), f"{count:,} edges") for key, count in self.num_edges.items()]
+        return html_table("HeteroGraph", rows, ("type", ">count"))
 
 
 def _type_name(name: Any) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..args.sizes import format_size, parse_size
+from ..args.suggest import did_you_mean
 from ..dataset.columns import Column
 from ..stores.features import FeatureStore
 from .columns import TableEncoder
@@ -56,7 +57,10 @@ class Inputs:
         found = any(options.feature in of for of in known.values())
         tables = any(spec["kind"] == "table" for spec in self.specs.values())
         if not found and (options.feature != "x" or (any(known.values()) and not tables)):
-            raise KeyError(f"no feature {options.feature!r} in the dataset: {_listed(known)}; choose one with feature=")
+            hint = did_you_mean(options.feature, [name for of in known.values() for name in of])
+            raise KeyError(
+                f"no feature {options.feature!r} in the dataset: {_listed(known)}; choose one with feature={hint}"
+            )
 
     def _types(self) -> list[tuple[str, Mapping[str, FeatureStore], list[Column], int]]:
         if self._typed:

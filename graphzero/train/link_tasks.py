@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..args.suggest import did_you_mean
 from ..args.times import per_second
 from ..dataset.dataset import Dataset
 from ..load.epochs import EpochLoader
-from ..load.link_loader import LinkNeighborLoader
-from ..load.seed_edges import edge_split_of
+from ..load.loader import LinkNeighborLoader
+from ..load.seeds import edge_split_of
 from ..sample.hetero_subgraph import EdgeTypeName
 from .held_out import HeldOut, all_have_others
 from .inputs import Inputs, plain_type
@@ -48,7 +49,8 @@ class LinkTask(Task):
         self.metric = options.metric or self.metric
         if self.metric not in self.metrics:
             known = ", ".join(map(repr, self.metrics))
-            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for links")
+            hint = did_you_mean(self.metric, self.metrics)
+            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for links{hint}")
         self.has_others = all_have_others(self.graph)
         self.held_out: HeldOut | None = None
         self.timed = options.time is not None or options.split_by_time is not None
@@ -159,7 +161,7 @@ def _edge_type(data: Dataset, options: TrainOptions) -> EdgeTypeName:
     """Return the edge type to learn: the requested one, else the one with edge splits."""
     if options.edge_type is not None:
         if tuple(options.edge_type) not in list(data.edges):
-            known = ", ".join(map(repr, data.edges))
+            known = f"{', '.join(map(repr, data.edges))}{did_you_mean(options.edge_type, data.edges)}"
             raise ValueError(f"no edge type {tuple(options.edge_type)!r}, the dataset has {known}")
         source, relation, target = options.edge_type
         return source, relation, target

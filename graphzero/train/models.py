@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..args.suggest import did_you_mean
 from .neighbourhood import Neighbourhood, layers_of
 
 __all__ = ["GCN", "MODELS", "Aggregation", "GraphSAGE", "SampledModel", "make_model"]
@@ -137,7 +138,8 @@ def make_model(
 ) -> SampledModel:
     """Make a model by name: "sage" or "gcn"."""
     if name not in MODELS:
-        raise ValueError(f"model is {name!r}, expected one of {', '.join(map(repr, MODELS))}")
+        known = f"{', '.join(map(repr, MODELS))}{did_you_mean(name, MODELS)}"
+        raise ValueError(f"model is {name!r}, expected one of {known}")
     return MODELS[name](in_dim, hidden, out_dim, num_layers, dropout)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from ..args.ids import IdArray, as_ids
+from ..args.suggest import did_you_mean
 from ..args.times import per_second
 from ..dataset.columns import MISSING_TIME
 from ..dataset.dataset import Dataset
@@ -18,7 +19,16 @@ from ..dataset.node_data import read_whole
 from ..dataset.splits_by_time import split_by_time
 from .records import TrainOptions
 
-__all__ = ["Seeds", "YOfRows", "edge_splits_by_time", "node_times", "seeds_of_nodes", "seeds_of_table", "table_of"]
+__all__ = [
+    "Seeds",
+    "YOfRows",
+    "class_names",
+    "edge_splits_by_time",
+    "node_times",
+    "seeds_of_nodes",
+    "seeds_of_table",
+    "table_of",
+]
 
 
 @dataclass(frozen=True)
@@ -48,14 +58,26 @@ class YOfRows:
         return batch
 
 
+def class_names(data: Any, options: TrainOptions, node_type: str | None = None) -> list[str]:
+    """Return the names of the classes, where the dataset has some; of its only node type by default."""
+    if not isinstance(data, Dataset):
+        return []
+    if options.task in data.tasks:
+        return data.tasks[options.task].names
+    found = data.info["about"].get("classes", [])
+    found = found.get(node_type or next(iter(data.nodes)), []) if isinstance(found, dict) else found
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
 def table_of(data: Any, options: TrainOptions) -> Any:
     """Return the task table that the options name; None where they name nodes or links."""
     if options.task in ("nodes", "links"):
         return None
     tasks = data.tasks if isinstance(data, Dataset) else {}
     if options.task not in tasks:
-        known = ", ".join(map(repr, ("nodes", "links", *tasks)))
-        raise ValueError(f"task is {options.task!r}, expected one of {known}")
+        known = ("nodes", "links", *tasks)
+        hint = did_you_mean(options.task, known)
+        raise ValueError(f"task is {options.task!r}, expected one of {', '.join(map(repr, known))}{hint}")
     return tasks[options.task]
 
 

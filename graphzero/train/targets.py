@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..args.suggest import did_you_mean
 from ..dataset.writer import kind_of_labels
 from .metrics import ClassScores, LabelScores, NumberScores
 from .records import TrainOptions
@@ -29,7 +30,8 @@ class Target:
         self.metric = options.metric or metric or self.metrics[0]
         if self.metric not in self.metrics:
             known = ", ".join(map(repr, self.metrics))
-            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for {self.kind}")
+            hint = did_you_mean(self.metric, self.metrics)
+            raise ValueError(f"metric is {options.metric!r}, expected one of {known} for {self.kind}{hint}")
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """The mean loss over the seeds of a batch."""

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from ..args.sizes import parse_size
+from ..args.suggest import did_you_mean
 from ..args.target import as_target
 from ..compile.features import compile_features
 from ..dataset.dataset import Dataset
-from ..infer.batches import inference_loader, writer_memory
 from ..infer.inference import InferenceReport, evaluating
+from ..infer.modules import inference_loader, writer_memory
+from ..load.device import as_device
 from ..load.loader import NeighborLoader
-from ..load.transfer import as_device
 from ..stores.features import FeatureStore
 from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE
@@ -58,7 +59,8 @@ def typed_inference(
     """
     begin = time.perf_counter()
     if node_type not in data.nodes:
-        raise ValueError(f"no node type {node_type!r}, the dataset has {', '.join(map(repr, data.nodes))}")
+        known = f"{', '.join(map(repr, data.nodes))}{did_you_mean(node_type, data.nodes)}"
+        raise ValueError(f"no node type {node_type!r}, the dataset has {known}")
     if data.nodes[node_type].num_nodes == 0:
         raise ValueError(f"{data.path} has no nodes of type {node_type!r}")
     target = as_target(out, "features", data.files)
