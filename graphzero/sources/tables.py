@@ -324,4 +324,8 @@ def _row_count(source: Any) -> int | None:
 
 
 def _values(column: Any) -> Any:
-    return column if isinstance(column, np.ndarray) else getattr(column, "array", column)
+    if isinstance(column, np.ndarray):
+        return column
+    if type(column.dtype).__name__ == "ArrowDtype":  # pandas over Arrow: the array itself, with its nulls
+        return column.array.__arrow_array__().combine_chunks()
+    return getattr(column, "array", column)
