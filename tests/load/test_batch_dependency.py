@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_successive_batches_share_more_nodes(tmp_path: Path) -> None:
         options = {"fanouts": [3, 3], "batch_size": 32, "seed": 0, "method": "labor", "memory": "100MB"}
         loader = gz.NeighborLoader(gz.Graph(tmp_path / "g.gl"), batch_dependency=k, shuffle=True, **options)
         nodes = [set(batch.n_id.tolist()) for batch in loader]
-        return float(np.mean([len(a & b) / len(b) for a, b in zip(nodes, nodes[1:], strict=False)]))
+        return float(np.mean([len(a & b) / len(b) for a, b in pairwise(nodes)]))
 
     assert shared(32) > 1.5 * shared(1)
 
