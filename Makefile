@@ -9,8 +9,8 @@ DEMO   := .venv/.ready-demo
 JOBS   ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs package-check wheels pyg-conformance \
-  windows-core macos-check format clean
+.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs figures figures-draw package-check wheels \
+  pyg-conformance windows-core macos-check format clean
 
 # The demo installs and builds only what it needs: no C++ tests, no test dependencies.
 demo: $(DEMO)
@@ -89,6 +89,14 @@ docs: build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt -c constraints.txt
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "build/docs/index.html"
+
+# The quick set of benchmarks, ten minutes on a quiet machine as root, and every figure of README and docs drawn from it.
+# figures-draw only draws, from benchmarks/results.
+FIGURES ?= build/figures
+figures: build
+	$(BIN)/python benchmarks/figures.py --run $(FIGURES)
+figures-draw:
+	$(BIN)/python benchmarks/figures.py
 
 # The sdist, a wheel made from it with nothing but what it declares, and that wheel in an environment of its own.
 package-check: $(READY)

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/container_writer.h"
-#include "compile/edge_text.h"
-#include "compile/graph_builder.h"
-#include "compile/row_text.h"
+#include "compile/build/graph_builder.h"
+#include "compile/text/edge_text.h"
+#include "compile/text/row_text.h"
+#include "compile/write/container_writer.h"
 
 namespace gz::bindings {
 namespace {
@@ -41,13 +41,6 @@ class PyGraphBuilder {
  public:
   GraphBuilder builder;
 };
-
-Direction direction_of(const std::string& name) {
-  for (const Direction d : {Direction::kOut, Direction::kIn, Direction::kBoth}) {
-    if (name == direction_name(d)) return d;
-  }
-  fail<ArgumentError>("direction is '", name, "', expected 'out', 'in' or 'both'");
-}
 
 nb::dict as_dict(const GraphReport& r) {
   nb::dict d;
@@ -106,11 +99,7 @@ void bind_edge_text(nb::module_& m) {
              s.feed(text, units);
            })
       .def("finish", [](EdgeTextStream& s) {
-        EdgeTextReport report;
-        {
-          nb::gil_scoped_release release;
-          report = s.finish();
-        }
+        const EdgeTextReport report = without_gil([&] { return s.finish(); });
         return as_tuple(report);
       });
 }
@@ -145,7 +134,8 @@ void bind_graph_builder(nb::module_& m) {
              int threads, std::string spill_folder, nb::object progress, uint64_t first_edge, std::string runs_path) {
             GraphOptions options;
             options.directed = directed;
-            options.direction = direction_of(direction);
+            options.direction = parse_choice<Direction>(
+                "direction", direction, {{"out", Direction::kOut}, {"in", Direction::kIn}, {"both", Direction::kBoth}});
             options.weights = weights;
             options.times = times;
             options.edge_ids = edge_ids;
@@ -183,11 +173,7 @@ void bind_graph_builder(nb::module_& m) {
           nb::arg("edge_ids") = nb::none())
       .def("read_text",
            [](PyGraphBuilder& self, const std::string& path, const EdgeTextOptions& options) {
-             EdgeTextReport report;
-             {
-               nb::gil_scoped_release release;
-               report = read_edge_file(self.builder, path, options);
-             }
+             const EdgeTextReport report = without_gil([&] { return read_edge_file(self.builder, path, options); });
              return as_tuple(report);
            })
       .def(
@@ -196,19 +182,11 @@ void bind_graph_builder(nb::module_& m) {
           nb::keep_alive<0, 1>())
       .def("finish",
            [](PyGraphBuilder& self, const std::string& path) {
-             GraphReport report;
-             {
-               nb::gil_scoped_release release;
-               report = self.builder.finish(path);
-             }
+             const GraphReport report = without_gil([&] { return self.builder.finish(path); });
              return as_dict(report);
            })
       .def("finish_runs", [](PyGraphBuilder& self) {
-        EdgeRuns runs;
-        {
-          nb::gil_scoped_release release;
-          runs = self.builder.finish_runs();
-        }
+        const EdgeRuns runs = without_gil([&] { return self.builder.finish_runs(); });
         nb::dict d = as_dict(runs.report);
         d["sides"] = as_list(runs.sides);
         return d;
@@ -333,11 +311,7 @@ void bind_row_text(nb::module_& m) {
              t.feed(text);
            })
       .def("finish", [](RowText& t) {
-        RowTextReport r;
-        {
-          nb::gil_scoped_release release;
-          r = t.finish();
-        }
+        const RowTextReport r = without_gil([&] { return t.finish(); });
         nb::dict d;
         d["lines"] = r.lines;
         d["rows"] = r.rows;

@@ -61,9 +61,7 @@ class Destination {
   std::byte* data() const { return data_; }
   std::optional<Array> array() const {
     if (!buffer_) return std::nullopt;
-    const auto columns = static_cast<size_t>(matrix_.columns);
-    if (matrix_.is_vector) return array_over(data_, {rows_}, dlpack_dtype(dtype_), buffer_);
-    return array_over(data_, {rows_, columns}, dlpack_dtype(dtype_), buffer_);
+    return rows_array(data_, rows_, matrix_.columns, matrix_.is_vector, dtype_, buffer_);
   }
 
  private:

@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "sample/hetero.h"
-#include "sample/hgt.h"
-#include "sample/induce.h"
-#include "sample/link.h"
+#include "sample/link/link.h"
+#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/hgt.h"
+#include "sample/subgraph/induce.h"
 
 namespace gz::bindings {
 namespace {
@@ -144,11 +144,8 @@ struct TypedCall {
   }
 
   nb::tuple hgt(const std::vector<std::vector<int64_t>>& counts, uint64_t seed, int threads) const {
-    HeteroSubgraph found;
-    {
-      WithoutGil work;
-      found = sample_hgt(node_types, edge_types, seeds, counts, seed, threads);
-    }
+    const HeteroSubgraph found =
+        interruptible([&] { return sample_hgt(node_types, edge_types, seeds, counts, seed, threads); });
     return nb::make_tuple(nodes_of(found), edges_of(found.edges));
   }
 };

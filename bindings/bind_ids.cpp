@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/fields.h"
-#include "compile/id_map_builder.h"
-#include "compile/id_map_text.h"
-#include "compile/number_text.h"
+#include "compile/ids/id_map_builder.h"
+#include "compile/ids/id_map_text.h"
+#include "compile/text/fields.h"
+#include "compile/text/number_text.h"
 #include "storage/id_map.h"
 
 namespace gz::bindings {
@@ -80,6 +80,16 @@ void bind_builder(nb::module_& m) {
           },
           nb::arg("bytes").none(), nb::arg("values"))
       .def(
+          "append",
+          [](IdMapBuilder& b, const std::optional<Bytes>& bytes, const Ids& values) {
+            const KeyColumn column = column_of(bytes, values);
+            check_kind(b.options().text, column);
+            nb::gil_scoped_release release;
+            b.append(column);
+          },
+          nb::arg("bytes").none(), nb::arg("values"))
+      .def_prop_ro("repeats", &IdMapBuilder::repeats)
+      .def(
           "map_edges",
           [](IdMapBuilder& b, const std::optional<Bytes>& src_bytes, const Ids& src,
              const std::optional<Bytes>& dst_bytes, const Ids& dst) {
@@ -135,11 +145,7 @@ void bind_key_text(nb::module_& m) {
           "feed",
           [](KeyText& t, const nb::bytes& block, bool last) {
             const std::string_view text(block.c_str(), block.size());
-            KeyEdges edges;
-            {
-              nb::gil_scoped_release release;
-              edges = t.feed(text, last);
-            }
+            KeyEdges edges = without_gil([&] { return t.feed(text, last); });
             return nb::make_tuple(as_array(std::move(edges.src)), as_array(std::move(edges.dst)),
                                   as_array(std::move(edges.weights)), as_array(std::move(edges.times)));
           },
@@ -164,11 +170,7 @@ void bind_number_text(nb::module_& m, const char* name) {
           "feed",
           [](NumberText<T>& t, const nb::bytes& block, bool last) {
             const std::string_view text(block.c_str(), block.size());
-            std::vector<T> values;
-            {
-              nb::gil_scoped_release release;
-              values = t.feed(text, last);
-            }
+            std::vector<T> values = without_gil([&] { return t.feed(text, last); });
             return as_array(std::move(values));
           },
           nb::arg("block"), nb::arg("last"));
@@ -185,7 +187,7 @@ void bind_fields(nb::module_& m) {
 }
 
 void bind_map(nb::module_& m) {
-  constexpr size_t kGrain = 1024;
+  constexpr size_t kGrain = size_t{1} << 16;  // searches of a piece are grouped by hash
   nb::class_<IdMap>(m, "IdMap")
       .def_static("open", &IdMap::open, nb::arg("path"), nb::arg("text_path"))
       .def_prop_ro("size", &IdMap::size)
@@ -202,8 +204,10 @@ void bind_map(nb::module_& m) {
             {
               nb::gil_scoped_release release;
               parallel_for(column.count, kGrain, resolve_threads(threads), [&](size_t begin, size_t end, int) {
-                for (size_t i = begin; i < end; ++i) {
-                  out.data[i] = map.is_text() ? map.find(column.text(i)) : map.find(column.values[i]);
+                if (map.is_text()) {
+                  map.find(column.bytes, {column.offsets + begin, end - begin + 1}, out.data + begin);
+                } else {
+                  map.find({column.values + begin, end - begin}, out.data + begin);
                 }
               });
               map.check();

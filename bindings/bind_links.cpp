@@ -1,28 +1,25 @@
 // bind_links: edge seeds of a loader, and their options.
-#include "base/error.h"
 #include "bindings.h"
-#include "load/link_source.h"
+#include "load/seeds.h"
 
 namespace gz::bindings {
 
 LinkNegatives parse_negatives(const std::optional<std::string>& name) {
   if (!name) return LinkNegatives::kNone;
-  if (*name == "binary") return LinkNegatives::kBinary;
-  if (*name == "triplet") return LinkNegatives::kTriplet;
-  fail<ArgumentError>("neg_sampling is '", *name, "', expected 'binary', 'triplet' or None");
+  return parse_choice<LinkNegatives>(
+      "neg_sampling", *name, {{"binary", LinkNegatives::kBinary}, {"triplet", LinkNegatives::kTriplet}}, "None");
 }
 
 LinkExclude parse_link_exclude(const std::string& name) {
-  if (name == "none") return LinkExclude::kNone;
-  if (name == "self") return LinkExclude::kSelf;
-  if (name == "reverse") return LinkExclude::kReverse;
-  fail<ArgumentError>("exclude is '", name, "', expected 'none', 'self' or 'reverse'");
+  return parse_choice<LinkExclude>(
+      "exclude", name,
+      {{"none", LinkExclude::kNone}, {"self", LinkExclude::kSelf}, {"reverse", LinkExclude::kReverse}});
 }
 
 void bind_links(nb::module_& m) {
   m.def(
       "link_source",
-      [](const LoadGraph& graph, size_t edge_type, const std::optional<std::pair<Numbers, Numbers>>& ends,
+      [](const SampleGraph& graph, size_t edge_type, const std::optional<std::pair<Numbers, Numbers>>& ends,
          const std::optional<Numbers>& positions, const std::optional<Numbers>& times, bool own_times,
          const std::optional<std::string>& negatives, double ratio, bool strict, bool by_degree, double exponent,
          const std::string& exclude, std::vector<size_t> reverse_types, bool disjoint,

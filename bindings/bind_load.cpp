@@ -8,22 +8,13 @@
 #include "bind_load_stats.h"
 #include "bindings.h"
 #include "load/budget.h"
-#include "load/local.h"
-#include "load/order.h"
-#include "load/passes.h"
 #include "load/pipeline.h"
-#include "load/plan.h"
+#include "load/rows.h"
 
 namespace gz::bindings {
 namespace {
 
 constexpr int kPatienceMs = 50;  // how often a waiting next() looks for Ctrl-C
-
-// A type without sampled nodes may have no buffer.
-Array int64_array(const Int64Array& array, std::initializer_list<size_t> shape) {
-  const auto buffer = array.buffer ? array.buffer : take_buffer(1);
-  return array_over(buffer->data(), shape, nb::dtype<int64_t>(), buffer);
-}
 
 // A CUDA context, and the addresses of the driver's cuCtxPushCurrent, cuCtxPopCurrent, cuMemHostRegister and
 // cuMemHostUnregister: called without the GIL, from any thread. The driver API, because the runtime API would create a
@@ -54,28 +45,26 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
 nb::dict batch_to_python(const LoadedBatch& batch) {
   nb::dict d;
   d["number"] = batch.number;
-  d["input_id"] = int64_array(batch.input, {batch.input.size});
+  d["input_id"] = vector_of(batch.input);
   nb::list nodes, edges, parts;
   for (const SampledNodes& type : batch.graph.nodes) {
     nb::dict of_type;
-    of_type["n_id"] = int64_array(type.node, {type.node.size});
-    if (type.batch.buffer) of_type["batch"] = int64_array(type.batch, {type.batch.size});
+    of_type["n_id"] = vector_of(type.node);
+    if (type.batch.buffer) of_type["batch"] = vector_of(type.batch);
     of_type["num_sampled_nodes"] = nb::cast(type.num_sampled_nodes);
     nodes.append(of_type);
   }
   for (const SampledEdges& type : batch.graph.edges) {
     nb::dict of_type;
-    of_type["e_id"] = int64_array(type.edge, {type.edge.size});
-    of_type["edge_index"] = int64_array(type.edge_index, {2, type.edge_index.size / 2});
+    of_type["e_id"] = vector_of(type.edge);
+    of_type["edge_index"] = edge_index_of(type);
     of_type["num_sampled_edges"] = nb::cast(type.num_sampled_edges);
     edges.append(of_type);
   }
   for (const GatheredPart& part : batch.parts) {
-    const auto rows = static_cast<size_t>(part.rows), columns = static_cast<size_t>(part.columns);
-    const auto dtype = dlpack_dtype(part.dtype);
-    parts.append(nb::make_tuple(part.is_vector ? array_over(part.buffer->data(), {rows}, dtype, part.buffer)
-                                               : array_over(part.buffer->data(), {rows, columns}, dtype, part.buffer),
-                                dtype_name(part.dtype)));
+    const auto array =
+        rows_array(part.buffer->data(), part.rows, part.columns, part.is_vector, part.dtype, part.buffer);
+    parts.append(nb::make_tuple(array, dtype_name(part.dtype)));
   }
   nb::dict arrays;
   for (const BatchArray& array : batch.arrays) {
@@ -96,34 +85,14 @@ void numbers_of(Numbers* self, const Ints<Int>& array) {
   new (self) Numbers(array.data(), array.size(), std::make_shared<Ints<Int>>(array));
 }
 
-Share share_of(uint64_t rank, uint64_t world_size, const std::string& uneven, uint64_t first) {
-  if (uneven == "pad") return {rank, world_size, Uneven::kPad, first};
-  if (uneven == "drop") return {rank, world_size, Uneven::kDrop, first};
-  if (uneven == "keep") return {rank, world_size, Uneven::kKeep, first};
-  fail<ArgumentError>("uneven is '", uneven, "', expected 'pad', 'drop' or 'keep'");
-}
-
-CacheMode cache_mode(const std::string& name) {
-  if (name == "auto") return CacheMode::kAuto;
-  if (name == "off") return CacheMode::kOff;
-  if (name == "on") return CacheMode::kOn;
-  fail<ArgumentError>("cache is '", name, "', expected 'auto', 'on' or 'off'");
-}
-
-EdgeOrder edge_order_from_name(const std::string& name) {
-  if (name == "ids") return EdgeOrder::kIds;
-  if (name == "file") return EdgeOrder::kFile;
-  fail<ArgumentError>("edge_order is '", name, "', expected 'ids' or 'file'");
-}
-
 // In a forked child it cannot be used: the pipeline's threads do not exist there, and its locks may be held by them, so
 // it is neither called nor destroyed.
-class Epoch {
+class PyEpoch {
  public:
-  Epoch(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share, Progress* progress,
-        const std::shared_ptr<LoadPlan>& source)
+  PyEpoch(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share, Progress* progress,
+          const std::shared_ptr<LoadPlan>& source)
       : pipeline_(std::make_unique<Pipeline>(std::move(plan), number, share, progress, source)) {}
-  ~Epoch() {
+  ~PyEpoch() {
     if (!is_ours()) {
       static_cast<void>(pipeline_.release());
       return;
@@ -150,22 +119,22 @@ void bind_graph(nb::module_& m) {
       .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
       .def_static("range", &Numbers::range, nb::arg("count"))
       .def("__len__", &Numbers::size);
-  nb::class_<LoadGraph>(m, "LoadGraph")
+  nb::class_<SampleGraph>(m, "LoadGraph")
       .def(nb::init<>())
       .def(
           "__init__",
-          [](LoadGraph* self, std::shared_ptr<Topology> topology) { new (self) LoadGraph(std::move(topology)); },
+          [](SampleGraph* self, std::shared_ptr<Topology> topology) { new (self) SampleGraph(std::move(topology)); },
           nb::arg("topology"))
       .def(
           "add_node_type",
-          [](LoadGraph& self, std::string name, uint64_t num_nodes, const std::optional<Ids>& times) {
+          [](SampleGraph& self, std::string name, uint64_t num_nodes, const std::optional<Ids>& times) {
             const auto owner = times ? std::make_shared<Ids>(*times) : nullptr;
             self.add_node_type(std::move(name), num_nodes, owner ? span_of(*owner) : std::span<const int64_t>(), owner);
           },
           nb::arg("name"), nb::arg("num_nodes"), nb::arg("times").none())
       .def(
           "add_edge_type",
-          [](LoadGraph& self, std::string name, std::shared_ptr<Topology> topology, const std::string& direction,
+          [](SampleGraph& self, std::string name, std::shared_ptr<Topology> topology, const std::string& direction,
              size_t source, size_t target, std::vector<int64_t> fanouts) {
             self.add_edge_type(std::move(name), std::move(topology), parse_direction(direction), source, target,
                                std::move(fanouts));
@@ -213,8 +182,10 @@ void bind_options(nb::module_& m) {
                 .threads = threads,
                 .held = held,
                 .io = io_from_name(io),
-                .cache = cache_mode(cache),
-                .edge_order = edge_order_from_name(edge_order),
+                .cache = parse_choice<CacheMode>(
+                    "cache", cache, {{"auto", CacheMode::kAuto}, {"on", CacheMode::kOn}, {"off", CacheMode::kOff}}),
+                .edge_order = parse_choice<EdgeOrder>("edge_order", edge_order,
+                                                      {{"ids", EdgeOrder::kIds}, {"file", EdgeOrder::kFile}}),
                 .local = {}};
             self->sample.window = window;
           },
@@ -227,7 +198,9 @@ void bind_options(nb::module_& m) {
       .def(
           "__init__",
           [](Share* self, uint64_t rank, uint64_t world_size, const std::string& uneven, uint64_t first) {
-            new (self) Share(share_of(rank, world_size, uneven, first));
+            const auto how = parse_choice<Uneven>(
+                "uneven", uneven, {{"pad", Uneven::kPad}, {"drop", Uneven::kDrop}, {"keep", Uneven::kKeep}});
+            new (self) Share{rank, world_size, how, first};
           },
           nb::arg("rank") = 0, nb::arg("world_size") = 1, nb::arg("uneven") = "pad", nb::arg("first") = 0);
 }
@@ -236,7 +209,7 @@ void bind_plan(nb::module_& m) {
   nb::class_<LoadPlan>(m, "LoadPlan")
       .def_static(
           "make",
-          [](const LoadGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds, LoadOptions options,
+          [](const SampleGraph& graph, std::vector<Part> parts, std::shared_ptr<SeedSource> seeds, LoadOptions options,
              const PageLockAddresses& page_lock, uint32_t local_rank, uint32_t local_world_size,
              const std::string& group, const std::vector<std::shared_ptr<LoadPlan>>& guests) {
             PyProgress interruptible{nb::none()};
@@ -250,7 +223,7 @@ void bind_plan(nb::module_& m) {
           nb::arg("group") = "", nb::arg("guests") = std::vector<std::shared_ptr<LoadPlan>>{})
       .def_static(
           "outline",
-          [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
+          [](const SampleGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
              const LoadOptions& options, const PageLockAddresses& page_lock) {
             nb::gil_scoped_release release;
             return make_outline(graph, parts, std::move(seeds), options, page_lock_of(page_lock));
@@ -259,7 +232,7 @@ void bind_plan(nb::module_& m) {
           nb::arg("page_lock") = PageLockAddresses{})
       .def_static(
           "estimate",
-          [](const LoadGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
+          [](const SampleGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
              const LoadOptions& options, double reads, double bytes) {
             PyProgress interruptible{nb::none()};
             Estimate found;
@@ -279,7 +252,7 @@ void bind_plan(nb::module_& m) {
             return release(plan, copies);
           },
           nb::arg("copies") = true)
-      .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return deliver_alike(plan, guest); })
+      .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return can_share_pipeline(plan, guest); })
       .def_prop_ro("held_bytes",
                    [](const LoadPlan& plan) {
                      nb::gil_scoped_release release;
@@ -290,54 +263,50 @@ void bind_plan(nb::module_& m) {
 }
 
 void bind_epoch(nb::module_& m) {
-  nb::class_<Epoch>(m, "LoadEpoch")
+  nb::class_<PyEpoch>(m, "LoadEpoch")
       .def(
           "__init__",
-          [](Epoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share,
+          [](PyEpoch* self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share,
              const std::shared_ptr<LoadPlan>& source) {
             PyProgress interruptible{nb::none()};
             nb::gil_scoped_release release;  // files that fit may be read first
-            new (self) Epoch(std::move(plan), epoch, share, &interruptible, source);
+            new (self) PyEpoch(std::move(plan), epoch, share, &interruptible, source);
           },
           nb::arg("plan"), nb::arg("epoch"), nb::arg("share"), nb::arg("source") = nb::none())
       .def("next",
-           [](Epoch& self) -> std::optional<nb::dict> {
+           [](PyEpoch& self) -> std::optional<nb::dict> {
              LoadedBatch batch;
              Pipeline& pipeline = self.pipeline();
              for (;;) {
-               Pipeline::State state;
-               {
-                 nb::gil_scoped_release release;
-                 state = pipeline.next(batch, kPatienceMs);
-               }
+               const Pipeline::State state = without_gil([&] { return pipeline.next(batch, kPatienceMs); });
                if (state == Pipeline::State::kEnd) return std::nullopt;
                if (state == Pipeline::State::kReady) return batch_to_python(batch);
                if (PyErr_CheckSignals() != 0) throw nb::python_error();
              }
            })
       .def("stop",
-           [](Epoch& self) {
+           [](PyEpoch& self) {
              if (!self.is_ours()) return;
              nb::gil_scoped_release release;
              self.pipeline().stop();
            })
       .def(
           "expect",
-          [](Epoch& self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
+          [](PyEpoch& self, std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
             return self.pipeline().expect(std::move(plan), epoch, share);
           },
           nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
       .def(
           "go_on",
-          [](Epoch& self, const LoadPlan& plan, uint64_t epoch, const Share& share) {
+          [](PyEpoch& self, const LoadPlan& plan, uint64_t epoch, const Share& share) {
             if (!self.is_ours()) return false;
             nb::gil_scoped_release release;
-            return self.pipeline().go_on(plan, epoch, share);
+            return self.pipeline().continue_with(plan, epoch, share);
           },
           nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
-      .def_prop_ro("looks_ahead", [](const Epoch& self) { return self.pipeline().looks_ahead(); })
-      .def_prop_ro("info", [](const Epoch& self) { return to_python(self.pipeline().plan()); })
-      .def_prop_ro("stats", [](const Epoch& self) { return to_python(self.pipeline().stats()); });
+      .def_prop_ro("looks_ahead", [](const PyEpoch& self) { return self.pipeline().has_next_epoch(); })
+      .def_prop_ro("info", [](const PyEpoch& self) { return to_python(self.pipeline().plan()); })
+      .def_prop_ro("stats", [](const PyEpoch& self) { return to_python(self.pipeline().stats()); });
 }
 
 }  // namespace
@@ -355,7 +324,8 @@ void bind_load(nb::module_& m) {
       nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
   m.def(
       "check_load",
-      [](const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds, const LoadOptions& options) {
+      [](const SampleGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
+         const LoadOptions& options) {
         nb::gil_scoped_release release;
         check_load(graph, parts, seeds, options);
       },

@@ -1,8 +1,6 @@
 // bind_load_stats: the statistics of a loader, as dicts.
 #include "bind_load_stats.h"
 
-#include "load/divide.h"
-
 namespace gz::bindings {
 
 nb::dict to_python(const LoadStats& s) {

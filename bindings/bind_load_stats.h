@@ -6,7 +6,6 @@
 #include "bindings.h"
 #include "load/budget.h"
 #include "load/pipeline.h"
-#include "load/plan.h"
 
 namespace gz::bindings {
 

@@ -1,11 +1,10 @@
 // bind_order: node orders, and topologies with new ids.
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/node_order.h"
-#include "compile/relabel.h"
+#include "compile/order/node_order.h"
+#include "compile/order/relabel.h"
 
 namespace gz::bindings {
 namespace {
@@ -13,13 +12,6 @@ namespace {
 using Counts = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class Id>
 using NewIds = nb::ndarray<const Id, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-NodeOrder order_of(const std::string& name) {
-  if (name == "hot") return NodeOrder::kHot;
-  if (name == "bfs") return NodeOrder::kBreadthFirst;
-  if (name == "community") return NodeOrder::kCommunity;
-  fail<ArgumentError>("by is '", name, "', expected 'hot', 'bfs' or 'community'");
-}
 
 Array as_array(Buffer&& order, size_t nodes) {
   auto owner = std::make_shared<Buffer>(std::move(order));
@@ -64,16 +56,14 @@ void bind_order(nb::module_& m) {
       "order_nodes",
       [](const Topology& topology, const std::string& by, const std::optional<std::string>& direction,
          const std::optional<Counts>& counts, nb::object progress) {
-        const NodeOrder wanted = order_of(by);
+        const NodeOrder wanted = parse_choice<NodeOrder>(
+            "by", by,
+            {{"hot", NodeOrder::kHot}, {"bfs", NodeOrder::kBreadthFirst}, {"community", NodeOrder::kCommunity}});
         const Direction side = parse_direction(direction);
         std::span<const uint32_t> uses;
         if (counts) uses = {counts->data(), counts->size()};
         PyProgress listener(std::move(progress));
-        Buffer order;
-        {
-          nb::gil_scoped_release release;
-          order = order_nodes(topology, wanted, side, uses, &listener);
-        }
+        Buffer order = without_gil([&] { return order_nodes(topology, wanted, side, uses, &listener); });
         return as_array(std::move(order), static_cast<size_t>(topology.num_nodes()));
       },
       nb::arg("topology"), nb::arg("by"), nb::arg("direction").none(), nb::arg("counts").none(),

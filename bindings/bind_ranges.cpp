@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "bindings.h"
-#include "compile/container_writer.h"
-#include "compile/graph_layout.h"
-#include "compile/range_writer.h"
-#include "compile/row_range.h"
+#include "compile/build/graph_layout.h"
+#include "compile/build/row_range.h"
+#include "compile/write/container_writer.h"
+#include "compile/write/range_writer.h"
 
 namespace gz::bindings {
 namespace {
@@ -221,11 +221,7 @@ void bind_ranges(nb::module_& m) {
              w.writer->append(index, {static_cast<const std::byte*>(rows.data()), rows.nbytes()});
            })
       .def("finish", [](PyRangeWriter& w) {
-        std::vector<RangeWriter::Written> written;
-        {
-          nb::gil_scoped_release release;
-          written = w.writer->finish();
-        }
+        const std::vector<RangeWriter::Written> written = without_gil([&] { return w.writer->finish(); });
         return as_list(w.names, written);
       });
   bind_row_range(m);

@@ -2,23 +2,11 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "bindings.h"
-#include "sample/merged.h"
-#include "sample/neighbours.h"
+#include "sample/merged/merged.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace gz::bindings {
 namespace {
-
-// Looks up `name`; throws an ArgumentError that lists the accepted names.
-template <class Enum>
-Enum parse_choice(const char* what, const std::string& name,
-                  std::initializer_list<std::pair<const char*, Enum>> names) {
-  std::string known;
-  for (const auto& [text, value] : names) {
-    if (name == text) return value;
-    known += (known.empty() ? "'" : " or '") + std::string(text) + "'";
-  }
-  fail<ArgumentError>(what, " is '", name, "', expected ", known);
-}
 
 // The one node type and the one edge type of a homogeneous sample.
 nb::tuple as_tuple(const HeteroSubgraph& graph) {
@@ -53,11 +41,8 @@ nb::tuple merged_in_python(const Topology& topology, const std::vector<Ids>& see
   for (size_t i = 0; i < seeds.size(); ++i) batches.push_back({span_of(seeds[i]), {}, keys[i], &excluded});
   PyProgress report(std::move(progress));
   merged.progress = &report;
-  std::vector<HeteroSubgraph> made;
-  {
-    nb::gil_scoped_release release;
-    made = sample_merged(topology, batches, options, merged);
-  }
+  const std::vector<HeteroSubgraph> made =
+      without_gil([&] { return sample_merged(topology, batches, options, merged); });
   nb::list subgraphs;
   for (const HeteroSubgraph& subgraph : made) subgraphs.append(as_tuple(subgraph));
   nb::dict facts;

@@ -11,9 +11,7 @@ namespace gz::bindings {
 
 Direction parse_direction(const std::optional<std::string>& name) {
   if (!name) return Direction::kNone;
-  if (*name == "out") return Direction::kOut;
-  if (*name == "in") return Direction::kIn;
-  fail<ArgumentError>("direction is '", *name, "', expected 'out' or 'in'");
+  return parse_choice<Direction>("direction", *name, {{"out", Direction::kOut}, {"in", Direction::kIn}});
 }
 
 namespace {
@@ -184,10 +182,7 @@ void bind_features(nb::module_& m) {
              f.file().check_size();
              f.file().check();
              auto mapping = f.file().user_mapping();
-             std::byte* data = mapping->writable() + x.offset;
-             const auto rows = static_cast<size_t>(x.rows), columns = static_cast<size_t>(x.columns);
-             if (x.is_vector) return array_over(data, {rows}, dlpack_dtype(x.dtype), mapping);
-             return array_over(data, {rows, columns}, dlpack_dtype(x.dtype), mapping);
+             return rows_array(mapping->writable() + x.offset, x.rows, x.columns, x.is_vector, x.dtype, mapping);
            })
       .def("row",
            [](const FeatureFile& f, const std::string& name, int64_t node) {
@@ -210,22 +205,15 @@ void bind_storage(nb::module_& m) {
   bind_topology(m);
   bind_features(m);
   m.def("file_info", [](const std::string& path) {
-    std::shared_ptr<const MountedFile> file;
-    {
-      nb::gil_scoped_release release;
-      file = MountedFile::open(path);
-    }
+    const std::shared_ptr<const MountedFile> file = without_gil([&] { return MountedFile::open(path); });
     return info(*file);
   });
   m.def(
       "verify",
       [](const std::string& path, int threads, nb::object progress) {
         PyProgress report(std::move(progress));
-        VerifyReport r;
-        {
-          nb::gil_scoped_release release;
-          r = verify(MountedFile::open(path), resolve_threads(threads), &report);
-        }
+        const VerifyReport r =
+            without_gil([&] { return verify(MountedFile::open(path), resolve_threads(threads), &report); });
         nb::dict d;
         d["bytes"] = r.bytes;
         d["arrays"] = r.arrays;

@@ -2,10 +2,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "bindings.h"
-#include "sample/fanout.h"
-#include "sample/negatives.h"
-#include "sample/pairs.h"
-#include "sample/walk.h"
+#include "sample/link/negatives.h"
+#include "sample/rows/fanout.h"
+#include "sample/walk/pairs.h"
+#include "sample/walk/walk.h"
 #include "storage/topology.h"
 
 namespace gz::bindings {
@@ -89,11 +89,7 @@ Array neighbours(const Topology& t, int64_t node, int64_t count, bool weighted,
                               .direction = parse_direction(direction),
                               .seed = seed,
                               .io = parse_topology_io(io)};
-  std::vector<int64_t> found;
-  {
-    WithoutGil work;
-    found = random_neighbours(t, node, options);
-  }
+  const std::vector<int64_t> found = interruptible([&] { return random_neighbours(t, node, options); });
   const Result<int64_t> out(found.size());
   std::copy(found.begin(), found.end(), out.data);
   return out.array({found.size()});

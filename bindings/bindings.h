@@ -12,6 +12,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <span>
@@ -19,13 +20,14 @@
 #include <tuple>
 #include <vector>
 
+#include "base/error.h"
 #include "base/interrupt.h"
 #include "base/memory.h"
 #include "base/progress.h"
 #include "format/container.h"
 #include "format/dtype.h"
-#include "sample/link.h"
-#include "sample/neighbours.h"
+#include "sample/link/link.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace nb = nanobind;
 
@@ -51,6 +53,21 @@ using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cp
 inline std::span<const int64_t> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
 
 using Array = nb::ndarray<nb::numpy>;
+
+// Looks up `name`; throws an ArgumentError that lists the accepted names, and `other` if given.
+template <class Enum>
+Enum parse_choice(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Enum>> names,
+                  const char* other = nullptr) {
+  std::vector<std::string> known;
+  for (const auto& [text, value] : names) {
+    if (name == text) return value;
+    known.push_back("'" + std::string(text) + "'");
+  }
+  if (other != nullptr) known.emplace_back(other);
+  std::string list;
+  for (size_t i = 0; i < known.size(); ++i) list += (i == 0 ? "" : i + 1 < known.size() ? ", " : " or ") + known[i];
+  fail<ArgumentError>(what, " is '", name, "', expected ", list);
+}
 
 // 'out', 'in', or None for the file's first.
 Direction parse_direction(const std::optional<std::string>& name);
@@ -83,6 +100,14 @@ template <class Owner>
 Array array_over(void* data, std::initializer_list<size_t> shape, nb::dlpack::dtype dtype,
                  std::shared_ptr<Owner> owner) {
   return array_over(data, std::span<const size_t>(shape.begin(), shape.size()), dtype, std::move(owner));
+}
+
+// Rows of features: (rows, columns), or (rows,) for a vector.
+template <class Owner>
+Array rows_array(void* data, uint64_t rows, uint64_t columns, bool is_vector, DType dtype,
+                 std::shared_ptr<Owner> owner) {
+  const std::array<size_t, 2> shape{static_cast<size_t>(rows), static_cast<size_t>(columns)};
+  return array_over(data, std::span(shape).first(is_vector ? 1 : 2), dlpack_dtype(dtype), std::move(owner));
 }
 
 // A result array on pooled memory; fill `data` while the GIL is released, then call array().
@@ -132,6 +157,19 @@ struct WithoutGil {
   Interruptible interruptible{interrupts};
   nb::gil_scoped_release release;
 };
+
+// The result of f(), which is called without the GIL.
+template <class F>
+auto without_gil(const F& f) {
+  const nb::gil_scoped_release release;
+  return f();
+}
+// The same, interruptible by Ctrl-C.
+template <class F>
+auto interruptible(const F& f) {
+  WithoutGil work;
+  return f();
+}
 
 // The header of a feature file with these arrays.
 using DeclaredArray = std::tuple<std::string, std::string, std::vector<uint64_t>>;  // name, dtype, shape

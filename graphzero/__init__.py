@@ -27,9 +27,8 @@ from .errors import BudgetError, FormatError, GraphZeroError, InputError, Missin
 from .importing import ImportReport, export_dataset, import_dataset
 from .infer.inference import InferenceReport, inference
 from .load.batch import Batch, HeteroBatch
-from .load.group import LoaderGroup
-from .load.link_loader import LinkNeighborLoader
-from .load.loader import LoaderStats, NeighborLoader
+from .load.loader import LinkNeighborLoader, LoaderGroup, NeighborLoader
+from .load.stats import LoaderStats
 from .machine.memory import MemoryReport, memory_report
 from .sample.links import HeteroLinkSubgraph, LinkSubgraph
 from .sample.subgraph import Generator, Subgraph

@@ -1,7 +1,7 @@
 // open_table: a hash table with open addressing and linear probing, for keys that are only added.
 //
-// Tables that a benchmark depends on have layouts of their own: sample/labels.h, gather/row_table.h and
-// compile/id_map_table.h.
+// Tables that a benchmark depends on have layouts of their own: sample/subgraph/labels.h, gather/row_table.h and
+// compile/ids/id_map_table.h.
 #pragma once
 
 #include <algorithm>

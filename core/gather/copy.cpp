@@ -1,4 +1,5 @@
-// copy: the loops over rows, and the choice of a kernel.
+// copy: kernels that copy and convert rows, with vector instructions if the processor has them, and the loops over
+// rows.
 #include "gather/copy.h"
 
 #include <algorithm>
@@ -6,10 +7,249 @@
 #include <cstring>
 
 #include "base/prefetch.h"
-#include "gather/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define GZ_GATHER_X86 1
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 namespace gz {
 namespace {
+
+void copy_plain(const std::byte* in, size_t bytes, std::byte* out, const float*) { std::memcpy(out, in, bytes); }
+
+struct Half {
+  using Raw = uint16_t;
+  static float value(Raw raw, const float*) { return half_to_float(raw); }
+};
+struct BFloat {
+  using Raw = uint16_t;
+  static float value(Raw raw, const float*) { return bfloat_to_float(raw); }
+};
+struct Scaled {
+  using Raw = int8_t;
+  static float value(Raw raw, const float* scale) { return static_cast<float>(raw) * *scale; }
+};
+template <class T>
+struct Cast {
+  using Raw = T;
+  static float value(Raw raw, const float*) { return static_cast<float>(raw); }
+};
+
+// Elements [begin, end) of a run.
+template <class Element>
+void convert_some(const std::byte* in, size_t begin, size_t end, std::byte* out, const float* scale) {
+  for (size_t i = begin; i < end; ++i) {
+    const auto raw = load_element<typename Element::Raw>(in + i * sizeof(typename Element::Raw));
+    const float value = Element::value(raw, scale == nullptr ? nullptr : scale + i);
+    std::memcpy(out + i * sizeof value, &value, sizeof value);
+  }
+}
+
+template <class Element>
+void convert_plain(const std::byte* in, size_t bytes, std::byte* out, const float* scale) {
+  convert_some<Element>(in, 0, bytes / sizeof(typename Element::Raw), out, scale);
+}
+
+#ifdef GZ_GATHER_X86
+
+constexpr size_t kLine = 64;  // bytes
+
+// Bytes to the next multiple of `unit`, at most `bytes`: streaming stores need alignment. The cache lines at
+// both ends of a row are shared with its neighbours and use ordinary stores.
+size_t head_of(const std::byte* out, size_t unit, size_t bytes) {
+  return std::min((unit - reinterpret_cast<uintptr_t>(out) % unit) % unit, bytes);
+}
+
+__attribute__((target("avx2"))) inline void stream_line(const std::byte* from, std::byte* to) {
+  const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 32));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), a);
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to + 32), b);
+}
+
+__attribute__((target("avx2"))) void copy_streaming_avx2(const std::byte* in, size_t bytes, std::byte* out,
+                                                         const float*) {
+  size_t at = head_of(out, 64, bytes);
+  std::memcpy(out, in, at);
+  for (; at + kLine <= bytes; at += kLine) stream_line(in + at, out + at);
+  std::memcpy(out + at, in + at, bytes - at);
+}
+
+__attribute__((target("avx512f"))) void copy_streaming_avx512(const std::byte* in, size_t bytes, std::byte* out,
+                                                              const float*) {
+  size_t at = head_of(out, 64, bytes);
+  std::memcpy(out, in, at);
+  for (; at + 64 <= bytes; at += 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(out + at), _mm512_loadu_si512(in + at));
+  }
+  std::memcpy(out + at, in + at, bytes - at);
+}
+
+uint64_t from_of(int64_t id) { return static_cast<uint64_t>(id); }
+uint64_t from_of(const RowMove& move) { return move.from; }
+uint64_t to_of(int64_t, size_t i) { return i; }
+uint64_t to_of(const RowMove& move, size_t) { return move.to; }
+
+// Row i is about to be copied: prefetches the one that comes some distance after it.
+template <class Row>
+inline void prefetch_ahead(const std::byte* base, std::span<const Row> rows, size_t i, uint64_t row_bytes,
+                           const Distance& distance) {
+  if (i + distance.rows >= rows.size()) return;
+  const std::byte* soon = base + from_of(rows[i + distance.rows]) * row_bytes;
+  for (uint64_t q = 0; q < distance.bytes; q += kLine) prefetch_run(soon + q);
+}
+
+// The two differ only in the width of a store, but cannot be a template: the target attribute belongs to a function.
+template <class Row>
+__attribute__((target("avx512f"))) void lines_avx512(const std::byte* base, std::span<const Row> rows,
+                                                     uint64_t row_bytes, std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    prefetch_ahead(base, rows, i, row_bytes, distance);
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + to_of(rows[i], i) * row_bytes;
+    for (uint64_t q = 0; q < row_bytes; q += 64) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + q), _mm512_loadu_si512(in + q));
+    }
+  }
+}
+
+template <class Row>
+__attribute__((target("avx2"))) void lines_avx2(const std::byte* base, std::span<const Row> rows, uint64_t row_bytes,
+                                                std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    prefetch_ahead(base, rows, i, row_bytes, distance);
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + to_of(rows[i], i) * row_bytes;
+    for (uint64_t q = 0; q < row_bytes; q += kLine) stream_line(in + q, to + q);
+  }
+}
+
+// Consecutive rows of whole lines to an unaligned destination, such as a user's array: the output is still whole lines
+// except at its two ends, with each row's first line shared with the previous row. Those are combined and streamed
+// like the others: written in two halves, each would be read from memory first (benchmarks/gather).
+struct alignas(kLine) Joint {
+  std::byte bytes[3 * kLine];
+
+  // The line that ends with the first `head` bytes of the next row.
+  const std::byte* line() const { return bytes + kLine; }
+  void end_with(const std::byte* last_line, size_t head) { std::memcpy(bytes + kLine - head, last_line, kLine); }
+  void begin_next(const std::byte* first_line, size_t head) {
+    std::memcpy(bytes + 2 * kLine - head, first_line, kLine);
+  }
+};
+
+__attribute__((target("avx512f"))) void shifted_lines_avx512(const std::byte* base, std::span<const int64_t> rows,
+                                                             uint64_t row_bytes, std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  const size_t head = head_of(out, kLine, kLine);
+  Joint joint;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    prefetch_ahead(base, rows, i, row_bytes, distance);
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + i * row_bytes;
+    if (i == 0) {
+      std::memcpy(to, in, head);
+    } else {
+      joint.begin_next(in, head);
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + head - kLine), _mm512_load_si512(joint.line()));
+    }
+    for (uint64_t q = head; q + kLine <= row_bytes; q += kLine) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + q), _mm512_loadu_si512(in + q));
+    }
+    joint.end_with(in + row_bytes - kLine, head);
+  }
+  if (!rows.empty()) std::memcpy(out + rows.size() * row_bytes + head - kLine, joint.line(), kLine - head);
+}
+
+__attribute__((target("avx2"))) void shifted_lines_avx2(const std::byte* base, std::span<const int64_t> rows,
+                                                        uint64_t row_bytes, std::byte* out) {
+  const Distance distance = Distance::of(row_bytes);
+  const size_t head = head_of(out, kLine, kLine);
+  Joint joint;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    prefetch_ahead(base, rows, i, row_bytes, distance);
+    const std::byte* in = base + from_of(rows[i]) * row_bytes;
+    std::byte* to = out + i * row_bytes;
+    if (i == 0) {
+      std::memcpy(to, in, head);
+    } else {
+      joint.begin_next(in, head);
+      stream_line(joint.line(), to + head - kLine);
+    }
+    for (uint64_t q = head; q + kLine <= row_bytes; q += kLine) stream_line(in + q, to + q);
+    joint.end_with(in + row_bytes - kLine, head);
+  }
+  if (!rows.empty()) std::memcpy(out + rows.size() * row_bytes + head - kLine, joint.line(), kLine - head);
+}
+
+// Eight elements as floats.
+__attribute__((target("avx2,f16c"))) inline __m256 eight(Half, const std::byte* in, const float*) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+}
+__attribute__((target("avx2,f16c"))) inline __m256 eight(BFloat, const std::byte* in, const float*) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+__attribute__((target("avx2,f16c"))) inline __m256 eight(Scaled, const std::byte* in, const float* scale) {
+  const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(in)));
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(wide), _mm256_loadu_ps(scale));
+}
+
+template <class Element, bool kStreaming>
+__attribute__((target("avx2,f16c"))) void convert_avx2(const std::byte* in, size_t bytes, std::byte* out,
+                                                       const float* scale) {
+  constexpr size_t kRaw = sizeof(typename Element::Raw);
+  const size_t count = bytes / kRaw;
+  size_t i = kStreaming ? head_of(out, 32, count * sizeof(float)) / sizeof(float) : 0;
+  convert_some<Element>(in, 0, i, out, scale);
+  const bool aligned = reinterpret_cast<uintptr_t>(out + i * sizeof(float)) % 32 == 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 values = eight(Element{}, in + i * kRaw, scale == nullptr ? nullptr : scale + i);
+    auto* to = reinterpret_cast<float*>(out + i * sizeof(float));
+    if (kStreaming && aligned) {
+      _mm256_stream_ps(to, values);
+    } else {
+      _mm256_storeu_ps(to, values);
+    }
+  }
+  convert_some<Element>(in, i, count, out, scale);
+}
+
+// Queried with cpuid: __builtin_cpu_supports needs a runtime that not every compiler links into a shared library.
+Vectors supported() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0 || (c & bit_F16C) == 0) return Vectors::kPlain;
+  unsigned saved = 0, high = 0;  // registers that the system saves for a thread: 6 for AVX, and e0 for AVX-512
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  if ((saved & 0x6) != 0x6 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (b & bit_AVX2) == 0) {
+    return Vectors::kPlain;
+  }
+  return (saved & 0xe0) == 0xe0 && (b & bit_AVX512F) != 0 ? Vectors::kAvx512 : Vectors::kAvx2;
+}
+
+#endif
+
+template <class Element>
+RowKernel conversion([[maybe_unused]] const KernelChoice& choice) {
+#ifdef GZ_GATHER_X86
+  if (choice.vectors != Vectors::kPlain) {
+    return choice.streaming ? convert_avx2<Element, true> : convert_avx2<Element, false>;
+  }
+#endif
+  return convert_plain<Element>;
+}
+
+RowKernel plain_copy([[maybe_unused]] const KernelChoice& choice) {
+#ifdef GZ_GATHER_X86
+  if (choice.streaming && choice.vectors == Vectors::kAvx512) return copy_streaming_avx512;
+  if (choice.streaming && choice.vectors == Vectors::kAvx2) return copy_streaming_avx2;
+#endif
+  return copy_plain;
+}
 
 // `where(i)` is the address of row i, `move(i)` moves it; rows are prefetched some distance ahead.
 template <class Where, class Move>
@@ -29,6 +269,71 @@ void interleave(size_t count, Distance distance, const Where& where, const Move&
 }
 
 }  // namespace
+
+Vectors best_vectors() {
+#ifdef GZ_GATHER_X86
+  static const Vectors best = supported();
+  return best;
+#else
+  return Vectors::kPlain;
+#endif
+}
+
+RowKernel row_kernel(const KernelChoice& choice) {
+  if (choice.from == choice.to) return plain_copy(choice);
+  if (choice.to != DType::kFloat32) return nullptr;
+  switch (choice.from) {
+    case DType::kFloat16:
+      return conversion<Half>(choice);
+    case DType::kBFloat16:
+      return conversion<BFloat>(choice);
+    case DType::kFloat64:
+      return convert_plain<Cast<double>>;
+    case DType::kInt64:
+      return convert_plain<Cast<int64_t>>;
+    case DType::kInt32:
+      return convert_plain<Cast<int32_t>>;
+    case DType::kInt16:
+      return convert_plain<Cast<int16_t>>;
+    case DType::kInt8:
+      return choice.scaled ? conversion<Scaled>(choice) : convert_plain<Cast<int8_t>>;
+    case DType::kUInt8:
+    case DType::kBool:
+      return convert_plain<Cast<uint8_t>>;
+    case DType::kUInt32:
+      return convert_plain<Cast<uint32_t>>;
+    case DType::kUInt64:
+      return convert_plain<Cast<uint64_t>>;
+    case DType::kFloat32:
+      break;
+  }
+  return nullptr;
+}
+
+template <class Row>
+LinesKernel<Row> lines_kernel([[maybe_unused]] Vectors vectors) {
+#ifdef GZ_GATHER_X86
+  if (vectors == Vectors::kAvx512) return lines_avx512<Row>;
+  if (vectors == Vectors::kAvx2) return lines_avx2<Row>;
+#endif
+  return nullptr;
+}
+template LinesKernel<int64_t> lines_kernel<int64_t>(Vectors vectors);
+template LinesKernel<RowMove> lines_kernel<RowMove>(Vectors vectors);
+
+LinesKernel<int64_t> shifted_lines_kernel([[maybe_unused]] Vectors vectors) {
+#ifdef GZ_GATHER_X86
+  if (vectors == Vectors::kAvx512) return shifted_lines_avx512;
+  if (vectors == Vectors::kAvx2) return shifted_lines_avx2;
+#endif
+  return nullptr;
+}
+
+void finish_streaming() {
+#ifdef GZ_GATHER_X86
+  _mm_sfence();
+#endif
+}
 
 RowCopier::RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors vectors)
     : in_bytes_(matrix.row_bytes),

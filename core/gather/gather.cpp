@@ -129,7 +129,7 @@ void read(const Task& task, const Way& way, GatherStats& stats) {
   job.matrix = &task.matrix;
   job.copier = &task.copier;
   job.out = task.out;
-  job.source = way.direct && task.file.direct() != nullptr ? task.file.direct() : &task.file.file();
+  job.source = way.direct ? &task.file.preferred() : &task.file.file();
   job.reader = [&] { return take_reader(way.kind); };
   job.workers = way.kind == ReaderKind::kUring ? task.threads : kPreadThreads;
   job.spare_resident = way.spare_resident;

@@ -1,7 +1,7 @@
 // row_reader: how the rows of one part of a batch are read. A loader has one reader for each part.
 //
 // Three kinds: FileRows reads the rows of a batch on demand, from the mapping or by explicit reads; WholeRows
-// (whole_rows.h) copies them from memory; SweepReader (sweep/sweep_reader.h) takes requests long before, and reads the
+// copies them from memory; SweepReader (sweep/sweep_reader.h) takes requests long before, and reads the
 // rows of many batches together.
 #pragma once
 
@@ -9,7 +9,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
+#include "base/memory.h"
+#include "base/progress.h"
 #include "gather/gather.h"
 #include "storage/features.h"
 
@@ -46,11 +49,11 @@ class RowReader {
   // A request for the rows that batch `number` will need, to be submitted in the order of numbers. Preparing takes time
   // (the rows are sorted) and memory of the thread's pool, and may be done in any order: hence two steps. Null if this
   // reader takes no requests. Throws IndexError, PoolFull.
-  virtual std::shared_ptr<RowRequest> prepare(uint64_t number, std::span<const int64_t> ids);
-  virtual void submit(std::shared_ptr<RowRequest> request);  // does not wait
+  virtual std::shared_ptr<RowRequest> prepare(uint64_t /*number*/, std::span<const int64_t> /*ids*/) { return nullptr; }
+  virtual void submit(std::shared_ptr<RowRequest> /*request*/) {}  // does not wait
 
   // Whether copy() can proceed without reading. True for null.
-  virtual bool ready(const RowRequest* request) const;
+  virtual bool ready(const RowRequest* /*request*/) const { return true; }
 
   // Copies the rows of a request that is ready and ends it; for null, reads them. `ids` are those of the request. Row
   // ids[i] goes to out + i * gathered_row_bytes(). Throws the error of a failed read, or Cancelled after cancel().
@@ -58,19 +61,20 @@ class RowReader {
                     GatherStats* stats, Progress* progress) = 0;
 
   // Drops all requests except those that are being copied. Afterwards none is in flight, and numbers may be reused.
-  virtual void cancel();
+  virtual void cancel() {}
   // Stops its threads; only copy(nullptr, ...) may be called afterwards.
-  virtual void stop();
+  virtual void stop() {}
 
-  virtual uint64_t batches() const;  // to submit ahead, since they are read together; 0: takes no requests
-  virtual std::optional<WindowStats> stats() const;
+  virtual uint64_t batches() const { return 0; }  // to submit ahead, since they are read together; 0: takes no requests
+  virtual std::optional<WindowStats> stats() const { return std::nullopt; }
 };
 
 // Reads each batch separately.
 class FileRows : public RowReader {
  public:
   // `past_page_cache` bypasses the page cache unless options.io forces a way of reading.
-  FileRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, bool past_page_cache);
+  FileRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, bool past_page_cache)
+      : file_(std::move(file)), matrix_(matrix), past_page_cache_(past_page_cache) {}
   void copy(RowRequest* request, std::span<const int64_t> ids, std::byte* out, const GatherOptions& options,
             GatherStats* stats, Progress* progress) override;
 
@@ -78,6 +82,24 @@ class FileRows : public RowReader {
   const std::shared_ptr<const FeatureFile> file_;
   const Matrix matrix_;
   const bool past_page_cache_;
+};
+
+// Copies from a copy of the whole matrix in memory, read once, in the order of the file.
+class WholeRows : public RowReader {
+ public:
+  // Reads all rows, bypassing the page cache where possible. Throws StorageError.
+  WholeRows(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, Progress* progress);
+
+  static uint64_t bytes_for(const Matrix& matrix);
+  const Matrix& matrix() const { return matrix_; }
+
+  void copy(RowRequest* request, std::span<const int64_t> ids, std::byte* out, const GatherOptions& options,
+            GatherStats* stats, Progress* progress) override;
+
+ private:
+  const std::shared_ptr<const FeatureFile> file_;
+  const Matrix matrix_;
+  Buffer rows_;
 };
 
 }  // namespace gz

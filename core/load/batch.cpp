@@ -1,9 +1,9 @@
-// batch: the steps that make it.
+// batch: the steps that build it, and the ways from one state to another.
 #include "load/batch.h"
 
 #include <algorithm>
 
-#include "sample/merged.h"
+#include "sample/merged/merged.h"
 
 namespace gz {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, LoadedBatch& batch) {
   uint64_t missing = 0;
   for (const Part& part : parts) {
-    const Matrix& matrix = part.file->matrix(part.matrix);
+    const Matrix& matrix = matrix_of(part);
     const GatherOptions how = gather_options(part);
     GatheredPart result;
     result.rows = ids_of(part, graph).size();
@@ -37,7 +37,7 @@ void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, Loa
 // The batch without its rows. Allocates first: if that fails, the batch is unchanged.
 LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
   LoadedBatch loaded;
-  loaded.number = batch.number - batch.pass->begin;
+  loaded.number = batch.number - batch.epoch->begin;
   if (batch.packed) loaded.graph = batch.packed->unpack();
   take_parts(parts, batch.packed ? loaded.graph : batch.graph, loaded);
   loaded.input.size = batch.input.size();
@@ -51,10 +51,10 @@ LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
 
 // The seeds of the sample.
 BatchSeeds draw_seeds(Batch& batch) {
-  const Pass& pass = *batch.pass;
-  const uint64_t i = batch.number - pass.begin;
-  batch.input = pass.batches.input(i);
-  BatchSeeds seeds = batch_seeds(*pass.plan, pass.epoch, pass.batches.number(i), batch.input);
+  const Epoch& epoch = *batch.epoch;
+  const uint64_t i = batch.number - epoch.begin;
+  batch.input = epoch.batches.input(i);
+  BatchSeeds seeds = batch_seeds(*epoch.plan, epoch.number, epoch.batches.number(i), batch.input);
   batch.arrays = std::move(seeds.arrays);
   return seeds;
 }
@@ -77,7 +77,7 @@ std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
 }
 
 void Batch::go_back() {
-  static_cast<Slot&>(*this) = {};
+  static_cast<BatchStatus&>(*this) = {};
   input.clear();
   graph = {};
   packed = nullptr;
@@ -89,7 +89,7 @@ void Batch::go_back() {
 
 uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
                 const std::function<void(Batch&)>& sampled) {
-  const LoadPlan& plan = *batches.front()->pass->plan;
+  const LoadPlan& plan = *batches.front()->epoch->plan;
   std::vector<BatchSeeds> seeds;
   for (Batch* batch : batches) seeds.push_back(draw_seeds(*batch));
   if (!merge_gap) {
@@ -142,6 +142,138 @@ LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, P
     readers[i]->copy(request, ids, loaded.parts[i].buffer->data(), how, &stats, &cancel);
   }
   return loaded;
+}
+
+Batch& BatchQueue::at(uint64_t number) {
+  while (number - front_ >= batches_.size()) {
+    const uint64_t next = front_ + batches_.size();
+    batches_.emplace_back().number = next;
+  }
+  return batches_[number - front_];
+}
+
+uint64_t BatchQueue::num_ready() const {
+  return static_cast<uint64_t>(
+      std::ranges::count_if(batches_, [](const Batch& batch) { return batch.state == BatchState::kReady; }));
+}
+
+void BatchQueue::fill(ScheduleView& view) {
+  next_ = std::max(next_, front_);
+  while (has(next_) && at(next_).is_begun()) ++next_;
+  view.next = next_ - front_;
+  view.failed = failed_ == UINT64_MAX ? failed_ : failed_ - front_;
+  view.sampling = sampling_;
+  view.finishing = finishing_;
+}
+
+std::vector<Batch*> BatchQueue::begin_sampling(uint64_t first, uint64_t count, const EpochQueue& epochs) {
+  std::vector<Batch*> batches;
+  for (uint64_t number = first; number < first + count; ++number) {
+    Batch& batch = at(number);
+    batch.busy = true;
+    batch.epoch = epochs.of(number);
+    batches.push_back(&batch);
+  }
+  sampling_ += count;
+  return batches;
+}
+
+void BatchQueue::end_sampling(const std::vector<Batch*>& batches, bool sampled) {
+  sampling_ -= batches.size();
+  for (Batch* batch : batches) {
+    batch->busy = false;
+    if (!sampled || batch->cancelled) {
+      go_back(*batch);
+      continue;
+    }
+    const auto is_there = [](const auto& request) { return request != nullptr; };
+    batch->taken_bytes = (batch->packed ? 0 : subgraph_bytes(batch->graph)) + array_bytes(batch->arrays);
+    batch->missing = static_cast<uint32_t>(std::ranges::count_if(batch->requests, is_there));
+    batch->state = batch->error         ? BatchState::kFailed
+                   : batch->missing > 0 ? BatchState::kSampled
+                                        : BatchState::kRequested;
+  }
+}
+
+void BatchQueue::request(const std::function<void(Batch&)>& submit) {
+  next_request_ = std::max(next_request_, front_);
+  for (; has(next_request_) && at(next_request_).state == BatchState::kSampled; ++next_request_) {
+    at(next_request_).state = BatchState::kRequested;
+    submit(at(next_request_));
+  }
+}
+
+void BatchQueue::skip_request(uint64_t number) { next_request_ = std::max(next_request_, number + 1); }
+
+Batch& BatchQueue::begin_finishing(uint64_t number) {
+  Batch& batch = at(number);
+  batch.busy = true;
+  ++finishing_;
+  return batch;
+}
+
+void BatchQueue::end_finishing(Batch& batch, std::optional<LoadedBatch> loaded) {
+  --finishing_;
+  batch.busy = false;
+  if (batch.cancelled) {
+    go_back(batch);
+  } else if (loaded) {
+    set_ready(batch, std::move(*loaded));
+  } else if (batch.error) {
+    batch.state = BatchState::kFailed;
+  }
+}
+
+void BatchQueue::set_ready(Batch& batch, LoadedBatch&& loaded) {
+  batch.requests.clear();
+  batch.loaded = std::move(loaded);
+  batch.state = batch.error ? BatchState::kFailed : BatchState::kReady;
+}
+
+LoadedBatch BatchQueue::deliver() {
+  LoadedBatch loaded = std::move(batches_.front().loaded);
+  batches_.front().state = BatchState::kDelivered;
+  batches_.pop_front();
+  ++front_;
+  return loaded;
+}
+
+void BatchQueue::fail(uint64_t number, std::exception_ptr error) {
+  Batch& batch = at(number);
+  batch.error = std::move(error);
+  if (!batch.busy) batch.state = BatchState::kFailed;
+  failed_ = std::min(failed_, number);
+}
+
+void BatchQueue::go_back(Batch& batch) {
+  batch.go_back();
+  if (batch.error) batch.state = BatchState::kFailed;
+  next_ = std::min(next_, batch.number);
+}
+
+uint64_t BatchQueue::cancel_after(uint64_t number) {
+  uint64_t count = 0;
+  for (Batch& batch : batches_) {
+    const bool waits = batch.state == BatchState::kSampled || batch.state == BatchState::kRequested;
+    if (batch.number <= number || batch.busy || !waits) continue;
+    ++count;
+    go_back(batch);
+  }
+  return count;
+}
+
+uint64_t BatchQueue::cancel_all() {
+  uint64_t count = 0;
+  for (Batch& batch : batches_) {
+    count += batch.state != BatchState::kPlanned && batch.state != BatchState::kFailed ? 1 : 0;
+    if (batch.busy) {
+      batch.cancelled = true;
+    } else {
+      go_back(batch);
+    }
+  }
+  next_request_ = std::max(first_request_, front_);
+  return count;
 }
 
 }  // namespace gz

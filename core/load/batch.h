@@ -1,8 +1,10 @@
-// batch: a delivered batch, a batch under construction, and the steps that build it. No locks: a batch belongs to one
-// thread at a time. Memory comes from the thread's pool, which may throw PoolFull.
+// batch: a delivered batch, a batch under construction, the steps that build it, and the queue of those that are being
+// built. A batch belongs to one thread at a time. Memory comes from the thread's pool, which may throw PoolFull.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -11,10 +13,9 @@
 
 #include "base/error.h"
 #include "gather/row_reader.h"
-#include "load/packed.h"
-#include "load/passes.h"
 #include "load/plan.h"
 #include "load/schedule.h"
+#include "sample/subgraph/packed.h"
 
 namespace gz {
 
@@ -36,11 +37,11 @@ struct LoadedBatch {
 uint64_t bytes_of(const LoadedBatch& batch);
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch);
 
-// A batch under construction. The Slot is guarded by the pipeline's lock; the other members belong to the thread that
+// A batch under construction. The status is guarded by the pipeline's lock; the other members belong to the thread that
 // works on it while it is busy, and are guarded by the lock otherwise.
-struct Batch : Slot {
+struct Batch : BatchStatus {
   uint64_t number = 0;  // among all batches of the pipeline
-  std::shared_ptr<const Pass> pass;
+  std::shared_ptr<const Epoch> epoch;
   std::vector<int64_t> input;
   HeteroSubgraph graph;                          // or packed, while it waits for its rows
   std::shared_ptr<const PackedSubgraph> packed;  // null otherwise
@@ -54,7 +55,7 @@ struct Batch : Slot {
 };
 
 // Draws the seeds and samples around them: in groups if `merge_gap` is given (the bytes worth reading to save a
-// request), otherwise one by one. All belong to one pass. Calls `sampled` with each batch as soon as it is sampled.
+// request), otherwise one by one. All belong to one epoch. Calls `sampled` with each batch as soon as it is sampled.
 // Returns the bytes of topology that were read explicitly.
 uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
                 const std::function<void(Batch&)>& sampled);
@@ -100,5 +101,49 @@ Outcome attempt(const Step& step) {
     return {std::current_exception(), 0};
   }
 }
+
+// The batches of a pipeline from the next one in line on, by number, and the ways from one state to another. Guarded by
+// the pipeline's lock. References to batches stay valid until they are delivered.
+class BatchQueue {
+ public:
+  void start_requests_at(uint64_t number) { first_request_ = next_request_ = number; }  // those before make none
+
+  const std::deque<Batch>& batches() const { return batches_; }
+  uint64_t front() const { return front_; }  // the number of the next batch in line
+  BatchState front_state() const { return batches_.empty() ? BatchState::kPlanned : batches_.front().state; }
+  bool is_idle() const { return sampling_ == 0 && finishing_ == 0; }  // no thread works on a batch
+  uint64_t num_ready() const;
+  Batch& at(uint64_t number);
+  bool has(uint64_t number) const { return number >= front_ && number - front_ < batches_.size(); }
+  void fill(ScheduleView& view);  // fills in what the queue knows
+
+  // kPlanned -> kSampled, or kRequested where there is nothing to request.
+  std::vector<Batch*> begin_sampling(uint64_t first, uint64_t count, const EpochQueue& epochs);
+  void end_sampling(const std::vector<Batch*>& batches, bool sampled);
+  // kSampled -> kRequested, in the order of numbers.
+  void request(const std::function<void(Batch&)>& submit);
+  // kRequested -> kReady; without `loaded`, it stays as it was.
+  Batch& begin_finishing(uint64_t number);
+  void end_finishing(Batch& batch, std::optional<LoadedBatch> loaded);
+  void set_ready(Batch& batch, LoadedBatch&& loaded);
+  LoadedBatch deliver();  // the next one in line, which is kReady
+  void fail(uint64_t number, std::exception_ptr error);
+
+  // Back to kPlanned; both return how many will be rebuilt. Those that a thread works on go back when it is done.
+  uint64_t cancel_after(uint64_t number);  // of those that are not finished
+  uint64_t cancel_all();
+  void skip_request(uint64_t number);  // it is finished without one
+  void clear() { batches_.clear(); }
+
+ private:
+  void go_back(Batch& batch);
+
+  std::deque<Batch> batches_;
+  uint64_t front_ = 0;
+  uint64_t next_ = 0;  // all batches before this one are begun
+  uint64_t first_request_ = 0, next_request_ = 0;
+  uint64_t failed_ = UINT64_MAX;           // the first that failed
+  uint64_t sampling_ = 0, finishing_ = 0;  // batches that threads work on
+};
 
 }  // namespace gz

@@ -2,14 +2,13 @@
 #include "load/budget.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/system.h"
-#include "load/divide.h"
-#include "load/local.h"
-#include "load/packed.h"
-#include "sample/merged.h"
+#include "load/rows.h"
+#include "sample/merged/merged.h"
+#include "sample/subgraph/packed.h"
 #include "storage/preload.h"
 #include "storage/residency.h"
 #include "sweep/claim.h"
@@ -30,18 +29,36 @@ double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
   return cached ? static_cast<double>(*cached) / static_cast<double>(bytes) : 0;
 }
 
-Facts look(const LoadPlan& plan) {
+Facts collect_facts(const LoadPlan& plan) {
+  const LoadOptions& options = plan.options;
   Facts facts;
+  facts.memory = options.memory;
+  facts.ranks = options.local.count;
+  facts.held = static_cast<uint64_t>(options.held) + (plan.ledger->keeps_more() ? 1 : 0);
+  facts.prefetch = static_cast<uint64_t>(options.prefetch);
+  facts.threads = plan.threads;
+  facts.io = options.io;
+  facts.cache = options.cache;
+  facts.may_merge = !plan.graph.typed() && options.sample.io == TopologyIo::kAuto &&
+                    merged_supported(options.sample, plan.seeds->timed());
+  if (facts.may_merge) {
+    facts.merged_bytes = merged_bytes_per_batch(plan.graph.topology(0), options.sample, options.batch_size);
+  }
+  facts.hops = options.sample.fanouts.size();
+  const auto reads = expected_reads(plan.graph, options.sample, plan.seeds->types(), options.batch_size);
+  facts.rows_looked_up = reads.empty() ? 0 : reads[0].rows;
+  facts.shares_reads = plan.group != nullptr;
   const uint64_t free = available_memory();
   facts.available = free == 0 ? UINT64_MAX / 4 : free + held_bytes(plan) + held_by_others(plan);
   facts.topology = plan.graph.file_bytes();
   for (size_t e = 0; e < plan.graph.edge_types().size(); ++e) {
-    SampleOptions options = plan.options.sample;
-    options.direction = direction_of(plan.graph, e, options);
-    facts.topology_cached.push_back(resident_share(plan.graph.topology(e), options).value_or(0));
+    SampleOptions sample = options.sample;
+    sample.direction = direction_of(plan.graph, e, sample);
+    facts.topology_cached.push_back(resident_share(plan.graph.topology(e), sample).value_or(0));
   }
   for (const Part& part : plan.parts) {
     const Matrix& matrix = matrix_of(part);
+    facts.parts.push_back(&matrix);
     facts.cached.push_back(cached_share(part.file->file(), matrix.offset, matrix_bytes(matrix)));
   }
   facts.batches = std::max<uint64_t>(epoch_batches(plan, 0, Share{}).count(), 1);
@@ -131,36 +148,6 @@ void load_files(const LoadPlan& plan, const Facts& facts, const Sizes& sizes, co
   }
 }
 
-// Allocates the windows and whole copies that hold rows.
-void hold_rows(LoadPlan& plan, const Sizes& sizes, Division& d, Progress* progress) {
-  uint64_t rows = 0, copies = 0;
-  const auto bytes_of = [&](size_t i) { return sizes.rows[i] * RowWindow::row_cost(matrix_of(plan.parts[i])); };
-  for (size_t i = 0; i < plan.parts.size(); ++i) {
-    rows += d.ways[i] == Way::kWindow ? bytes_of(i) : 0;
-    copies += d.ways[i] == Way::kWhole ? WholeRows::bytes_for(matrix_of(plan.parts[i])) : 0;
-  }
-  for (size_t i = 0; i < plan.parts.size(); ++i) {
-    const Matrix& matrix = matrix_of(plan.parts[i]);
-    if (d.ways[i] != Way::kWhole) plan.wholes[i].reset();
-    if (d.ways[i] != Way::kWindow) plan.windows[i].reset();
-    if (d.ways[i] == Way::kWhole && !plan.wholes[i]) {
-      plan.wholes[i] = std::make_shared<WholeRows>(plan.parts[i].file, matrix, progress);
-    }
-    if (d.ways[i] != Way::kWindow) continue;
-    const double share = static_cast<double>(bytes_of(i)) / static_cast<double>(std::max<uint64_t>(rows, 1));
-    const uint64_t budget = scaled(minus(d.store_bytes, copies), share);
-    if (budget < RowWindow::least_bytes(matrix)) {  // an epoch without batches, or another part needs all of it
-      d.ways[i] = Way::kDirect;
-      plan.windows[i].reset();
-      continue;
-    }
-    const uint64_t before = plan.windows[i] ? plan.windows[i]->stats().budget_bytes : 0;
-    if (before > 0 && before <= budget + budget / 8 && budget <= before + before / 8) continue;
-    plan.windows[i].reset();
-    plan.windows[i] = std::make_shared<RowWindow>(plan.parts[i].file, matrix, budget);
-  }
-}
-
 std::string explain(const LoadPlan& plan, const Facts& facts, const Division& d) {
   const uint64_t ranks = plan.options.local.count;
   std::string why = plan.options.memory > 0
@@ -195,7 +182,7 @@ std::string explain(const LoadPlan& plan, const Facts& facts, const Division& d)
 }
 
 // The largest file that a division reads from in every epoch; null if everything stays in RAM.
-const MountedFile* read_again_and_again(const LoadPlan& plan, const Division& d) {
+const MountedFile* largest_file_read(const LoadPlan& plan, const Division& d) {
   const MountedFile* largest = nullptr;
   const auto consider = [&](const MountedFile& file) {
     if (largest == nullptr || file.container().file_bytes > largest->container().file_bytes) largest = &file;
@@ -208,11 +195,11 @@ const MountedFile* read_again_and_again(const LoadPlan& plan, const Division& d)
 }
 
 void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
-  Facts facts = look(plan);
-  Division d = divide(plan, facts, sizes);
-  if (const MountedFile* file = read_again_and_again(plan, d)) {
+  Facts facts = collect_facts(plan);
+  Division d = divide(facts, sizes);
+  if (const MountedFile* file = largest_file_read(plan, d)) {
     facts.disk = disk_of(*file);
-    d = divide(plan, facts, sizes);
+    d = divide(facts, sizes);
   }
   d.disk = facts.disk;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
@@ -232,14 +219,14 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
   d.why = explain(plan, facts, d);
   d.rows = sizes.rows;
   plan.division = std::move(d);
-  tell_held_bytes(plan);
+  publish_held_bytes(plan);
 }
 
 }  // namespace
 
 void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
-  meet_local_ranks(plan);
+  join_local_ranks(plan);
   const auto reads = expected_reads(plan.graph, plan.options.sample, plan.seeds->types(), plan.seeds->count());
   // Before probing, which would otherwise read the same pages one by one.
   for (const size_t e : plan.graph.files()) {
@@ -255,18 +242,18 @@ void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>
 Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
   const Sizes sizes = probe(plan, *plan.pool, progress);
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   probe(plan, *plan.pool, progress);  // the same batches: their pages are in RAM now
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  Facts facts = look(plan);
+  const double took = seconds_since(begin);
+  Facts facts = collect_facts(plan);
   facts.disk = disk;
   Estimate e;
-  e.division = divide(plan, facts, sizes);
+  e.division = divide(facts, sizes);
   e.division.rows = sizes.rows;
   e.batches = facts.batches;
   e.topology = facts.topology;
-  e.sample_seconds = took.count() / static_cast<double>(std::min(facts.batches, kProbeBatches));
-  e.disk_seconds = disk_seconds(plan, facts, sizes, e.division, disk);
+  e.sample_seconds = took / static_cast<double>(std::min(facts.batches, kProbeBatches));
+  e.disk_seconds = disk_seconds(facts, sizes, e.division);
   if (!e.division.merges && facts.topology <= minus(facts.available, e.division.memory)) {
     e.load_seconds += static_cast<double>(facts.topology) / disk.bytes;
   }
@@ -286,17 +273,17 @@ Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
   return e;
 }
 
-bool divides_alike(LoadPlan& plan) {
+bool division_is_current(LoadPlan& plan) {
   const std::lock_guard lock(plan.mutex);
   const Division& now = plan.division;
-  Facts facts = look(plan);
+  Facts facts = collect_facts(plan);
   facts.disk = now.disk;
   const Sizes sizes{.sampling = now.sampling_bytes,
                     .packed = now.packed_bytes,
                     .batch = std::max(now.batch_bytes, plan.ledger->largest_batch()),
                     .rows = now.rows};
   try {
-    const Division d = divide(plan, facts, sizes);
+    const Division d = divide(facts, sizes);
     return d.merges == now.merges && d.window <= now.window + now.window / 3 && now.window <= d.window + d.window / 3;
   } catch (const BudgetError&) {
     return true;  // a new pipeline would not help
@@ -305,7 +292,7 @@ bool divides_alike(LoadPlan& plan) {
 
 void divide_again(LoadPlan& plan, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
-  meet_local_ranks(plan);
+  join_local_ranks(plan);
   const Division& d = plan.division;
   Sizes sizes{.sampling = d.sampling_bytes, .packed = d.packed_bytes, .batch = d.batch_bytes, .rows = d.rows};
   // Retry with the sizes of the last epoch: oversized batches are built one at a time.
@@ -324,7 +311,7 @@ void divide_again(LoadPlan& plan, Progress* progress) {
   plan.division.window = 0;
 }
 
-std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed) {
+std::exception_ptr batch_too_large(const LoadPlan& plan, uint64_t batch, uint64_t needed) {
   const uint64_t ranks = plan.options.local.count;
   const uint64_t least =
       ranks * ((needed + plan.division.fixed_bytes) / 8 * 9 + 8);  // other batches may be larger still

@@ -1,13 +1,10 @@
 // budget: how a loader's memory is chosen and divided, based on the size of batches and the available memory.
 //
-// Priorities: the batches being built, waiting and in training; the topology in the page cache, if it fits; the
-// features in the page cache, if they fit too; otherwise rows held for coming batches, as many as the remaining memory
-// can hold. Sizes are measured: on a few batches before the first epoch, on all of them afterwards.
+// Sizes are measured: on a few batches before the first epoch, on all of them afterwards.
 #pragma once
 
 #include <exception>
 
-#include "load/divide.h"
 #include "load/plan.h"
 
 namespace gz {
@@ -21,10 +18,10 @@ void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>
 void divide_again(LoadPlan& plan, Progress* progress);
 
 // Whether dividing the budget again with current facts would change little.
-bool divides_alike(LoadPlan& plan);
+bool division_is_current(LoadPlan& plan);
 
 // The BudgetError for a batch that does not fit even alone: batches need `needed` bytes.
-std::exception_ptr too_large_for(const LoadPlan& plan, uint64_t batch, uint64_t needed);
+std::exception_ptr batch_too_large(const LoadPlan& plan, uint64_t batch, uint64_t needed);
 
 // The expected cost of an epoch, by the model that is used to divide the budget.
 struct Estimate {

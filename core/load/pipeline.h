@@ -1,6 +1,6 @@
 // pipeline: an epoch in flight: seeds -> sampled -> rows requested -> ready -> delivered in order.
 //
-// Batches are kept in a ring by number, each with one state (load/ring.h). A few threads share the work: next_job()
+// Batches are kept in a queue by number, each with one state (load/batch.h). A few threads share the work: next_job()
 // (load/schedule.h) chooses what comes next. Batches are sampled ahead so that the readers know which rows will be
 // needed. Threads affect when a batch is built, never its contents, and a prefetched batch may be discarded and rebuilt
 // when memory is short. A batch that does not fit next to others is built exclusively: all prefetched batches are
@@ -16,20 +16,53 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "load/batch.h"
-#include "load/passes.h"
 #include "load/plan.h"
-#include "load/ring.h"
-#include "load/stats.h"
 
 namespace gz {
+
+// How the time of an epoch was spent, and what was read.
+struct LoadStats {
+  uint64_t batches = 0;  // delivered
+  uint64_t nodes = 0, edges = 0;
+  double sample_seconds = 0;         // of all threads, as are the next three
+  double read_seconds = 0;           // waiting for the disk
+  double copy_seconds = 0;           // planning and copying rows
+  double blocked_seconds = 0;        // idle threads: the queue, the window or the budget is full
+  double starved_seconds = 0;        // the consumer waiting for a batch
+  double consumer_seconds = 0;       // between two calls of next(): the training step
+  double depth_sum = 0;              // finished batches waiting, summed over calls of next()
+  uint64_t peak_bytes = 0;           // of batches, including those that the consumer holds
+  uint64_t remade = 0;               // batches that were discarded to free memory, and rebuilt
+  uint64_t topology_bytes_read = 0;  // by explicit reads
+  GatherStats gather;
+  std::vector<WindowStats> windows;  // one per part with a window
+
+  void add(const GatherStats& gathered) {
+    gather.add(gathered);
+    read_seconds += gathered.read_seconds;
+    copy_seconds += gathered.copy_seconds;
+  }
+
+  // What the readers did since `before`.
+  void add(const Readers& readers, const std::vector<WindowStats>& before) {
+    for (size_t part = 0; part < readers.size() && part < before.size(); ++part) {
+      const auto window = readers[part]->stats();
+      if (!window) continue;
+      gather.bytes_read += window->bytes_read - before[part].bytes_read;
+      gather.reads += window->reads - before[part].reads;
+      read_seconds += window->read_seconds - before[part].read_seconds;
+      windows.push_back(*window);
+    }
+  }
+};
 
 class Pipeline {
  public:
@@ -50,10 +83,10 @@ class Pipeline {
   // Announces the epoch that follows all known ones. False if it cannot be prefetched: rows are not read through a
   // window, or the other loader delivers different rows.
   bool expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share);
-  bool looks_ahead() const;  // another epoch was announced
+  bool has_next_epoch() const;  // another epoch was announced
   // Continues with the announced epoch once all of this one was delivered. False if a different epoch was announced,
   // the rows of the window were released, or the budget would now be divided differently: a new pipeline is needed.
-  bool go_on(const LoadPlan& plan, uint64_t epoch, const Share& share);
+  bool continue_with(const LoadPlan& plan, uint64_t epoch, const Share& share);
 
   const LoadPlan& plan() const { return *plan_; }
 
@@ -68,7 +101,7 @@ class Pipeline {
 
   void start_threads();
   Readers start_readers(uint64_t requests);
-  void begin_to_count();
+  void reset_stats();
 
   // Called with mutex_ held; those that take the lock release it while they work.
   ScheduleView view();
@@ -82,10 +115,10 @@ class Pipeline {
   // Called without mutex_:
   bool begin_exclusive();
   void end_exclusive();
-  void give_rows_to_batches();
+  void release_held_rows();
 
   const std::shared_ptr<LoadPlan> plan_;
-  uint64_t first_request_ = 0;  // earlier batches are read individually and do not wait for a pass of the sweep
+  uint64_t first_request_ = 0;  // earlier batches are read individually and do not wait for a circle of the sweep
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;
@@ -93,16 +126,16 @@ class Pipeline {
   // Guarded by mutex_, except for what threads read of the batches they are working on:
   Division division_;  // the plan's when this epoch began; sizes grow
   Readers readers_;    // one per part
-  Passes passes_;
-  BatchRing ring_;
+  EpochQueue epochs_;
+  BatchQueue queue_;
   bool too_large_ = false;  // the next batch in line did not fit next to the others
   bool exclusive_ = false;  // it is being built exclusively
   bool paused_ = false;     // until next() is called
   int cancelling_ = 0;      // requests are being cancelled: new ones must not be among them
   bool consumer_waits_ = false;
   LoadStats stats_;
-  std::vector<WindowStats> reads_before_;             // when the epoch began, one per part
-  std::chrono::steady_clock::time_point returned_{};  // when next() last handed out a batch
+  std::vector<WindowStats> reads_before_;  // when the epoch began, one per part
+  Clock::time_point returned_{};           // when next() last handed out a batch
 
   std::vector<std::thread> threads_;
 };

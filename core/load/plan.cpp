@@ -2,14 +2,11 @@
 #include "load/plan.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "base/error.h"
-#include "base/memory.h"
-#include "base/random.h"
 #include "base/threads.h"
 #include "load/budget.h"
+#include "sample/merged/merged.h"
 
 namespace gz {
 namespace {
@@ -19,10 +16,10 @@ constexpr int kLeastPrefetch = 4;
 // Edge rows can be delivered only if it is known which edge a row belongs to. Ids may have gaps, or be the same for
 // both directions of an edge, so only the largest one determines how many rows are needed; it is computed where that is
 // cheap, and a gather checks each id in any case.
-void check_edge_part(const LoadGraph& graph, const Part& part, const LoadOptions& options) {
+void check_edge_part(const SampleGraph& graph, const Part& part, const LoadOptions& options) {
   const Topology& topology = graph.topology(part.type);
   constexpr uint64_t kCheap = uint64_t{1} << 20;
-  const uint64_t rows = part.file->matrix(part.matrix).rows, edges = topology.num_edges();
+  const uint64_t rows = matrix_of(part).rows, edges = topology.num_edges();
   const std::string& path = topology.file().path();
   const auto what = text(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, but ");
   topology.visit(direction_of(graph, part.type, options.sample), [&](const auto& csr) {
@@ -47,7 +44,7 @@ void check_edge_part(const LoadGraph& graph, const Part& part, const LoadOptions
 
 }  // namespace
 
-void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
+void check_load(const SampleGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
                 const LoadOptions& options) {
   if (graph.typed()) {
     check_hetero(graph.node_types(), graph.edge_types(), seeds.timed(), options.sample);
@@ -66,7 +63,7 @@ void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const Se
       check_edge_part(graph, part, options);
       continue;
     }
-    const uint64_t nodes = graph.node_types()[part.type].num_nodes, rows = part.file->matrix(part.matrix).rows;
+    const uint64_t nodes = graph.node_types()[part.type].num_nodes, rows = matrix_of(part).rows;
     if (rows < nodes) {
       fail<ArgumentError>(part.file->file().path(), ": '", part.matrix, "' has ", rows, " rows, but ",
                           graph.typed() ? graph.where(part.type) : "the graph", " has ", nodes, " nodes");
@@ -123,7 +120,7 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
   return {order, options.batch_size, options.drop_last, share};
 }
 
-std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
+std::shared_ptr<LoadPlan> make_outline(SampleGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock) {
   auto plan = std::make_shared<LoadPlan>();
@@ -144,7 +141,7 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
   return plan;
 }
 
-std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
+std::shared_ptr<LoadPlan> make_plan(SampleGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
                                     const LoadOptions& options, PageLock page_lock, Progress* progress,
                                     const std::vector<std::shared_ptr<LoadPlan>>& guests) {
   auto plan = make_outline(std::move(graph), std::move(parts), std::move(seeds), options, std::move(page_lock));
@@ -152,15 +149,15 @@ std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, st
   return plan;
 }
 
-Entered enter(LoadPlan& plan, Pipeline* epoch) {
+Added add_pipeline(LoadPlan& plan, Pipeline* pipeline) {
   const std::lock_guard lock(plan.mutex);
-  plan.epochs.push_back(epoch);
-  return {plan.epochs.size() == 1, plan.released};
+  plan.pipelines.push_back(pipeline);
+  return {plan.pipelines.size() == 1, plan.released};
 }
 
-void leave(LoadPlan& plan, Pipeline* epoch) {
+void remove_pipeline(LoadPlan& plan, Pipeline* pipeline) {
   const std::lock_guard lock(plan.mutex);
-  if (std::erase(plan.epochs, epoch) == 0 || !plan.epochs.empty()) return;
+  if (std::erase(plan.pipelines, pipeline) == 0 || !plan.pipelines.empty()) return;
   for (auto& window : plan.windows) {
     plan.released |= window != nullptr;
     window.reset();
@@ -169,7 +166,7 @@ void leave(LoadPlan& plan, Pipeline* epoch) {
 
 bool release(LoadPlan& plan, bool copies) {
   const std::lock_guard lock(plan.mutex);
-  if (!plan.epochs.empty()) return false;
+  if (!plan.pipelines.empty()) return false;
   const auto is_there = [](const auto& rows) { return rows != nullptr; };
   const bool holds =
       std::ranges::any_of(plan.windows, is_there) || (copies && std::ranges::any_of(plan.wholes, is_there));
@@ -181,9 +178,37 @@ bool release(LoadPlan& plan, bool copies) {
   return had;
 }
 
-const char* way_name(Way way) {
-  constexpr std::array<const char*, 4> names{"mapped", "whole", "window", "direct"};
-  return names[static_cast<size_t>(way)];
+bool can_share_pipeline(const LoadPlan& a, const LoadPlan& b) {
+  const auto same_part = [](const Part& p, const Part& q) {
+    return p.file == q.file && p.matrix == q.matrix && p.by_edge == q.by_edge && p.out_dtype == q.out_dtype &&
+           p.type == q.type;
+  };
+  const auto& edges = a.graph.edge_types();
+  if (a.graph.typed() != b.graph.typed() || edges.size() != b.graph.edge_types().size()) return false;
+  for (size_t e = 0; e < edges.size(); ++e) {
+    if (&a.graph.topology(e) != &b.graph.topology(e)) return false;
+  }
+  return std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same_part) &&
+         a.options.edge_order == b.options.edge_order && a.options.io == b.options.io &&
+         a.options.cache == b.options.cache && a.options.held == b.options.held && a.feeds_device == b.feeds_device &&
+         merged_supported(a.options.sample, a.seeds->timed()) == merged_supported(b.options.sample, b.seeds->timed());
+}
+
+std::shared_ptr<const Epoch> EpochQueue::of(uint64_t batch) const {
+  const auto after = [&](const auto& epoch) { return batch < epoch->end(); };
+  const auto it = std::find_if(epochs_.begin(), epochs_.end(), after);
+  return it != epochs_.end() ? *it : epochs_.back();
+}
+
+void EpochQueue::add(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share) {
+  const EpochBatches batches = epoch_batches(*plan, number, share);
+  const uint64_t begin = epochs_.empty() ? 0 : end();
+  epochs_.push_back(std::make_shared<const Epoch>(Epoch{std::move(plan), number, share, batches, begin}));
+}
+
+bool EpochQueue::is_next(const LoadPlan& plan, uint64_t number, const Share& share) const {
+  return epochs_.size() > 1 && epochs_[1]->plan.get() == &plan && epochs_[1]->number == number &&
+         epochs_[1]->share == share;
 }
 
 }  // namespace gz

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,13 +15,11 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "budget/divide.h"
 #include "budget/ledger.h"
-#include "gather/gather.h"
-#include "gather/whole_rows.h"
-#include "load/graph.h"
-#include "load/order.h"
+#include "gather/row_reader.h"
 #include "load/seeds.h"
-#include "storage/disk_speed.h"
+#include "sample/subgraph/graph.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
 #include "sweep/row_window.h"
@@ -41,7 +40,6 @@ struct Part {
 
 // What the rows of edge features are indexed by: the graph's edge ids, or the edges in the order of the file.
 enum class EdgeOrder { kIds, kFile };
-enum class CacheMode { kAuto, kOff, kOn };
 
 struct LoadOptions {
   SampleOptions sample;  // seed and threads are set per batch; a typed graph uses only the number of fanouts
@@ -59,41 +57,9 @@ struct LoadOptions {
   LocalRanks local;  // the other ranks on this host: `memory` is for all of them together
 };
 
-// How the rows of a part are fetched in an epoch.
-enum class Way {
-  kMapped,  // copied from the mapping: the file is in the page cache, or fits
-  kWhole,   // copied from a whole copy in the loader's own memory
-  kWindow,  // read in the order of the file for many batches at once
-  kDirect,  // read batch by batch
-};
-const char* way_name(Way way);
-
-// How a budget is divided; see load/budget.h.
-struct Division {
-  uint64_t memory = 0;          // in total; this rank's share if ranks of one host share it
-  uint64_t fixed_bytes = 0;     // read buffers
-  uint64_t sampling_bytes = 0;  // the most that sampling one batch takes, including its subgraph
-  uint64_t packed_bytes = 0;    // a sampled batch that waits
-  uint64_t merged_bytes = 0;    // a batch of a merged group, from sampling until it is in the window
-  uint64_t batch_bytes = 0;     // a finished batch
-  uint64_t store_bytes = 0;     // rows held: windows and whole copies
-  uint64_t ring_bytes = 0;      // shared by each sweep with other ranks of this host
-  uint64_t shared_bytes = 0;    // this rank's share of rows that the ranks of the host keep in the page cache instead
-  int threads = 1;              // that build batches: fewer if their buffers would not fit
-  int depth = 1;                // finished or partly built batches that may exist at once
-  uint64_t window = 0;          // batches whose rows are read together; 0: no window
-  uint64_t direct = 0;          // the first batches, which are read individually in the meantime
-  bool merges = false;          // the topology is not in RAM: many batches are sampled together
-  uint64_t group = 1;           // how many
-  Disk disk;                    // the speed that was assumed: decides which gaps are read over
-  std::vector<Way> ways;        // one per part
-  std::vector<uint64_t> rows;   // one per part: rows of a batch
-  std::string why;              // in words, for stats()
-};
-
 // The state of a loader; shared by its epochs. Immutable after make_plan(), except where noted.
 struct LoadPlan {
-  LoadGraph graph;
+  SampleGraph graph;
   std::vector<Part> parts;
   std::shared_ptr<const SeedSource> seeds;
   LoadOptions options;
@@ -105,7 +71,7 @@ struct LoadPlan {
   std::vector<std::shared_ptr<RowWindow>> windows;  // guarded by mutex: one per part, or null
   std::vector<std::shared_ptr<WholeRows>> wholes;   // guarded by mutex: one per part, or null
   std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, or null
-  std::vector<Pipeline*> epochs;                    // guarded by mutex: those in flight
+  std::vector<Pipeline*> pipelines;                 // guarded by mutex: those in flight
   bool outgrown = false;                            // guarded by mutex: a batch needed the memory of the held rows
   bool released = false;                            // guarded by mutex: rows were freed, divide again
   std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
@@ -113,19 +79,19 @@ struct LoadPlan {
 };
 
 // Checks the arguments as make_plan() does. Throws ArgumentError, IndexError.
-void check_load(const LoadGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
+void check_load(const SampleGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
                 const LoadOptions& options);
 
 // Checks the arguments, reads a topology into RAM if it fits and will be needed in full, samples a few batches of epoch
 // 0 to measure their size, and divides the budget. `page_lock` page-locks batches for a device. `guests` are plans
-// whose batches will also be built within this budget: see deliver_alike(). Throws ArgumentError, IndexError,
+// whose batches will also be built within this budget: see can_share_pipeline(). Throws ArgumentError, IndexError,
 // BudgetError.
-std::shared_ptr<LoadPlan> make_plan(LoadGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
+std::shared_ptr<LoadPlan> make_plan(SampleGraph graph, std::vector<Part> parts, std::shared_ptr<const SeedSource> seeds,
                                     const LoadOptions& options, PageLock page_lock, Progress* progress,
                                     const std::vector<std::shared_ptr<LoadPlan>>& guests = {});
 
 // The same without dividing the budget: for estimates.
-std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
+std::shared_ptr<LoadPlan> make_outline(SampleGraph graph, std::vector<Part> parts,
                                        std::shared_ptr<const SeedSource> seeds, const LoadOptions& options,
                                        PageLock page_lock);
 
@@ -133,13 +99,13 @@ std::shared_ptr<LoadPlan> make_outline(LoadGraph graph, std::vector<Part> parts,
 // were any. The next epoch divides the budget again.
 bool release(LoadPlan& plan, bool copies = true);
 
-// Registers an epoch, and returns whether it is the only one and whether rows were freed before; unregisters it. The
-// rows of a window are held while an epoch is in flight: the last one frees them.
-struct Entered {
+// Adds a pipeline, and returns whether it is the only one and whether rows were freed before; removes it. The rows of a
+// window are held while a pipeline exists: the last one frees them.
+struct Added {
   bool is_first = false, released = false;
 };
-Entered enter(LoadPlan& plan, Pipeline* epoch);
-void leave(LoadPlan& plan, Pipeline* epoch);
+Added add_pipeline(LoadPlan& plan, Pipeline* pipeline);
+void remove_pipeline(LoadPlan& plan, Pipeline* pipeline);
 
 // The batches of `epoch` that `share` delivers.
 EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& share);
@@ -149,9 +115,46 @@ BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, st
 HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch);
 uint64_t array_bytes(const std::vector<BatchArray>& arrays);
 
+inline const Matrix& matrix_of(const Part& part) { return part.file->matrix(part.matrix); }
 GatherOptions gather_options(const Part& part);  // its dtype
 
 // The ids whose rows `part` needs.
 std::span<const int64_t> ids_of(const Part& part, const HeteroSubgraph& graph);
+
+// Whether batches of both can be built by one pipeline: the same graph, and the same rows of the same files, read
+// alike.
+bool can_share_pipeline(const LoadPlan& a, const LoadPlan& b);
+
+// An epoch of a loader, or what is left of it. In a pipeline, its batches are numbered on from those of the epoch
+// before.
+struct Epoch {
+  std::shared_ptr<LoadPlan> plan;  // of the seeds and the sampling; memory is that of the pipeline's own plan
+  uint64_t number;
+  Share share;
+  EpochBatches batches;
+  uint64_t begin;
+
+  uint64_t end() const { return begin + batches.count(); }
+};
+
+// What a pipeline delivers: an epoch, and those that are known to follow it. No locks.
+class EpochQueue {
+ public:
+  EpochQueue(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share) {
+    add(std::move(plan), number, share);
+  }
+
+  const Epoch& current() const { return *epochs_.front(); }
+  bool is_last() const { return epochs_.size() == 1; }
+  uint64_t end() const { return epochs_.back()->end(); }  // past the last batch that is known to come
+  std::shared_ptr<const Epoch> of(uint64_t batch) const;  // the epoch of a batch of the pipeline
+
+  void add(std::shared_ptr<LoadPlan> plan, uint64_t number, const Share& share);
+  bool is_next(const LoadPlan& plan, uint64_t number, const Share& share) const;
+  void advance() { epochs_.pop_front(); }
+
+ private:
+  std::deque<std::shared_ptr<const Epoch>> epochs_;
+};
 
 }  // namespace gz

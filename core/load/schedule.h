@@ -22,7 +22,7 @@ enum class BatchState : uint8_t {
 };
 
 // What the schedule sees of a batch.
-struct Slot {
+struct BatchStatus {
   BatchState state = BatchState::kPlanned;
   bool busy = false;         // a thread samples it or finishes it
   uint32_t missing = 0;      // parts whose rows have not all been read
@@ -59,7 +59,7 @@ struct ScheduleView {
 };
 
 // Memory for the batches being sampled and `more`. Those of a group take little each: only one at a time is relabelled.
-inline uint64_t sampling_room(const ScheduleView& v, uint64_t more = 0) {
+inline uint64_t bytes_for_sampling(const ScheduleView& v, uint64_t more = 0) {
   const uint64_t batches = v.sampling + more;
   if (!v.merges || batches == 0) return batches * v.sampling_bytes;
   return v.sampling_bytes + batches * v.merged_bytes;
@@ -67,24 +67,24 @@ inline uint64_t sampling_room(const ScheduleView& v, uint64_t more = 0) {
 
 // Memory kept free for the next batch in line. If that is ready, the one after it takes the memory of the batch in use
 // and may be a little larger.
-template <class Slots>
-uint64_t room_for_the_next(const Slots& slots, const ScheduleView& v) {
-  if (slots.empty()) return v.batch_bytes;
-  const Slot& first = slots.front();
+template <class Batches>
+uint64_t bytes_for_next(const Batches& batches, const ScheduleView& v) {
+  if (batches.empty()) return v.batch_bytes;
+  const BatchStatus& first = batches.front();
   if (first.state == BatchState::kReady) return v.batch_bytes / 8;
   return first.state == BatchState::kRequested && first.busy ? 0 : v.batch_bytes;
 }
 
 // Groups start small, so that the first batches are ready early, and grow quickly: each group reads most of the
-// topology. Starting with even fewer batches would leave the first pass of a sweep nearly empty.
+// topology. Starting with even fewer batches would leave the first circle of a sweep nearly empty.
 inline uint64_t group_size(const ScheduleView& v) {
   constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
   return std::min(v.together, std::max(kGrowth * v.next, kLeastGroup));
 }
 
-// `slots` holds the batches from the next one in line up to the last one that was started.
-template <class Slots>
-Job next_job(const Slots& slots, const ScheduleView& v) {
+// `batches` holds those from the next one in line up to the last one that was started.
+template <class Batches>
+Job next_job(const Batches& batches, const ScheduleView& v) {
   using Kind = Job::Kind;
   if (v.paused) return {};
   if (v.too_large) {
@@ -92,11 +92,11 @@ Job next_job(const Slots& slots, const ScheduleView& v) {
     return may ? Job{Kind::kBuildExclusively, 0, 1} : Job{};
   }
   // The earliest batch whose rows were read. The next one in line may always be finished; later ones wait for memory.
-  for (uint64_t i = 0; i < std::min<uint64_t>(slots.size(), v.depth); ++i) {
-    const Slot& slot = slots[i];
-    if (slot.state != BatchState::kRequested || slot.busy || slot.missing > 0) continue;
-    const uint64_t more = v.batch_bytes - std::min(v.batch_bytes, slot.taken_bytes);
-    const uint64_t wanted = (v.finishing + 1) * more + sampling_room(v);
+  for (uint64_t i = 0; i < std::min<uint64_t>(batches.size(), v.depth); ++i) {
+    const BatchStatus& batch = batches[i];
+    if (batch.state != BatchState::kRequested || batch.busy || batch.missing > 0) continue;
+    const uint64_t more = v.batch_bytes - std::min(v.batch_bytes, batch.taken_bytes);
+    const uint64_t wanted = (v.finishing + 1) * more + bytes_for_sampling(v);
     if (i == 0 || v.used_bytes + wanted <= v.limit_bytes + v.leaving_bytes) return {Kind::kFinish, i, 1};
     break;
   }
@@ -104,11 +104,11 @@ Job next_job(const Slots& slots, const ScheduleView& v) {
   if (v.next >= std::min({v.known, v.failed, v.ahead})) return {};
   if (v.merges && v.sampling > 0) return {};  // one group at a time
   const uint64_t wanted =
-      sampling_room(v, v.merges ? v.group : 1) + v.finishing * v.batch_bytes + room_for_the_next(slots, v);
+      bytes_for_sampling(v, v.merges ? v.group : 1) + v.finishing * v.batch_bytes + bytes_for_next(batches, v);
   const bool is_only = v.next == 0 && v.sampling == 0 && v.finishing == 0;
   if (!is_only && v.used_bytes + wanted > v.limit_bytes) return {};
   uint64_t count = 1;
-  while (count < group_size(v) && (v.next + count >= slots.size() || !slots[v.next + count].is_begun())) ++count;
+  while (count < group_size(v) && (v.next + count >= batches.size() || !batches[v.next + count].is_begun())) ++count;
   return {Kind::kSample, v.next, count};
 }
 

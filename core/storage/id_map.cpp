@@ -2,6 +2,9 @@
 #include "storage/id_map.h"
 
 #include <algorithm>
+#include <numeric>
+#include <type_traits>
+#include <vector>
 
 #include "base/error.h"
 
@@ -80,6 +83,41 @@ int64_t IdMap::find(std::string_view key) const {
 
 int64_t IdMap::find(int64_t key) const {
   return search(hash_key(key), [&](uint64_t id) { return values_[id] == key; });
+}
+
+template <class KeyAt>
+void IdMap::find_many(size_t count, const KeyAt& key_at, int64_t* out) const {
+  constexpr int kBits = 10;  // of the hash, by which keys are grouped
+  std::vector<KeyHash> hashes(count);
+  std::vector<uint32_t> order(count), ends((size_t{1} << kBits) + 1, 0);
+  const auto group_of = [&](size_t i) { return static_cast<size_t>(hashes[i].high >> (64 - kBits)); };
+  for (size_t i = 0; i < count; ++i) {
+    hashes[i] = hash_key(key_at(i));
+    ++ends[group_of(i) + 1];
+  }
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  for (size_t i = 0; i < count; ++i) order[ends[group_of(i)]++] = static_cast<uint32_t>(i);
+  for (const uint32_t i : order) {
+    const auto key = key_at(i);
+    out[i] = search(hashes[i], [&](uint64_t id) {
+      if constexpr (std::is_same_v<decltype(key), const int64_t>) {
+        return values_[id] == key;
+      } else {
+        return text_of(id) == key;
+      }
+    });
+  }
+}
+
+void IdMap::find(std::span<const int64_t> keys, int64_t* out) const {
+  find_many(keys.size(), [&](size_t i) { return keys[i]; }, out);
+}
+
+void IdMap::find(const char* bytes, std::span<const int64_t> offsets, int64_t* out) const {
+  const auto key_at = [&](size_t i) {
+    return std::string_view(bytes + offsets[i], static_cast<size_t>(offsets[i + 1] - offsets[i]));
+  };
+  find_many(offsets.size() - 1, key_at, out);
 }
 
 std::string_view IdMap::text_of(uint64_t id) const {

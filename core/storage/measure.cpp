@@ -24,7 +24,7 @@ class Load {
     depth = std::min({depth, reader->depth(), reader->arena().size() / options_.read_bytes});
     std::vector<ReadResult> results(depth);
     uint64_t done = 0;
-    for (size_t slot = 0; slot < depth; ++slot) queue(*reader, slot);
+    for (size_t buffer = 0; buffer < depth; ++buffer) queue(*reader, buffer);
     while (reader->in_flight() > 0) {
       const size_t came = reader->wait(results);
       const bool more = seconds_since(start) < options_.seconds;
@@ -38,11 +38,11 @@ class Load {
   }
 
  private:
-  void queue(Reader& reader, size_t slot) {
+  void queue(Reader& reader, size_t buffer) {
     const uint64_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
     const uint64_t place = options_.sequential ? turn % places_ : mix(options_.seed + turn) % places_;
-    reader.queue(file_, {reader.arena().data() + slot * options_.read_bytes, options_.read_bytes,
-                         place * options_.read_bytes, static_cast<uint32_t>(slot)});
+    reader.queue(file_, {reader.arena().data() + buffer * options_.read_bytes, options_.read_bytes,
+                         place * options_.read_bytes, static_cast<uint32_t>(buffer)});
   }
 
   const File& file_;

@@ -29,6 +29,7 @@ class MountedFile {
 
   // The same file past the page cache, opened on first use; null where the file system has no such way.
   const File* direct() const;
+  const File& preferred() const { return direct() != nullptr ? *direct() : file_; }  // past the page cache if possible
   void give_up_direct() const { direct_refused_ = true; }  // a read was refused: direct() is null from now on
 
   Warmth& warmth() const { return warmth_; }

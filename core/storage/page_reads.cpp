@@ -16,13 +16,13 @@ constexpr int kMostTries = 100;  // of a read that the kernel asks to retry
 }  // namespace
 
 PageReads::PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name,
-                     std::shared_ptr<ReadRoom> room)
+                     std::shared_ptr<ReadBuffers> buffers)
     : file_(file),
       source_(&source),
       reader_(std::move(reader)),
       name_(std::move(name)),
-      room_(room ? std::move(room) : std::make_shared<Slots>(reader_->arena(), reader_->depth())),
-      pending_(room_->count()),
+      buffers_(buffers ? std::move(buffers) : std::make_shared<FixedBuffers>(reader_->arena(), reader_->depth())),
+      pending_(buffers_->count()),
       results_(reader_->depth()) {}
 
 PageReads::~PageReads() {
@@ -34,17 +34,17 @@ PageReads::~PageReads() {
 }
 
 bool PageReads::start(const Read& read) {
-  const auto slot = room_->take(read.bytes);
-  if (!slot) return false;
-  pending_[slot->index] = {read, slot->data};
-  queue(slot->index, *source_);
+  const auto taken = buffers_->take(read.bytes);
+  if (!taken) return false;
+  pending_[taken->index] = {read, taken->data};
+  queue(taken->index, *source_);
   return true;
 }
 
-void PageReads::queue(uint32_t slot, const File& source) {
-  Pending& p = pending_[slot];
+void PageReads::queue(uint32_t buffer, const File& source) {
+  Pending& p = pending_[buffer];
   p.direct = &source != &file_.file();
-  reader_->queue(source, {p.to + p.arrived, p.read.bytes - p.arrived, p.read.offset + p.arrived, slot});
+  reader_->queue(source, {p.to + p.arrived, p.read.bytes - p.arrived, p.read.offset + p.arrived, buffer});
   ++reads_;
 }
 

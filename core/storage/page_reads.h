@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "storage/mounted.h"
-#include "storage/read_slots.h"
+#include "storage/read_buffers.h"
 #include "storage/reader.h"
 
 namespace gz {
@@ -27,20 +27,20 @@ class PageReads {
   };
   using Name = std::function<std::string(const Read&)>;  // what a read brings, for errors: "row 3 of 'x'"
 
-  // `source` is what is read: file.direct(), or file.file() through the page cache. `room` is within the reader's arena
-  // and keeps what was read for others; without it, reads are put wherever there is room.
+  // `source` is what is read: file.direct(), or file.file() through the page cache. `buffers` are parts of the reader's
+  // arena and may keep what was read for others; by default a read goes to any free part.
   PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name,
-            std::shared_ptr<ReadRoom> room = nullptr);
+            std::shared_ptr<ReadBuffers> buffers = nullptr);
   ~PageReads();  // waits for what is in flight: nothing may write to the arena afterwards
   PageReads(const PageReads&) = delete;
   PageReads& operator=(const PageReads&) = delete;
 
-  size_t most_bytes() const { return room_->most_bytes(); }  // the longest read
+  size_t most_bytes() const { return buffers_->most_bytes(); }  // the longest read
   size_t in_flight() const { return reader_->in_flight(); }
   size_t depth() const { return reader_->depth(); }
   bool full() const { return reader_->in_flight() >= reader_->depth(); }
 
-  // Queues a read of at most most_bytes(), while not full(). False where no room of that size is free: wait() first.
+  // Queues a read of at most most_bytes(), while not full(). False where no buffer of that size is free: wait() first.
   bool start(const Read& read);
 
   // Waits until something comes back, and calls deliver(read, bytes) for each read that is now complete; the bytes are
@@ -82,7 +82,7 @@ class PageReads {
       } else {
         deliver(pending.read, static_cast<const std::byte*>(pending.to));
       }
-      room_->give_back(results_[i].tag);
+      buffers_->give_back(results_[i].tag);
     }
   }
 
@@ -96,7 +96,7 @@ class PageReads {
 
   size_t collect();
   bool complete(const ReadResult& result);
-  void queue(uint32_t slot, const File& source);
+  void queue(uint32_t buffer, const File& source);
   void retry_or_fail(const ReadResult& result);
   [[noreturn]] void fail_end(const Pending& pending, uint64_t arrived) const;
 
@@ -104,8 +104,8 @@ class PageReads {
   const File* source_;  // file_.file() once direct reads were refused
   std::shared_ptr<Reader> reader_;
   const Name name_;
-  const std::shared_ptr<ReadRoom> room_;
-  std::vector<Pending> pending_;  // by slot
+  const std::shared_ptr<ReadBuffers> buffers_;
+  std::vector<Pending> pending_;  // by buffer
   std::vector<ReadResult> results_;
   uint64_t reads_ = 0, bytes_read_ = 0;
   double waited_ = 0;

@@ -1,11 +1,19 @@
-// claim: the rows that one batch needs from a window, and their slots.
+// claim: the rows that one batch needs from a window, their slots, and the mailbox through which claims reach the
+// sweep.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/memory.h"
 #include "base/prefetch.h"
@@ -13,12 +21,48 @@
 
 namespace gz {
 
+// Sorts words[0, n) by their upper halves, which are at most `most`, with a radix sort; the result is at the returned
+// pointer.
+inline uint64_t* sort_words(uint64_t* words, uint64_t* spare, size_t n, uint32_t most) {
+  constexpr int kDigit = 11;
+  for (int shift = 0; shift < static_cast<int>(std::bit_width(most)); shift += kDigit) {
+    std::array<uint32_t, size_t{1} << kDigit> starts{};
+    const auto digit = [&](uint64_t word) { return (word >> (32 + shift)) & ((uint64_t{1} << kDigit) - 1); };
+    for (size_t i = 0; i < n; ++i) ++starts[digit(words[i])];
+    uint32_t sum = 0;
+    for (uint32_t& start : starts) sum += std::exchange(start, sum);
+    for (size_t i = 0; i < n; ++i) spare[starts[digit(words[i])]++] = words[i];
+    std::swap(words, spare);
+  }
+  return words;
+}
+
 // One word per row: the upper half is its id while it is wanted and its slot in the window afterwards; the lower half
 // is its position in the batch. Wanted rows come first, in file order, followed by those that were shared at admission.
 // The sweep consumes the wanted rows circularly: from `start` to their end, then from their beginning to `start`.
 class Claim : public RowRequest, public std::enable_shared_from_this<Claim> {
  public:
-  Claim(uint64_t number_, std::span<const int64_t> ids);
+  Claim(uint64_t number_, std::span<const int64_t> ids)
+      : number(number_), memory_(take_buffer(ids.size() * sizeof(uint64_t), Purpose::kTables)), size_(ids.size()) {
+    words_ = memory_->as<uint64_t>();
+    constexpr size_t kFew = 1024;  // rows for which a comparison sort is as fast
+    uint32_t most = 0;
+    for (size_t i = 0; i < size_; ++i) {
+      words_[i] = static_cast<uint64_t>(ids[i]) << 32 | i;
+      most = std::max(most, static_cast<uint32_t>(ids[i]));
+    }
+    if (size_ <= kFew) {
+      std::sort(words_, words_ + size_);
+    } else {
+      auto spare = take_buffer(size_ * sizeof(uint64_t), Purpose::kTables);
+      uint64_t* sorted = sort_words(words_, spare->as<uint64_t>(), size_, most);
+      if (sorted != words_) {
+        memory_ = std::move(spare);
+        words_ = sorted;
+      }
+    }
+    wanted = left = size_;
+  }
   static uint64_t row_bytes() { return sizeof(uint64_t); }  // per row
 
   const uint64_t number;
@@ -66,6 +110,17 @@ class Claim : public RowRequest, public std::enable_shared_from_this<Claim> {
   std::shared_ptr<Buffer> memory_;
   uint64_t* words_ = nullptr;
   size_t size_ = 0;
+};
+
+// All guarded by mutex, which is held briefly. Dropping claims under it takes the lock of the pool, and no other.
+struct Mailbox {
+  using Claims = std::vector<std::shared_ptr<Claim>>;
+  std::mutex mutex;
+  std::condition_variable changed;  // any member below changed
+  Claims submitted, released;       // released: copied
+  bool stopping = false;            // the sweep is to stop
+  bool cancelling = false;          // the sweep is to drop all claims, and resets this when it has
+  bool ended = false;               // the sweep has stopped and no longer responds
 };
 
 }  // namespace gz

@@ -1,25 +1,311 @@
-// row_window: memory for rows of one matrix, kept from one sweep to the next with its statistics.
+// row_window: memory for rows of one matrix: which row is in which slot, how long it stays, and how many fit a budget.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
 
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/prefetch.h"
+#include "base/random.h"
 #include "gather/row_reader.h"
 #include "storage/features.h"
-#include "sweep/held_rows.h"
 
 namespace gz {
 
+// Row id -> slot, in 16 bytes per row, independent of the number of rows in the file.
+//
+// Open addressing over zeroed memory provided by the caller. An entry is a tag, which determines its home position, and
+// the slot number plus one; the slot itself stores the whole id, which `id_of(slot)` returns. Sixteen neighbouring ids
+// are stored next to each other, at a hash of their common bits: rows are mostly looked up in file order, so lookups
+// share cache lines and pages. Half of the entries stay free, which keeps searches short.
+class RowTable {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static size_t entries_for(uint64_t capacity) { return static_cast<size_t>(2 * capacity + 2); }
+
+  RowTable() = default;
+  explicit RowTable(std::span<uint64_t> entries) : entries_(entries) {}
+
+  void prefetch_entry(uint64_t id) const { prefetch(&entries_[home(tag(id))]); }
+
+  template <class IdOf>
+  uint32_t find(uint64_t id, const IdOf& id_of) const {
+    const uint64_t tag = RowTable::tag(id);
+    for (size_t at = home(tag); entries_[at] != 0; at = after(at)) {
+      if (tag_of(entries_[at]) == tag && id_of(slot_of(entries_[at])) == id) return slot_of(entries_[at]);
+    }
+    return kNone;
+  }
+
+  // The slot that most probably holds the id, without verifying it: for prefetching.
+  uint32_t likely(uint64_t id) const {
+    const uint64_t tag = RowTable::tag(id);
+    for (size_t at = home(tag); entries_[at] != 0; at = after(at)) {
+      if (tag_of(entries_[at]) == tag) return slot_of(entries_[at]);
+    }
+    return kNone;
+  }
+
+  void insert(uint64_t id, uint32_t slot) {  // the id must be absent
+    const uint64_t tag = RowTable::tag(id);
+    size_t at = home(tag);
+    while (entries_[at] != 0) at = after(at);
+    entries_[at] = tag | (uint64_t{slot} + 1);
+  }
+
+  // Removes the entry of a slot under `id`. Closes the gap by moving later entries back, so that searches stay short.
+  void erase(uint64_t id, uint32_t slot) {
+    size_t hole = home(tag(id));
+    while (entries_[hole] != 0 && slot_of(entries_[hole]) != slot) hole = after(hole);
+    if (entries_[hole] == 0) return;
+    for (size_t at = after(hole); entries_[at] != 0; at = after(at)) {
+      const size_t wants = home(tag_of(entries_[at]));
+      const bool stays = hole <= at ? (hole < wants && wants <= at) : (hole < wants || wants <= at);
+      if (stays) continue;
+      entries_[hole] = entries_[at];
+      hole = at;
+    }
+    entries_[hole] = 0;
+  }
+
+ private:
+  static constexpr int kNear = 4;  // bits of an id in which neighbours differ
+  static constexpr uint64_t kTag = ~uint64_t{0xffffffff}, kHash = ~uint64_t{0xfffffffff};
+
+  // The upper half of a word: 28 bits of a hash of the common bits, and the four in which neighbours differ.
+  static uint64_t tag(uint64_t id) { return (mix(id >> kNear) & kHash) | (id & 15) << 32; }
+  static uint64_t tag_of(uint64_t entry) { return entry & kTag; }
+  size_t home(uint64_t tag) const {
+    const size_t at = static_cast<size_t>(multiply_high(tag & kHash, entries_.size()) + (tag >> 32 & 15));
+    return at < entries_.size() ? at : at % entries_.size();
+  }
+  size_t after(size_t at) const { return at + 1 == entries_.size() ? 0 : at + 1; }
+  static uint32_t slot_of(uint64_t entry) { return static_cast<uint32_t>(entry & 0xffffffffu) - 1; }
+
+  std::span<uint64_t> entries_;
+};
+
+// Which row is in which slot of a window, how many claims hold it, and which slot is free. No locks.
+//
+// A slot whose row is no longer held by any claim is free, but its row stays and can be reused until take() evicts it:
+// slots are reused in circular order (find_free). That is the whole eviction policy.
+class HeldRows {
+ public:
+  static constexpr uint32_t kNone = RowTable::kNone;
+  // Bytes per row, including its slot, its table entries, and its bit (counted as a byte).
+  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16 + 1; }
+
+  // A bitmap of the rows in RAM, if it takes little of the budget: most rows are absent, and the bitmap shows that
+  // without a lookup in the tables, which are far larger than the core's caches.
+  static uint64_t bitmap_bytes(uint64_t rows, uint64_t budget) {
+    const uint64_t bytes = (rows + 63) / 64 * 8;
+    return bytes <= budget / 64 ? bytes : 0;
+  }
+
+  HeldRows(uint64_t capacity, uint64_t row_bytes, uint64_t bitmap_bytes)
+      : capacity_(static_cast<uint32_t>(capacity)),
+        row_bytes_(row_bytes),
+        rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kHuge),
+        tables_(
+            Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kHuge)),
+        unused_memory_((capacity + 63) / 64 * 8, Purpose::kCache, Buffer::Pages::kSmall),
+        unused_(unused_memory_.as<uint64_t>()),
+        free_(capacity_) {
+    mark_all_unused();
+    if (bitmap_bytes > 0) {
+      bitmap_memory_ = Buffer::zeroed(bitmap_bytes, Purpose::kCache, Buffer::Pages::kSmall);
+      bitmap_ = bitmap_memory_.as<uint64_t>();
+    }
+    uint64_t* entries = tables_.as<uint64_t>();
+    const size_t count = RowTable::entries_for(capacity);
+    table_ = RowTable({entries, count});
+    slots_ = reinterpret_cast<Slot*>(entries + count);
+  }
+
+  uint32_t capacity() const { return capacity_; }
+  uint32_t free() const { return free_; }  // slots that take() can hand out
+  std::byte* row(uint32_t slot) const { return rows_.data() + slot * row_bytes_; }
+  const std::byte* rows() const { return rows_.data(); }
+
+  // Populates the next block of memory that slots will use for the first time: clearing a huge page takes long, in a
+  // virtual machine milliseconds. To be called when the sweep is idle.
+  void populate_ahead() {
+    const uint64_t bytes = capacity_ * row_bytes_, touched = touched_ * row_bytes_;
+    if (bytes < kPopulateAhead || touched + kPopulateAhead <= populated_ || populated_ >= bytes) return;
+    populated_ = std::max(populated_, touched / kStretch * kStretch);
+    populate({rows_.data() + populated_, std::min(kStretch, bytes - populated_)});
+    populated_ += kStretch;
+  }
+
+  void prefetch_entry(uint64_t id) const {
+    if (may_hold(id)) table_.prefetch_entry(id);
+  }
+  void prefetch_free_entry(uint64_t id) const { table_.prefetch_entry(id); }  // for a row that is about to be inserted
+  void prefetch_slot(uint32_t slot) const { prefetch(slots_ + slot); }
+  // The slot that a row most probably has, to prefetch it.
+  void prefetch_slot_of(uint64_t id) const {
+    if (!may_hold(id)) return;
+    if (const uint32_t slot = table_.likely(id); slot != kNone) prefetch_slot(slot);
+  }
+  // The slot of a row, kNone if it is not in RAM.
+  uint32_t find(uint64_t id) const { return may_hold(id) ? table_.find(id, id_of()) : kNone; }
+
+  bool is_unused(uint32_t slot) const { return slots_[slot].uses == 0; }
+  bool is_loading(uint32_t slot) const { return (slots_[slot].uses & kLoading) != 0; }
+  void arrived(uint32_t slot) { slots_[slot].uses &= ~kLoading; }
+
+  void use(uint32_t slot, uint32_t times) {
+    if (slots_[slot].uses == 0) mark_used(slot);
+    slots_[slot].uses += times;
+  }
+  void release(uint32_t slot) {
+    if (--slots_[slot].uses != 0) return;
+    unused_[slot / 64] |= uint64_t{1} << slot % 64;
+    ++free_;
+  }
+
+  // Assigns a slot to a row that is not in RAM, with `times` uses and marked as loading; a slot must be free. Evicts
+  // the next row in circular order that no claim holds.
+  uint32_t take(uint64_t id, uint32_t times) {
+    const uint32_t slot = next_free();
+    if (slot < touched_) {
+      table_.erase(id_of()(slot), slot);
+      if (slots_[slot].id != kLost) forget(slots_[slot].id);
+    } else {
+      touched_ = slot + 1;
+    }
+    slots_[slot] = {static_cast<uint32_t>(id), times | kLoading};
+    table_.insert(id, slot);
+    if (bitmap_ != nullptr) bitmap_[id / 64] |= uint64_t{1} << id % 64;
+    mark_used(slot);
+    return slot;
+  }
+
+  // The read failed: find() must not return the row. Claims that use its slot still release it.
+  void lose(uint32_t slot) {
+    arrived(slot);
+    table_.erase(slots_[slot].id, slot);
+    forget(slots_[slot].id);
+    slots_[slot].id = kLost;
+    table_.insert(kLostId + slot, slot);
+  }
+
+  void release_all() {
+    for (uint32_t slot = 0; slot < touched_; ++slot) slots_[slot].uses = 0;
+    free_ = capacity_;
+    mark_all_unused();
+  }
+
+ private:
+  static constexpr uint32_t kLoading = uint32_t{1} << 31;  // flag next to the use count: its bytes have not arrived yet
+  static constexpr uint32_t kAhead = 32, kNear = 16;       // free slots that are searched, and prefetched, ahead of use
+  static constexpr uint64_t kStretch = uint64_t{2} << 20;  // bytes that are populated at a time,
+  static constexpr uint64_t kPopulateAhead = 16 * kStretch;  // and how far ahead of those in use
+  static constexpr uint32_t kLost = UINT32_MAX;              // no row has this id (RowWindow::supports)
+  static constexpr uint64_t kLostId = uint64_t{1} << 40;
+
+  struct Slot {
+    uint32_t id, uses;  // claims that hold it
+  };
+  struct IdOf {
+    const Slot* slots;
+    uint64_t operator()(uint32_t at) const { return slots[at].id == kLost ? kLostId + at : slots[at].id; }
+  };
+  IdOf id_of() const { return {slots_}; }
+  bool may_hold(uint64_t id) const { return bitmap_ == nullptr || (bitmap_[id / 64] >> id % 64 & 1) != 0; }
+  void forget(uint64_t id) {
+    if (bitmap_ != nullptr) bitmap_[id / 64] &= ~(uint64_t{1} << id % 64);
+  }
+
+  void mark_used(uint32_t slot) {
+    unused_[slot / 64] &= ~(uint64_t{1} << slot % 64);
+    --free_;
+  }
+  void mark_all_unused() {
+    const uint32_t words = (capacity_ + 63) / 64;
+    std::fill(unused_, unused_ + words, ~uint64_t{0});
+    if (capacity_ % 64 != 0) unused_[words - 1] = (uint64_t{1} << capacity_ % 64) - 1;
+  }
+
+  // Free slots are searched ahead of use, in circular order, so that they and the table entries of their rows are in
+  // cache when they are reused.
+  uint32_t next_free() {
+    for (;;) {
+      while (found_ - used_ < kAhead && find_free()) {
+      }
+      if (found_ - used_ > kNear) {
+        const uint32_t soon = free_slots_[(used_ + kNear) % kAhead];
+        if (soon < touched_) table_.prefetch_entry(id_of()(soon));
+      }
+      const uint32_t slot = free_slots_[used_++ % kAhead];
+      if (slots_[slot].uses == 0) return slot;  // otherwise it was reused, or found twice
+    }
+  }
+
+  // When the window is full, few slots are unused: their bits are scanned word by word.
+  bool find_free() {
+    const uint32_t words = (capacity_ + 63) / 64;
+    uint32_t word = hand_ / 64;
+    uint64_t bits = unused_[word] & ~uint64_t{0} << hand_ % 64;
+    for (uint32_t looked = 0; bits == 0; ++looked) {
+      if (looked == words) return false;
+      word = word + 1 == words ? 0 : word + 1;
+      bits = unused_[word];
+    }
+    const uint32_t slot = word * 64 + static_cast<uint32_t>(std::countr_zero(bits));
+    hand_ = slot + 1 == capacity_ ? 0 : slot + 1;
+    prefetch_slot(slot);
+    free_slots_[found_++ % kAhead] = slot;
+    return true;
+  }
+
+  const uint32_t capacity_;
+  const uint64_t row_bytes_;
+  Buffer rows_, tables_, unused_memory_, bitmap_memory_;
+  uint64_t* unused_;            // a bit for each slot
+  uint64_t* bitmap_ = nullptr;  // a bit for each row of the file
+  RowTable table_;
+  Slot* slots_ = nullptr;
+  uint32_t hand_ = 0;
+  std::array<uint32_t, kAhead> free_slots_{};
+  uint32_t found_ = 0, used_ = 0;  // positions in free_slots_, ever increasing
+  uint32_t touched_ = 0;           // slots that were ever used: the first ones. The others cost no memory yet
+  uint32_t free_;
+  uint64_t populated_ = 0;  // bytes of rows_, from its start
+};
+
+// The memory of one matrix, kept from one sweep to the next with its statistics.
 class RowWindow {
  public:
   // Rows of more than 64 KiB, and files of 2^32 rows, are read batch by batch.
-  static bool supports(const Matrix& matrix);
-  static uint64_t row_cost(const Matrix& matrix);     // memory per row, including its table entries
-  static uint64_t least_bytes(const Matrix& matrix);  // the minimum for a window
+  static bool supports(const Matrix& matrix) {
+    return matrix.row_bytes > 0 && matrix.row_bytes <= (uint64_t{64} << 10) && matrix.rows < UINT32_MAX;
+  }
+  // Memory per row, including its table entries.
+  static uint64_t row_cost(const Matrix& matrix) { return HeldRows::row_cost(matrix.row_bytes); }
+  // The minimum for a window.
+  static uint64_t least_bytes(const Matrix& matrix) {
+    constexpr uint64_t kLeastRows = 64;
+    return std::max<uint64_t>(std::min(kLeastRows, matrix.rows), 1) * row_cost(matrix);
+  }
 
   // Allocates the memory. Throws BudgetError if not even a few rows fit.
-  RowWindow(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, uint64_t budget_bytes);
+  RowWindow(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, uint64_t budget_bytes)
+      : file_(std::move(file)),
+        matrix_(matrix),
+        rows_(capacity_of(*file_, matrix, budget_bytes), matrix.row_bytes,
+              HeldRows::bitmap_bytes(matrix.rows, budget_bytes)) {
+    stats_.budget_bytes = budget_bytes;
+    stats_.capacity = rows_.capacity();
+  }
 
   const std::shared_ptr<const FeatureFile>& file() const { return file_; }
   const Matrix& matrix() const { return matrix_; }
@@ -35,6 +321,18 @@ class RowWindow {
   }
 
  private:
+  // The rows that fit. Throws before allocating if they are too few.
+  static uint64_t capacity_of(const FeatureFile& file, const Matrix& matrix, uint64_t budget) {
+    const uint64_t least = least_bytes(matrix);
+    if (!supports(matrix) || budget < least) {
+      throw BudgetError(text(file.file().path(), ": a window over '", matrix.name, "' needs at least ", least,
+                             " bytes, the budget is ", budget),
+                        least);
+    }
+    const uint64_t bitmap = HeldRows::bitmap_bytes(matrix.rows, budget);
+    return std::min({(budget - bitmap) / row_cost(matrix), matrix.rows, uint64_t{UINT32_MAX} - 2});
+  }
+
   const std::shared_ptr<const FeatureFile> file_;
   const Matrix matrix_;
   HeldRows rows_;

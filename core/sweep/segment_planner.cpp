@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/error.h"
 #include "base/prefetch.h"
 
 namespace gz {
@@ -13,6 +14,29 @@ namespace {
 constexpr size_t kRowsAhead = 16, kClaimsAhead = 4;  // prefetch distances
 
 }  // namespace
+
+PlannedReads::PlannedReads(const FeatureFile& file, const Matrix& matrix, std::shared_ptr<Reader> reader,
+                           std::shared_ptr<ReadBuffers> buffers, uint64_t segments)
+    : started_(reader->depth()),
+      by_segment_(segments, 0),
+      reads_(
+          file.file(), file.file().preferred(), std::move(reader),
+          [this, name = matrix.name](const PageReads::Read& read) {
+            return text("row ", started_[read.first].rows.front().row, " of '", name, "'");
+          },
+          std::move(buffers)) {
+  for (size_t i = 0; i < started_.size(); ++i) free_.push_back(i);
+}
+
+void PlannedReads::start() {
+  while (!planned_.empty() && !reads_.full()) {
+    const size_t at = free_.back();
+    if (!reads_.start({planned_.front().offset, planned_.front().bytes, at, at + 1})) return;
+    free_.pop_back();
+    started_[at] = std::move(planned_.front());
+    planned_.pop_front();
+  }
+}
 
 SegmentPlanner::SegmentPlanner(const Matrix& matrix, HeldRows& rows, PlannedReads& reads, SweepPeers& peers,
                                uint64_t gap, WindowStats& stats)

@@ -25,7 +25,7 @@ Sweep::Sweep(RowWindow& window, Mailbox& mailbox, const SweepOptions& options, s
       before_(window.stats()),
       stats_(before_),
       peers_(std::move(peers)),
-      reads_(*window.file(), matrix_, reader ? std::move(reader) : peers_->reader(options.io), peers_->room(),
+      reads_(*window.file(), matrix_, reader ? std::move(reader) : peers_->reader(options.io), peers_->buffers(),
              segments_.count),
       planner_(matrix_, rows_, reads_, *peers_, options.gap, stats_),
       size_(options.target, options.most, before_.target, rows_.capacity()) {
@@ -52,7 +52,7 @@ bool Sweep::step() {
     return false;
   }
   admit();
-  const Planned planned = has_enough() ? Planned::kEnough : plan_ahead();
+  const Planned planned = may_pause() ? Planned::kPaused : plan_ahead();
   reads_.start();
   idle_ = false;
   if (planned == Planned::kPeersFirst) {
@@ -64,7 +64,7 @@ bool Sweep::step() {
     if (!admitted_.front()->is_complete()) detach_first();
     idle_ = true;  // until the first claim in line is released
   } else {
-    idle_ = planned == Planned::kEnough || wanted_ == 0;
+    idle_ = planned == Planned::kPaused || wanted_ == 0;
   }
   return true;
 }
@@ -91,12 +91,12 @@ bool Sweep::take_mail() {
   }
   for (const auto& claim : released) release(*claim);
   for (auto& claim : submitted) waiting_.push_back(std::move(claim));
-  if (cancelling) forget_all();
+  if (cancelling) drop_claims();
   return true;
 }
 
 // Claims that are being copied remain until they are released.
-void Sweep::forget_all() {
+void Sweep::drop_claims() {
   cancel_reads();
   std::deque<std::shared_ptr<Claim>> copying;
   for (const auto& claim : waiting_) claim->end_unless_copying();
@@ -141,7 +141,7 @@ void Sweep::release(Claim& claim) {
 
 // ---- Admission
 
-// Admissions are evenly spaced over a pass, unless all claims fit at once.
+// Admissions are evenly spaced over a circle, unless all claims fit at once.
 bool Sweep::may_admit() const {
   const uint64_t target = size_.target();
   if (waiting_.empty() || admitted_.size() >= target) return false;
@@ -199,9 +199,9 @@ void Sweep::remove_active(const Claim& claim) {
   std::erase_if(active_, [&](const auto& other) { return other.get() == &claim; });
 }
 
-// The consumer is slower than the disk: a sweep that pauses makes fewer passes, each for more claims, and reads less.
-bool Sweep::has_enough() const {
-  if (!peers_->may_pause()) return false;
+// The consumer is slower than the disk: a sweep that pauses makes fewer circles, each for more claims, and reads less.
+bool Sweep::may_pause() const {
+  if (!peers_->allow_pause()) return false;
   const size_t cushion = std::max(kCushion, size_.target() / 16);
   if (admitted_.size() <= cushion) return false;
   return std::all_of(admitted_.begin(), admitted_.begin() + static_cast<std::ptrdiff_t>(cushion) + 1,
@@ -213,7 +213,7 @@ bool Sweep::has_enough() const {
 // Plans segments until enough reads are queued, or none can be planned.
 Sweep::Planned Sweep::plan_ahead() {
   while (wanted_ > 0) {
-    if (reads_.is_enough()) return Planned::kReads;
+    if (reads_.is_saturated()) return Planned::kReads;
     if (peers_->must_wait(segment_)) return Planned::kPeersFirst;
     const Planned planned = plan_segment();
     if (planned == Planned::kFull || planned == Planned::kBusy) return planned;
@@ -223,7 +223,7 @@ Sweep::Planned Sweep::plan_ahead() {
 }
 
 Sweep::Planned Sweep::plan_segment() {
-  if (reads_.is_busy(segment_)) return Planned::kBusy;  // from the previous pass, in a small file
+  if (reads_.is_busy(segment_)) return Planned::kBusy;  // from the previous circle, in a small file
   const auto rows = planner_.plan(segment_, active_);
   if (!rows) return Planned::kFull;
   wanted_ -= *rows;
@@ -239,7 +239,7 @@ Sweep::Planned Sweep::plan_segment() {
 
 void Sweep::next_segment() {
   ++advanced_;
-  if (advanced_ == segments_.count / 2 || advanced_ == segments_.count / 4 * 3) {  // of the first pass
+  if (advanced_ == segments_.count / 2 || advanced_ == segments_.count / 4 * 3) {  // of the first circle
     size_.estimate(static_cast<double>(advanced_) / static_cast<double>(segments_.count), admitted_.size());
   }
   if (++segment_ < segments_.count) return;

@@ -7,7 +7,7 @@
 #include "gather/gather.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
-#include "storage/read_slots.h"
+#include "storage/read_buffers.h"
 #include "storage/reader.h"
 
 namespace gz {
@@ -25,7 +25,7 @@ class SweepPeers {
 
   // The reader to use, and the part of its memory where reads are visible to other ranks (null: any of it).
   virtual std::shared_ptr<Reader> reader(Io io) const = 0;
-  virtual std::shared_ptr<ReadRoom> room() const = 0;
+  virtual std::shared_ptr<ReadBuffers> buffers() const = 0;
   virtual void publish(uint64_t offset, uint32_t bytes, const std::byte* data) = 0;  // a read that has arrived
 
   // Looks up what the others have read of [begin, end) of the file; false if nothing. Then copy() copies bytes of it,
@@ -42,14 +42,14 @@ class SweepPeers {
   virtual void wait(bool starving, bool briefly) = 0;  // briefly: reads of our own are in flight
   virtual double waited() const = 0;                   // seconds
   // Whether a sweep with enough batches ready may pause. Peers keep the pace of the fastest rank.
-  virtual bool may_pause() const = 0;
+  virtual bool allow_pause() const = 0;
 };
 
 // A sweep without peers.
 class NoPeers : public SweepPeers {
  public:
   std::shared_ptr<Reader> reader(Io io) const override;
-  std::shared_ptr<ReadRoom> room() const override { return nullptr; }
+  std::shared_ptr<ReadBuffers> buffers() const override { return nullptr; }
   void publish(uint64_t, uint32_t, const std::byte*) override {}
   bool find(uint64_t, uint64_t) override { return false; }
   bool copy(uint64_t, size_t, std::byte*) override { return false; }
@@ -58,7 +58,7 @@ class NoPeers : public SweepPeers {
   bool must_wait(uint64_t) override { return false; }
   void wait(bool, bool) override {}
   double waited() const override { return 0; }
-  bool may_pause() const override { return true; }
+  bool allow_pause() const override { return true; }
 };
 
 // How a matrix is divided into segments, which are planned one at a time.
@@ -71,6 +71,6 @@ struct Segments {
 // The ranks of `group` that sweep the same matrix, each as part number `part` of its loader; NoPeers if there is no
 // group, or too little to share.
 std::unique_ptr<SweepPeers> make_peers(const FeatureFile& file, const Matrix& matrix,
-                                       const std::shared_ptr<LocalGroup>& group, size_t part, uint64_t ring_bytes);
+                                       const std::shared_ptr<LocalGroup>& group, size_t part, uint64_t published_bytes);
 
 }  // namespace gz

@@ -1,20 +1,17 @@
 // sweep_reader: what other threads do with a sweep: submit, copy, cancel, stop.
 #include "sweep/sweep_reader.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "gather/copy.h"
 
 namespace gz {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr size_t kCopyRows = 2048;                       // between checks for cancellation
-constexpr uint64_t kStreamingBytes = uint64_t{1} << 20;  // larger batches exceed the core's caches
+constexpr size_t kCopyRows = 2048;  // between checks for cancellation
 
 // Returns a claim's slots to the sweep, also on exceptions.
 struct Release {
@@ -82,7 +79,7 @@ void SweepReader::copy(RowRequest* request, std::span<const int64_t> ids, std::b
   if (claim.error) std::rethrow_exception(claim.error);
   const auto start = Clock::now();
   const uint64_t out_bytes = claim.size() * gathered_row_bytes(matrix, options);
-  const RowCopier copier(matrix, gathered_dtype(matrix, options), out_bytes > kStreamingBytes);
+  const RowCopier copier(matrix, gathered_dtype(matrix, options), is_streamed(out_bytes));
   GatherStats done;
   std::vector<RowMove> moves, missing;  // missing: of a claim that was detached from the sweep
   moves.reserve(kCopyRows);
@@ -99,7 +96,7 @@ void SweepReader::copy(RowRequest* request, std::span<const int64_t> ids, std::b
   copy_some();
   finish_streaming();
   done.bytes_useful = done.rows * matrix.row_bytes;
-  done.copy_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  done.copy_seconds = seconds_since(start);
   if (!missing.empty()) {
     direct.past_page_cache = true;
     gather(file, matrix, std::span<const RowMove>(missing), out, direct, &done, progress);

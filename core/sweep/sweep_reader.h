@@ -7,8 +7,6 @@
 #include <thread>
 
 #include "gather/row_reader.h"
-#include "sweep/mailbox.h"
-#include "sweep/row_window.h"
 #include "sweep/sweep.h"
 
 namespace gz {

@@ -8,7 +8,7 @@ FILE, THREAD, MEMORY = KEPT, CLAIMS[0], EMPTY
 
 
 def load() -> None:
-    """Files on the left, threads in the middle, memory around them; below, the ring with the states of batches."""
+    """Files on the left, threads in the middle, memory around them; below, the queue with the states of batches."""
     p = Picture(840, 524, "Files, threads and memory of a loader, and the states of a batch")
 
     def box(x: float, y: float, w: float, h: float, title: str, words: str, fill: str = MEMORY) -> None:
@@ -45,7 +45,7 @@ def load() -> None:
     p.line([(740, 130), (740, 218)], arrow=True)
     p.text(750, 185, "next()", 12, DIM)
 
-    p.text(20, 380, "The ring: each batch has one state, and the next one in line is on the left", 14, bold=True)
+    p.text(20, 380, "The queue: each batch has one state, and the next one in line is on the left", 14, bold=True)
     states = ["kReady", "kReady", "kRequested", "kRequested", "kRequested", "kSampled", "kPlanned"]
     fills = {"kReady": "#2a6f97", "kRequested": "#8fb3c9", "kSampled": "#d9e0e5", "kPlanned": "#ffffff"}
     for i, state in enumerate(states):

@@ -1,10 +1,11 @@
-"""Progress of long work: a bar on a terminal where rich is installed, otherwise an occasional line."""
+"""Progress of long work: a bar in a notebook, and on a terminal where rich is installed; else an occasional line."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from typing import Any, TextIO
 
 from .sizes import format_size
@@ -46,27 +47,34 @@ class Lines:
         self._phase, self._begin = "", 0.0
         self._shown = time.monotonic()
 
-    def __call__(self, phase: str, done: int, total: int) -> None:
-        """Show one report."""
+    def __call__(self, phase: str, done: int, total: int, note: str = "") -> None:
+        """Show one report; `note` follows the name of the phase."""
         now = time.monotonic()
         if phase != self._phase:
             self._phase, self._begin = phase, now
         if now - self._shown >= self._every:
             self._shown = now
-            print(self._line(done, total, now - self._begin), file=self._stream, flush=True)
+            line = _described(phase + note, self._unit, done, total, now - self._begin)
+            print(line, file=self._stream, flush=True)
 
-    def _line(self, done: int, total: int, seconds: float) -> str:
-        line = f"{self._phase}: {amount(done, self._unit)}"
-        if total > 0:
-            line = f"{self._phase}: {min(1.0, done / total):.0%} of {amount(total, self._unit)}"
-        if seconds > 0.3 and done > 0:
-            line += f", {amount(done / seconds, self._unit)}/s"
-            if total > done:
-                line += f", {duration((total - done) * seconds / done)} left"
-        return line
+    def write(self, text: str) -> None:
+        """Print a line of its own to standard output."""
+        print(text, flush=True)
 
     def close(self) -> None:
         """Do nothing; printed lines stay."""
+
+
+def _described(phase: str, unit: str, done: int, total: int, seconds: float) -> str:
+    """Return one report as a line: phase, share, rate, time left."""
+    line = f"{phase}: {amount(done, unit)}"
+    if total > 0:
+        line = f"{phase}: {min(1.0, done / total):.0%} of {amount(total, unit)}"
+    if seconds > 0.3 and done > 0:
+        line += f", {amount(done / seconds, unit)}/s"
+        if total > done:
+            line += f", {duration((total - done) * seconds / done)} left"
+    return line
 
 
 class Bars:
@@ -94,8 +102,8 @@ class Bars:
         self._task: Any = None
         self._bars.start()
 
-    def __call__(self, phase: str, done: int, total: int) -> None:
-        """Show one report."""
+    def __call__(self, phase: str, done: int, total: int, note: str = "") -> None:
+        """Show one report; `note` follows the name of the phase."""
         if phase != self._phase:
             if self._task is not None:
                 self._bars.remove_task(self._task)
@@ -107,16 +115,76 @@ class Bars:
         self._drawn, seconds = now, now - self._begin
         share = f"{min(1.0, done / total):.0%}" if total > 0 else ""
         rate = f"{amount(done / seconds, self._unit)}/s" if seconds > 0.3 else ""
-        self._bars.update(self._task, completed=done, total=total or None, share=share, rate=rate)
+        text = phase + note
+        self._bars.update(self._task, description=text, completed=done, total=total or None, share=share, rate=rate)
         self._bars.refresh()
+
+    def write(self, text: str) -> None:
+        """Print a line of its own to standard output, above the bar."""
+        self._bars.stop()
+        print(text, flush=True)
+        self._bars.start()
 
     def close(self) -> None:
         """Remove the bar."""
         self._bars.stop()
 
 
-def renderer(unit: str = "", stream: TextIO | None = None) -> Lines | Bars:
-    """Return a renderer of progress on `stream` (default: standard error)."""
+class NotebookBar:
+    """A bar in the output of a notebook cell, removed on close. Needs IPython, which a notebook has, and no widgets."""
+
+    def __init__(self, unit: str) -> None:
+        """Show nothing yet."""
+        self._unit, self._phase, self._begin, self._drawn = unit, "", 0.0, 0.0
+        self._handle: Any = None
+
+    def __call__(self, phase: str, done: int, total: int, note: str = "") -> None:
+        """Show one report; `note` follows the name of the phase."""
+        now = time.monotonic()
+        if phase != self._phase:
+            self._phase, self._begin = phase, now
+        if now - self._drawn < _REDRAW and done != total:
+            return
+        self._drawn = now
+        share = f' value="{min(1.0, done / total):.4f}"' if total > 0 else ""
+        text = escape(_described(phase + note, self._unit, done, total, now - self._begin))
+        self._show(f'<progress{share} style="vertical-align:middle"></progress> {text}')
+
+    def _show(self, content: str) -> None:
+        from IPython.display import HTML, display
+
+        if self._handle is None:
+            self._handle = display(HTML(content), display_id=True)
+        else:
+            self._handle.update(HTML(content))
+
+    def write(self, text: str) -> None:
+        """Print a line of its own to the cell."""
+        print(text, flush=True)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._handle is not None:
+            self._show("")
+            self._handle = None
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def can_show() -> bool:
+    """Whether progress is shown without being asked for: in a notebook, and if standard error is a terminal."""
+    return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def renderer(unit: str = "", stream: TextIO | None = None) -> Lines | Bars | NotebookBar:
+    """Return a renderer of progress: in the notebook, or on `stream` (default: standard error)."""
+    if in_notebook():
+        return NotebookBar(unit)
     stream = stream if stream is not None else sys.stderr
     if not stream.isatty():
         return Lines(unit, stream)
@@ -129,17 +197,17 @@ def renderer(unit: str = "", stream: TextIO | None = None) -> Lines | Bars:
 class Reporting:
     """A `progress=` argument as a context manager: `with Reporting(progress) as callback:`.
 
-    None: show progress on standard error if that is a terminal. True: always; a line every half minute if it is not a
-    terminal. False: show nothing. A callable receives (phase, done, total); total is 0 if unknown.
+    None: show progress in a notebook, and on standard error if that is a terminal. True: always; a line every half
+    minute if it is neither. False: show nothing. A callable receives (phase, done, total); total is 0 if unknown.
     """
 
     def __init__(self, progress: bool | Callback | None, unit: str = "B") -> None:
         """Choose the callback."""
-        self._shown: Lines | Bars | None = None
+        self._shown: Lines | Bars | NotebookBar | None = None
         self.callback: Callback | None = None
         if callable(progress):
             self.callback = progress
-        elif progress is True or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
+        elif progress is True or (progress is None and can_show()):
             self._shown = self.callback = renderer(unit)
         elif progress not in (None, False):
             raise TypeError(f"progress must be None, True, False or a callable, got {type(progress).__name__}")

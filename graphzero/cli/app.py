@@ -28,6 +28,7 @@ from . import (
     predict,
     quickstart,
     reorder,
+    report,
     synth,
     terminal,
     train,
@@ -106,6 +107,7 @@ for module in (
     verify,
     train,
     predict,
+    report,
     doctor,
 ):
     register(module.command, module.__name__.rpartition(".")[2].rstrip("_"))

@@ -17,7 +17,7 @@ import torch
 
 from graphzero.dataset.dataset import Dataset
 from graphzero.load.batch import Batch
-from graphzero.load.loader import LoaderStats
+from graphzero.load.stats import LoaderStats
 from graphzero.train import Trainer, TrainOptions
 from graphzero.train.tasks import NodeTask
 

@@ -1,4 +1,4 @@
-"""`graphzero export`: a dataset into Parquet or .npy files."""
+"""`graphzero export`: a dataset into Parquet, CSV or .npy files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def command(
         typer.Option(metavar="PATH", help="Write this .gd file, one row per node, as a .csv or .parquet with ids."),
     ] = None,
     node_type: Annotated[str | None, typer.Option(help="Node type of --rows, for typed datasets.")] = None,
-    format: Annotated[Literal["parquet", "npy"], typer.Option(help="Output format.")] = "parquet",
+    format: Annotated[Literal["parquet", "csv", "npy"], typer.Option(help="Output format.")] = "parquet",
     json: terminal.Json = False,
 ) -> None:
-    """Write a dataset as Parquet or .npy files: edges, features, labels and splits.
+    """Write a dataset as Parquet, CSV or .npy files: edges, features, columns, labels, splits and tasks.
 
     --rows PREDICTIONS.gd writes the output of `graphzero predict` or of inference as one table, one row per node with
     its original id.

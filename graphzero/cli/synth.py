@@ -34,6 +34,19 @@ def command(
     power: Annotated[
         float | None, typer.Option(help="Power-law exponent of the degrees (default: 2.7).", rich_help_panel=_SHAPE)
     ] = None,
+    core: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the nodes that most edges lead to (default: 1, no such nodes).", rich_help_panel=_SHAPE
+        ),
+    ] = None,
+    core_edges: Annotated[
+        float | None, typer.Option(help="Share of the edges that lead to them (default: 0.95).", rich_help_panel=_SHAPE)
+    ] = None,
+    core_power: Annotated[
+        float | None,
+        typer.Option(help="Power-law exponent of their degrees (default: 2.35).", rich_help_panel=_SHAPE),
+    ] = None,
     undirected: Annotated[
         bool | None,
         typer.Option("--undirected/--directed", help="Store each edge both ways.", rich_help_panel=_SHAPE),
@@ -78,10 +91,12 @@ def command(
 ) -> None:
     """Generate a dataset: a power-law graph with communities, features, labels and splits."""
     options: dict[str, Any] = {"classes": classes, "homophily": homophily, "power": power, "signal": signal}
+    plain = {"communities": communities, "core": core, "core_edges": core_edges, "core_power": core_power}
     if preset not in TYPED_PRESETS:
-        options |= {"communities": communities, "weights": weights}
-    elif communities is not None or weights:
-        raise typer.BadParameter(f"--communities and --weights cannot be used with the preset {preset}")
+        options |= plain | {"weights": weights}
+    elif weights or any(value is not None for value in plain.values()):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in plain)
+        raise typer.BadParameter(f"{names} and --weights cannot be used with the preset {preset}")
     if feature_types is not None or times:
         options |= {"feature_types": feature_types and feature_types.split(","), "times": times}
     begin = time.perf_counter()

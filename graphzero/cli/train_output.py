@@ -9,14 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from graphzero.args.progress import renderer
-
 from . import terminal
 
 if TYPE_CHECKING:
-    from graphzero.train import EpochRecord, Observer, TrainResult
+    from graphzero.train import Observer, TrainResult
 
 __all__ = ["print_next", "print_result", "print_resume", "progress"]
 
@@ -77,66 +73,18 @@ def print_resume(checkpoint: Path | None) -> None:
     terminal.errors.print(f"Saved to {checkpoint}. To continue:\n  {again}", soft_wrap=True)
 
 
-def _trained(record: EpochRecord) -> str:
-    return "" if record.train_accuracy is None else f"train {record.train_accuracy:6.2%}  "
-
-
-def _validated(record: EpochRecord) -> str:
-    from graphzero.train.metrics import shown
-
-    name = {"accuracy": "", "auc": "AUC "}.get(record.metric, f"{record.metric} ")
-    return f"{name}{shown(record.metric, record.score()):>6}"
-
-
 @contextlib.contextmanager
 def progress(quiet: bool = False) -> Iterator[Observer]:
     """Yield an observer that prints one line per epoch and, on a terminal, shows a bar for the batches."""
     from graphzero.train import Observer
+    from graphzero.train.progress import ShownProgress
 
-    if quiet:
-        yield Observer()
-        return
-
-    class Lines(Observer):
+    class Lines(ShownProgress):
         def note(self, text: str) -> None:
             terminal.errors.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
-        def epoch(self, record: EpochRecord, best: bool) -> None:
-            waits = f"  waiting for: {record.bottleneck}" if record.bottleneck != "nothing yet" else ""
-            terminal.console.print(
-                f"epoch {record.epoch + 1:>3}  loss {record.loss:.4f}  {_trained(record)}"
-                f"validation {_validated(record)}{'*' if best else ' '}  {terminal.duration(record.seconds):>7}  "
-                f"{record.seeds_per_second:>8,.0f} seeds/s{waits}",
-                soft_wrap=True,
-            )
-
-    if not terminal.errors.is_terminal:
-        line = renderer("batches", sys.stderr)
-
-        class NowAndThen(Lines):
-            def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-                line(f"epoch {epoch + 1}, loss {loss:.3f}", done, total)
-
-            def evaluating(self, split: str, done: int, total: int) -> None:
-                line(split, done, total)
-
-        yield NowAndThen()
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-    )
-    with Progress(*columns, console=terminal.errors, expand=True, transient=True) as bars:
-        task = bars.add_task("starting", total=None)
-
-        class Bars(Lines):
-            def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
-                text = f"epoch {epoch + 1}  loss {loss:.3f}  {seeds_per_second:,.0f} seeds/s"
-                bars.update(task, description=text, completed=done, total=total)
-
-            def evaluating(self, split: str, done: int, total: int) -> None:
-                bars.update(task, description=split, completed=done, total=total)
-
-        yield Bars()
+    observer = Observer() if quiet else Lines()
+    try:
+        yield observer
+    finally:
+        observer.close()

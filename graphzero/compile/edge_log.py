@@ -17,55 +17,80 @@ from ..sources.rows import Rows
 
 __all__ = ["BothWays", "EdgeLog", "FileBothWays", "alternating", "kept_rows", "repeated"]
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18  # edges: a few MB, within the smallest budgets
 
 
 class EdgeLog:
     """Columns of edges in temporary files of `folder`; a source for `compile_graph` after `finish`."""
 
-    def __init__(self, folder: str, name: str, weights: bool, times: bool) -> None:
-        """Create the files, which have no names, so that they are removed when the process ends."""
+    def __init__(self, folder: str, name: str, weights: bool, times: bool, narrow: bool = False) -> None:
+        """Create the files, which have no names, so that they are removed when the process ends.
+
+        narrow: all ids are below 2^31.
+        """
         self.name, self.has_weights, self.has_times = name, weights, times
-        os.makedirs(folder, exist_ok=True)
-        self._kinds: dict[str, Any] = {"src": np.int64, "dst": np.int64, "keep": np.bool_, "row": np.bool_}
+        ids = np.int32 if narrow else np.int64
+        self._kinds: dict[str, Any] = {"src": ids, "dst": ids, "keep": np.bool_, "row": np.bool_}
         self._kinds |= ({"weight": np.float32} if weights else {}) | ({"time": np.int64} if times else {})
         self._folder = folder
         self._files: dict[str, IO[bytes]] = {}
-        for column in self._kinds:
-            self._files[column] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by close
-        self._ends: list[int] = [0]
+        self._edges = 0
         self.kept = self.left_out = self.rows = 0
         self._columns: dict[str, npt.NDArray[Any]] = {}
 
     def write(self, columns: dict[str, Any], chosen: npt.NDArray[np.bool_] | None = None, drop: bool = False) -> None:
         """Add the edges of the `chosen` rows of a table (None: all); `drop` omits edges with an endpoint of -1."""
         count = len(columns["src"])
-        keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if drop else np.ones(count, bool)
-        row = keep if chosen is None else chosen.copy()
-        if chosen is not None:
+        keep = (columns["src"] >= 0) & (columns["dst"] >= 0) if drop else None
+        row = keep if chosen is None else chosen
+        if chosen is not None and keep is not None:
+            row = chosen.copy()
             row[chosen] = keep
+        rows = count if row is None else len(row)
         with self._writing():
-            for column, values in (("keep", keep), ("row", row), *columns.items()):
-                if column in self._files:
-                    self._files[column].write(np.ascontiguousarray(values, self._kinds[column]).data)
-        self._ends.append(self._ends[-1] + len(keep))
-        self.kept += int(keep.sum())
-        self.left_out += int(len(keep) - keep.sum())
-        self.rows += len(row)
+            self._mark("keep", keep, count, self._edges)
+            self._mark("row", row, rows, self.rows)
+            for column, values in columns.items():
+                if column in self._kinds:
+                    self._file(column).write(np.ascontiguousarray(values, self._kinds[column]).data)
+        kept = count if keep is None else int(keep.sum())
+        self._edges += count
+        self.kept += kept
+        self.left_out += count - kept
+        self.rows += rows
 
-    def finish(self, source: Callable[[Any], None], target: Callable[[Any], None]) -> None:
+    def _mark(self, column: str, mask: npt.NDArray[np.bool_] | None, count: int, before: int) -> None:
+        """Write a mask, which has no file while it is True everywhere."""
+        if column not in self._files and (mask is None or mask.all()):
+            return
+        if column not in self._files:
+            for at in range(0, before, _BLOCK):
+                self._file(column).write(np.ones(min(_BLOCK, before - at), bool).data)
+        self._file(column).write((np.ones(count, bool) if mask is None else mask).data)
+
+    def _file(self, column: str) -> IO[bytes]:
+        if column not in self._files:
+            os.makedirs(self._folder, exist_ok=True)
+            self._files[column] = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed by close
+        return self._files[column]
+
+    def finish(self, source: Callable[[Any], None] | None = None, target: Callable[[Any], None] | None = None) -> None:
         """Replace provisional ids by final ones, in the order they were written."""
-        for column, file in self._files.items():
-            with self._writing():
-                file.flush()
-            size = os.fstat(file.fileno()).st_size
-            kind = self._kinds[column]
-            self._columns[column] = np.memmap(file, kind, "r+") if size else np.empty(0, kind)
-        for begin, end in zip(self._ends, self._ends[1:], strict=False):
-            for column, resolve in (("src", source), ("dst", target)):
-                ids = np.array(self._columns[column][begin:end])
+        for column, kind in self._kinds.items():
+            size = 0
+            if column in self._files:
+                with self._writing():
+                    self._files[column].flush()
+                size = os.fstat(self._files[column].fileno()).st_size
+            if size or column not in ("keep", "row"):
+                self._columns[column] = np.memmap(self._files[column], kind, "r+") if size else np.empty(0, kind)
+        for column, resolve in (("src", source), ("dst", target)):
+            if resolve is None:
+                continue
+            for at in range(0, self._edges, _BLOCK):
+                ids = np.array(self._columns[column][at : at + _BLOCK])
                 resolve(ids)
-                self._columns[column][begin:end] = ids
+                self._columns[column][at : at + _BLOCK] = ids
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -88,18 +113,18 @@ class EdgeLog:
         return self.kept
 
     @property
-    def row_kept(self) -> npt.NDArray[np.bool_]:
-        """For each row of the table, whether it became an edge."""
-        return self._columns["row"]
+    def row_kept(self) -> npt.NDArray[np.bool_] | None:
+        """For each row of the table, whether it became an edge; None if all did."""
+        return self._columns.get("row")
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield the edges that are kept."""
-        for at in range(0, self._ends[-1], _BLOCK):
+        for at in range(0, self._edges, _BLOCK):
             part = {name: np.asarray(column[at : at + _BLOCK]) for name, column in self._columns.items()}
-            keep = part["keep"]
+            keep = part.get("keep", slice(None))
             yield Block(
-                part["src"][keep],
-                part["dst"][keep],
+                part["src"][keep].astype(np.int64, copy=False),
+                part["dst"][keep].astype(np.int64, copy=False),
                 part["weight"][keep] if self.has_weights else None,
                 part["time"][keep] if self.has_times else None,
             )

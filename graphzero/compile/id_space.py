@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class IdSpace:
         self._folder, self._memory, self._threads = folder, memory, threads
         self._builder: _core.IdMapBuilder | None = None
         self._found: _core.IdMap | None = None
+        self._first: int | None = None  # of integer ids that count up from it
         self._numbers = False
         self._text: bool | None = None  # not known yet
         self._largest = -1
@@ -43,30 +44,55 @@ class IdSpace:
             return int(self._builder.count)
         return max(self.declared, self._largest + 1)
 
-    def declare(self, batches: Iterable[Any], always_map: bool, closed: bool) -> IdArray:
-        """Take the ids of a node table, in the order of its rows; return the dense id of each row.
+    @property
+    def provisional(self) -> bool:
+        """Whether `map` has returned ids that are to be resolved."""
+        return self._builder is not None and bool(self._builder.late)
 
-        A repeated id gets the dense id of its first row; `count` is then less than the number of rows.
+    def declare(self, batches: Callable[[], Iterable[Any]], where: str, always_map: bool, closed: bool) -> int:
+        """Take the ids of a node table, in the order of its rows; return the number of rows.
+
+        Rows of one id are one node, which gets its number from the first: `count` is then less than the number of rows.
         """
-        parts: list[IdArray] = []
+        rows = self._take(batches(), where, always_map, distinct=closed)
+        self.closed = closed
+        if self._builder is None:
+            self.declared = rows
+            return rows
+        if not closed and self._builder.late:
+            raise InputError(f"{where}: {rows} ids do not fit in the budget with missing: fill; pass a larger memory=")
+        if closed and self._write():
+            self._builder = self._first = None
+            self._take(batches(), where, always_map, distinct=False)
+            self._write()
+        self.declared = self.count if self._found is None else int(self._found.size)
+        return rows
+
+    def _take(self, batches: Iterable[Any], where: str, always_map: bool, distinct: bool) -> int:
+        """Add the ids of a node table to a map, unless they are 0, 1, 2, ...; return the number of rows.
+
+        If they are expected to be distinct, they need no RAM; whether they were is known when the map is written.
+        """
         rows, self._numbers = 0, not always_map
         for batch in batches:
-            keys = keys_of(batch, f"ids of {self.name}", rows)
-            ordered = keys[0] is None and np.array_equal(keys[1], np.arange(rows, rows + len(keys[1])))
-            if self._numbers and not ordered:
+            keys = keys_of(batch, where, rows)
+            count = len(keys[1]) - (keys[0] is not None)
+            if keys[0] is not None:
+                self._first = None
+            elif not rows and count:
+                self._first = int(keys[1][0])
+            if self._first is not None:
+                expected = np.arange(rows, rows + count) + self._first
+                self._first = self._first if np.array_equal(keys[1], expected) else None
+            if self._numbers and self._first != 0 and count:
                 self._numbers = False
                 for at in range(0, rows, _STEP):  # ids that looked dense before
-                    self._map((None, np.arange(at, min(at + _STEP, rows))))
-            count = len(keys[1]) - (keys[0] is not None)
-            parts.append(np.arange(rows, rows + count) if self._numbers else self._map(keys))
+                    self._add((None, np.arange(at, min(at + _STEP, rows))), distinct)
+            if not self._numbers:
+                self._add(keys, distinct)
             self._text = keys[0] is not None
-            rows += len(parts[-1])
-        if self._builder is not None and self._builder.late:
-            raise InputError(f"{self.name}: the ids of the node table do not fit in memory=; pass a larger budget")
-        self.closed, self.declared = closed, rows if self._builder is None else self.count
-        if closed and self._builder is not None and self.declared == rows:
-            self._write()
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+            rows += count
+        return rows
 
     def map(self, column: Any, where: str, row: int, base: int, always_map: bool) -> tuple[IdArray, bool]:
         """Return the dense ids of a column (-1 for ids unknown to a closed space) and whether they are provisional."""
@@ -74,12 +100,13 @@ class IdSpace:
         if self._builder is None and self._found is None and (self._numbers or (keys[0] is None and not always_map)):
             return self._plain(keys, where, row, base), False
         self._check_kind(keys, where)
+        if self._first is not None:
+            ids = keys[1] - self._first  # wraps around for ids far apart, which are out of range all the same
+            return np.where((keys[1] >= self._first) & (ids >= 0) & (ids < self.declared), ids, -1), False
         if self._found is not None:
             known: IdArray = self._found.find(*keys, self._threads)
             return known, False
-        dense = self._map(keys)
-        assert self._builder is not None
-        return dense, bool(self._builder.late)
+        return self._add(keys), self.provisional
 
     def _check_kind(self, keys: Keys, where: str) -> None:
         """Raise InputError for a mixture of integers and strings, which would never match."""
@@ -101,7 +128,7 @@ class IdSpace:
             self._largest = max(self._largest, int(ids.max()))
         return ids
 
-    def _map(self, keys: Keys) -> IdArray:
+    def _add(self, keys: Keys, distinct: bool = False) -> IdArray:
         self._check_kind(keys, f"ids of {self.name!r}")
         self._text = keys[0] is not None
         if self._builder is None:
@@ -109,6 +136,9 @@ class IdSpace:
             self._builder = _core.IdMapBuilder(
                 text=keys[0] is not None, memory=self._memory, threads=self._threads, spill_folder=self._folder
             )
+        if distinct:
+            self._builder.append(*keys)
+            return np.empty(0, np.int64)
         dense: IdArray = self._builder.map(*keys)
         return dense
 
@@ -117,15 +147,19 @@ class IdSpace:
         if self._builder is not None and self._found is None:
             self._write()
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Write the map; return whether ids that were expected to be distinct may not be."""
         assert self._builder is not None
         self._builder.close()
         path = os.path.join(self._folder, f"{self.name}.ids.gd")
         self._builder.write(path, text_path(path), None)
         self.map_file = path
+        if self._builder.repeats:
+            return True
         if self.closed:
             self._found = _core.IdMap.open(path, text_path(path) if self._builder.is_text else "")
             self._builder = None
+        return False
 
     def resolve(self, ids: IdArray) -> None:
         """Replace provisional ids by final ones."""

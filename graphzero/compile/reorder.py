@@ -166,12 +166,13 @@ class _Reordering:
         moved = {ref.file for ref in (*node.features.values(), *labels)}
         splits = {(ref.file, ref.array) for ref in node.splits.values()}
         kept = {(ref.file, ref.array) for edge in edges for ref in edge.features.values()}
-        pairs = {(ref.file, ref.array) for edge in edges for ref in edge.splits.values() if self._is_pairs(ref)}
+        ends = {(ref.file, ref.array) for edge in edges for ref in edge.splits.values() if self._is_pairs(ref)}
+        ends |= {(file, "ids") for task in self._manifest.tasks.values() for file in task.splits.values()}
         for file in self._manifest.files():
             path = self._path(file)
             if file.endswith(".gl") or file == node.ids:
                 continue
-            if file not in moved and not any(file == name for name, _ in splits | pairs):
+            if file not in moved and not any(file == name for name, _ in splits | ends):
                 self._writer.link(path, file)
                 continue
             with Reporting(_named(self._progress, file)) as callback:
@@ -180,7 +181,7 @@ class _Reordering:
                     self._writer.target(file),
                     self._renamed,
                     splits={array for name, array in splits if name == file},
-                    pairs={array for name, array in pairs if name == file},
+                    ends={array for name, array in ends if name == file},
                     kept={array for name, array in kept if name == file},
                     by_node=file in moved,
                     budget=self._budget,
@@ -287,9 +288,6 @@ def _checked_manifest(source: Dataset, target: str) -> Manifest:
     if len(manifest.nodes) > 1:
         names = ", ".join(manifest.nodes)
         raise ValueError(f"{source.path}: has {len(manifest.nodes)} node types ({names}); reorder supports only one")
-    if manifest.tasks:
-        names = ", ".join(manifest.tasks)
-        raise ValueError(f"{source.path}: has task tables ({names}), which reorder does not support; add them later")
     _check_roles(source.path, manifest)
     for key, edge in manifest.edges.items():
         graph = source.graphs[key]

@@ -40,7 +40,7 @@ def remake_file(
     renamed: Renamed,
     *,
     splits: set[str],
-    pairs: set[str],
+    ends: set[str],
     kept: set[str],
     by_node: bool,
     budget: int,
@@ -48,13 +48,15 @@ def remake_file(
     scratch: str,
     progress: Callback | None,
 ) -> None:
-    """Write the file at `path` to `out`: arrays in `splits` and `pairs` with new ids, those in `kept` unchanged.
+    """Write the file at `path` to `out`: arrays in `splits` and `ends` with new ids, those in `kept` unchanged.
+
+    Ids of `splits` are sorted again; those of `ends`, such as pairs and the nodes of a task, stay in their rows.
 
     With `by_node`, the others have one row per node and are permuted; factors of int8 columns are copied.
     """
     store = FeatureStore(path)
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
-    moved = {name for name in store.names if by_node and name not in splits | pairs | kept}
+    moved = {name for name in store.names if by_node and name not in splits | ends | kept}
     writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress)
     counter = _Counter(progress, sum(2 * store.num_nodes * row_bytes(store[name]) for name in moved))
     try:
@@ -70,10 +72,10 @@ def remake_file(
             elif name in splits:
                 for ids in renamed_split(store[name].get_tensor(), renamed.to_new, budget, f"{path}: {name!r}"):
                     writer.append(index, ids)
-            elif name in pairs:
-                flat = store[name].get_tensor().reshape(-1)
-                for ids in _looked_up(flat, renamed.to_new, f"{path}: {name!r}", _STEP):
-                    writer.append(index, ids.reshape(-1, 2))
+            elif name in ends:
+                values = store[name].get_tensor()
+                for ids in _looked_up(values.reshape(-1), renamed.to_new, f"{path}: {name!r}", _STEP):
+                    writer.append(index, ids.reshape(-1, *values.shape[1:]))
             else:
                 writer.append_file(index, path, int(array["offset"]), int(array["bytes"]))
         store._open().check()

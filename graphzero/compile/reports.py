@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..args.dtypes import Loss
+from ..args.html_table import HtmlReport
 from ..args.sizes import format_size
 
 __all__ = ["FeatureReport", "GraphReport"]
 
 
 @dataclass(frozen=True)
-class GraphReport:
+class GraphReport(HtmlReport):
     """The result of `compile_graph`."""
 
     path: str
@@ -56,7 +57,7 @@ class GraphReport:
 
 
 @dataclass(frozen=True)
-class FeatureReport:
+class FeatureReport(HtmlReport):
     """The result of `compile_features`."""
 
     path: str

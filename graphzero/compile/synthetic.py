@@ -41,6 +41,10 @@ class SyntheticGraph:
     the class's centroid (of length `signal`) plus noise of unit variance in each column, so that the mean over a
     node's neighbours predicts the class far better than the node's own row. Nodes outside all splits have no label.
 
+    Real graphs are more uneven: most edges lead to few nodes, which are close to each other. With `core`
+    below 1, the share `core_edges` of the edges leads to the first `core` of each community's nodes, with the exponent
+    `core_power` among them, and the splits are drawn from these nodes first.
+
     >>> graph = SyntheticGraph(nodes=1000, edges=8000, dim=16, seed=7)
     >>> sum(len(src) for src, dst in graph.edge_blocks())
     8000
@@ -53,6 +57,9 @@ class SyntheticGraph:
     communities: int | None = None  # default: one per class
     homophily: float = 0.7
     power: float = 2.7
+    core: float = 1.0
+    core_edges: float = 0.95
+    core_power: float = 2.35
     signal: float = 1.0
     splits: Mapping[str, float] = dataclasses.field(
         default_factory=lambda: {"train": 0.6, "valid": 0.2, "test": 0.2}
@@ -78,8 +85,13 @@ class SyntheticGraph:
             )
         if not 0 <= self.homophily <= 1:
             raise ValueError(f"homophily is {self.homophily}, expected 0 to 1")
-        if not 2.05 <= self.power <= 20:
-            raise ValueError(f"power is {self.power}, expected 2.05 to 20 (2 to 3 are typical)")
+        for name in ("power", "core_power"):
+            if not 2.05 <= getattr(self, name) <= 20:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected 2.05 to 20 (2 to 3 are typical)")
+        if not 0 < self.core <= 1:
+            raise ValueError(f"core is {self.core}, expected a share of the nodes: more than 0, at most 1")
+        if not 0 <= self.core_edges <= 1:
+            raise ValueError(f"core_edges is {self.core_edges}, expected 0 to 1")
         if not 0 <= self.signal < math.inf:
             raise ValueError(f"signal is {self.signal}, expected 0 or more")
         if any(share < 0 for share in self.splits.values()) or sum(self.splits.values()) > 1 + 1e-9:
@@ -125,7 +137,7 @@ class SyntheticGraph:
         labelled = sum(self.split_sizes.values())
         for begin in range(0, self.nodes, _IDS):
             ids = np.arange(begin, min(begin + _IDS, self.nodes))
-            yield np.where(self._split_order.forward(ids) < labelled, self.classes_of(ids), -1)
+            yield np.where(self.split_place(ids) < labelled, self.classes_of(ids), -1)
 
     def split_blocks(self, name: str) -> Iterator[IdArray]:
         """Yield the ids of a split, ascending, as int64 blocks."""
@@ -134,7 +146,7 @@ class SyntheticGraph:
         first = sum(sizes[other] for other in names[: names.index(name)])
         for begin in range(0, self.nodes, _IDS):
             ids = np.arange(begin, min(begin + _IDS, self.nodes))
-            place = self._split_order.forward(ids) - first
+            place = self.split_place(ids) - first
             yield ids[(place >= 0) & (place < sizes[name])]
 
     def classes_of(self, ids: IdArray) -> IdArray:
@@ -157,8 +169,28 @@ class SyntheticGraph:
         return Shuffle(self.nodes, self._random("shuffle"))
 
     @cached_property
-    def _split_order(self) -> Shuffle:
-        return Shuffle(self.nodes, self._random("splits"))
+    def _core_starts(self) -> IdArray:
+        return np.concatenate([[0], np.cumsum(np.ceil(self.core * self._sizes).astype(np.int64))])
+
+    @cached_property
+    def _split_orders(self) -> list[Shuffle]:
+        # Of the core, then of the other nodes; with core=1, of all ids.
+        inside, random = int(self._core_starts[-1]), self._random("splits")
+        return [Shuffle(size, random) for size in (inside, self.nodes - inside) if size]
+
+    def split_place(self, ids: IdArray) -> IdArray:
+        """Return the place of each of `ids` in a random order: those of the first split come first, and so on."""
+        if self.core == 1:
+            return self._split_orders[0].forward(ids)
+        position = self._shuffle.backward(ids)
+        community = np.searchsorted(self._starts, position, side="right") - 1
+        place = self._core_starts[community] + position - self._starts[community]
+        inside = place < self._core_starts[community + 1]
+        place[inside] = self._split_orders[0].forward(place[inside])
+        rest = (position - self._core_starts[community + 1])[~inside]
+        if rest.size:
+            place[~inside] = self._core_starts[-1] + self._split_orders[1].forward(rest)
+        return place
 
     @cached_property
     def _starts(self) -> IdArray:
@@ -178,13 +210,15 @@ class SyntheticGraph:
 
     @property
     def _bend(self) -> float:
-        # rank = size * u^bend for uniform u gives degrees a density with exponent 1 + bend / (bend - 1) = power.
-        return (self.power - 1) / (self.power - 2)
+        return _bend_of(self.power)
 
     @cached_property
     def _ranks(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        values = np.array([(i / _STEPS) ** self._bend for i in range(_STEPS + 1)])
-        return values[:-1], np.diff(values) / _STEPS
+        # For each step of a uniform number: the least rank, as a share of the community, and the range per sub-step.
+        inside = round(self.core_edges * _STEPS) if self.core < 1 else 0
+        parts = ((self.core, _bend_of(self.core_power), inside), (1.0, self._bend, _STEPS - inside))
+        values = [np.array([top * (i / n) ** bend for i in range(n + 1)]) for top, bend, n in parts if n]
+        return np.concatenate([v[:-1] for v in values]), np.concatenate([np.diff(v) for v in values]) / _STEPS
 
     @cached_property
     def _any_community(self) -> IdArray:
@@ -262,6 +296,11 @@ class SyntheticGraph:
         rows = self._random("features", begin // _ROWS).standard_normal((ids.size, self.dim), dtype=np.float32)
         rows += self._centroids[self.classes_of(ids)]
         return rows
+
+
+def _bend_of(power: float) -> float:
+    # rank = size * u^bend for uniform u gives degrees a density with exponent 1 + bend / (bend - 1) = power.
+    return (power - 1) / (power - 2)
 
 
 def _in_order(jobs: Iterator[Callable[[], _T]]) -> Iterator[_T]:

@@ -125,7 +125,7 @@ class SyntheticTypes:
     def years_of(self, papers: IdArray) -> npt.NDArray[np.int32]:
         """Return the year of each paper: that of its split, and one of eight in train."""
         train, valid, _ = self.papers.split_sizes.values()
-        place = self.papers._split_order.forward(papers)
+        place = self.papers.split_place(papers)
         year = _FIRST_YEAR + place * _TRAIN_YEARS // max(train, 1)
         last = _FIRST_YEAR + _TRAIN_YEARS
         return np.where(place < train, year, np.where(place < train + valid, last, last + 1)).astype(np.int32)

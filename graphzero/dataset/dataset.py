@@ -12,7 +12,6 @@ from typing import Any
 from ..args.ids import IdArray
 from ..args.keywords import check_keywords
 from ..args.progress import Callback
-from ..args.sizes import format_size
 from ..compile.graph import compile_graph
 from ..errors import FormatError, StorageError
 from ..sample.hetero_subgraph import EdgeTypeName
@@ -20,7 +19,8 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
 from ..stores.verify import verify
-from .edge_data import EdgeData, EdgeTypes, mount_graph, typed_text
+from .describe import as_html, as_text
+from .edge_data import EdgeData, EdgeTypes, mount_graph
 from .manifest import MANIFEST, VERSION
 from .manifest_reader import parse_manifest, read_bytes
 from .manifest_writer import check_about, described
@@ -374,14 +374,11 @@ class Dataset(TaskMethods):
 
     def __repr__(self) -> str:
         """Return `Dataset('papers', num_nodes=1,110,600, features=['x'], num_classes=172, 1.2 GB)`."""
-        if self.is_typed:
-            return typed_text(self)
-        classes = f", num_classes={self.num_classes}" if self.num_classes else ""
-        splits = f", splits={list(self.splits)}" if self.splits else ""
-        return (
-            f"Dataset({self.name!r}, num_nodes={self.num_nodes:,}, features={list(self.features)}{classes}{splits}"
-            f", {format_size(self.nbytes)})"
-        )
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return a table of the types, for notebooks."""
+        return as_html(self)
 
     @property
     def _node(self) -> NodeData:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import IdArray, as_ids
-from ..args.sizes import format_size
 from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..sample.hetero_subgraph import EdgeTypeName
@@ -153,18 +152,6 @@ class _Files(Mounter):
                 f"{self._where}.splits.{name}: found {found}, expected int64: a vector of edge ids, or pairs"
             )
         return store
-
-
-def typed_text(ds: Any) -> str:
-    """Return the repr of a dataset of several types."""
-    nodes = ", ".join(
-        f"{name}: {data.num_nodes:,}" + (f" ({', '.join(data.features)})" if data.features else "")
-        for name, data in ds.nodes.items()
-    )
-    edges = ", ".join(f"{key[0]}-{key[1]}-{key[2]}: {data.num_edges:,}" for key, data in ds.edges.items())
-    labelled = next((name for name, data in ds.nodes.items() if data.num_classes), None)
-    labels = f", labels={labelled!r}, num_classes={ds.num_classes}" if ds.num_classes else ""
-    return f"Dataset({ds.name!r}, nodes {nodes}; edges {edges}{labels}, {format_size(ds.nbytes)})"
 
 
 def _most(count: int | None, graph: Graph) -> int:

@@ -61,6 +61,10 @@ def described(manifest: Manifest, columns: Any, time_unit: str) -> Manifest:
             nodes[key] = replace(nodes[key], columns=tuple(of_type))
         else:
             edges[key] = replace(edges[key], columns=tuple(of_type))
+    for edge in list(edges.values()):  # a reverse shares the rows of its edges
+        other = edge_key((edge.target, f"rev_{edge.relation}", edge.source))
+        if other in edges and not edges[other].columns and edges[other].features == edge.features:
+            edges[other] = replace(edges[other], columns=edge.columns)
     return replace(manifest, nodes=nodes, edges=edges)
 
 

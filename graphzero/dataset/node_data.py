@@ -82,6 +82,7 @@ class NodeData:
         for stores in (features, splits, labels):
             stores.pin()
         self.features: Mapping[str, FeatureStore] = features
+        self.split_stores: Mapping[str, FeatureStore] = splits
         self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: read_whole(splits[name]))
         self._label_stores = labels
         self._labels = Lazy("labels", list(labels), lambda name: read_whole(labels[name]))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..sources.edge_blocks import Block, GraphFileSource
 from ..sources.tables import require_pyarrow
+from .columns_out import column_arrays, plain_features
 
 if TYPE_CHECKING:
     from ..dataset.edge_data import EdgeData
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..stores.features import FeatureStore
     from ..stores.graph import Graph
 
-__all__ = ["edge_stream", "is_scaled", "node_stream"]
+__all__ = ["edge_stream", "free_name", "is_scaled", "node_stream"]
 
 _STEP = 1 << 20
 
@@ -48,9 +49,9 @@ def _edge_batches(
             columns["weight"] = pa.array(block.weights)
         if block.times is not None:
             columns["time"] = pa.array(block.times)
-        for name, store in ({} if data is None else data.features).items():
+        if data is not None and data.features:
             assert ids is not None, "a dataset with edge features has edge ids"
-            columns[name if name not in columns else f"feature_{name}"] = _rows(pa, store, ids)
+            _add_features(pa, columns, data, ids)
         if splits:
             assert ids is not None
             columns["split"] = pa.array(_split_names(splits, ids), pa.string())
@@ -97,6 +98,19 @@ def is_scaled(store: FeatureStore) -> bool:
     return store.dtype_name == "int8" and bool(store._matrix(None).scaled)
 
 
+def _add_features(pa: Any, columns: dict[str, Any], data: NodeData | EdgeData, ids: npt.NDArray[Any]) -> None:
+    """Add features, and columns of the source table with the values that they had there."""
+    for name, store in plain_features(data.features, data.columns).items():
+        columns[free_name(name, columns)] = _rows(pa, store, ids)
+    for name, values in column_arrays(pa, data.features, data.columns, ids).items():
+        columns[free_name(name, columns)] = values
+
+
+def free_name(name: str, taken: Any) -> str:
+    """Return the name of a feature or column in a table that has the columns `taken`."""
+    return name if name not in taken else free_name(f"feature_{name}", taken)
+
+
 def _split_names(splits: dict[str, npt.NDArray[np.int64]], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     names = np.full(len(ids), None, dtype=object)
     for name, chosen in splits.items():
@@ -126,10 +140,12 @@ def _node_batch(pa: Any, data: NodeData, ids: npt.NDArray[np.int64], split: Any,
     columns: dict[str, Any] = {"id": _ends(pa, ids, data.ids if original else None)}
     if named and not original:
         columns["original"] = _ends(pa, ids, data.ids)
-    for name, store in data.features.items():
-        columns[name if name not in columns else f"feature_{name}"] = _rows(pa, store, ids)
+    _add_features(pa, columns, data, ids)
     if data.num_classes:
-        columns["label"] = _rows(pa, data.label_store, ids)
+        labels = _rows(pa, data.label_store, ids)
+        if data.label_kind == "regression":
+            labels = pa.array(labels.to_numpy(zero_copy_only=False), from_pandas=True)  # NaN: none
+        columns[free_name("label", columns)] = labels
     if split is not None:
-        columns["split"] = pa.array(split[ids], pa.string())
+        columns[free_name("split", columns)] = pa.array(split[ids], pa.string())
     return pa.RecordBatch.from_pydict(columns)

@@ -17,6 +17,8 @@ from ..errors import InputError
 from ..sources.edge_blocks import GraphFileSource
 from ..sources.tables import require_pyarrow
 from .arrow_out import edge_stream, is_scaled, node_stream
+from .columns_out import flat_lists
+from .exported_spec import exported_spec, task_columns
 
 if TYPE_CHECKING:
     from ..dataset.dataset import Dataset
@@ -28,6 +30,7 @@ __all__ = ["export_dataset"]
 
 _STEP = 1 << 20
 SPEC = "tables.json"
+FORMATS = ("parquet", "csv", "npy")
 
 
 def export_dataset(
@@ -37,12 +40,14 @@ def export_dataset(
     format: str = "parquet",
     progress: bool | Callback | None = None,
 ) -> list[str]:
-    """Export a dataset to Parquet or `.npy` files, and return their paths. The folder `out` must not exist.
+    """Export a dataset to Parquet, CSV or `.npy` files, and return their paths. The folder `out` must not exist.
 
     format: "parquet" writes `edges.parquet` (src, dst, weight, time, edge features, split) and `nodes.parquet` (id,
-    original id if ids were mapped, features as lists, label, split), in row groups of bounded size. For several types
-    it writes `edges/a__r__b.parquet` and `nodes/a.parquet` under original ids, and `tables.json`, a description that
-    `graphzero import` reads. "npy" writes `edge_index.npy` (2, E), `weights.npy`, `times.npy`, `x.npy` for each
+    original id if ids were mapped, features as lists, label, split), in row groups of bounded size. Columns of tables
+    get back their values, names of categories, times and nulls. For several types it writes `edges/a__r__b.parquet` and
+    `nodes/a.parquet` under original ids, and `tables.json`, a description that `graphzero import` reads. Tasks are
+    written to `tasks/NAME.parquet` (id, time, label, split). "csv" writes the same as CSV, with a column for each
+    number of a list. "npy" writes `edge_index.npy` (2, E), `weights.npy`, `times.npy`, `x.npy` for each
     feature, `edge_attr.npy` for each edge feature in the order of `edge_index`, `labels.npy` and `splits.npz`; for
     several types, in one folder per type.
 
@@ -52,19 +57,21 @@ def export_dataset(
     """
     from ..dataset.dataset import Dataset
 
-    if format not in ("parquet", "npy"):
-        raise ValueError(f"format is {format!r}, expected 'parquet' or 'npy'")
+    if format not in FORMATS:
+        raise ValueError(f"format is {format!r}, expected {', '.join(map(repr, FORMATS))}")
     if not isinstance(dataset, Dataset):
         dataset = Dataset(dataset)
-    if format == "parquet":
-        require_pyarrow("Parquet")
-    else:
+    if format == "npy":
         _check_npy(dataset)
+    else:
+        require_pyarrow(format)
     folder = os.path.abspath(os.fspath(out))
     check_folder_name(folder)
     os.mkdir(folder)
     with Reporting(progress, "edges") as callback:
-        writer = (_Parquet if format == "parquet" else _Npy)(folder, dataset, callback)
+        writer: _Tables | _Npy = _Npy(folder, dataset, callback)
+        if format != "npy":
+            writer = _Tables(folder, dataset, callback, format)
         for edge in dataset.edges.values():
             writer.edges(edge)
         for name, node in dataset.nodes.items():
@@ -96,64 +103,53 @@ class _Writer:
         return self.made
 
 
-class _Parquet(_Writer):
+class _Tables(_Writer):
+    """Writes Parquet or CSV."""
+
+    def __init__(self, folder: str, dataset: Dataset, callback: Callback | None, format: str) -> None:
+        super().__init__(folder, dataset, callback)
+        self._end = format
+
     def edges(self, edge: EdgeData) -> None:
         key, names = manifest.edge_key(edge.edge_type), self._dataset.nodes
         ends = [names[edge.edge_type[side]].ids if self._typed else None for side in (0, 2)]
-        path = self.path(f"edges/{key}.parquet" if self._typed else "edges.parquet")
+        path = self.path(f"edges/{key}.{self._end}" if self._typed else f"edges.{self._end}")
         self._write(path, edge_stream(edge.graph, edge, ends[0], ends[1]), self.report)
         for name, pairs in edge.splits.items():
             if pairs.ndim == 2:
-                self._pairs(self.path(f"splits/{key}/{name}.parquet"), pairs)
+                self._write_one(f"splits/{key}/{name}", {"src": pairs[:, 0], "dst": pairs[:, 1]})
 
     def nodes(self, name: str, node: NodeData) -> None:
-        path = self.path(f"nodes/{name}.parquet" if self._typed else "nodes.parquet")
+        path = self.path(f"nodes/{name}.{self._end}" if self._typed else f"nodes.{self._end}")
         self._write(path, node_stream(node, self._typed), lambda _: None)
 
     def _write(self, path: str, stream: Any, report: Any) -> None:
-        import pyarrow.parquet as parquet
+        import pyarrow as pa
+        import pyarrow.csv
+        import pyarrow.parquet
 
-        with parquet.ParquetWriter(path, stream.schema) as writer:
+        if self._end == "csv":
+            empty = pa.RecordBatch.from_pylist([], schema=stream.schema)
+            writer = pyarrow.csv.CSVWriter(path, flat_lists(pa, empty).schema)
+        else:
+            writer = pyarrow.parquet.ParquetWriter(path, stream.schema)
+        with writer:
             for batch in stream:
-                writer.write_batch(batch)
+                writer.write_batch(flat_lists(pa, batch) if self._end == "csv" else batch)
                 report(batch.num_rows)
 
-    def _pairs(self, path: str, pairs: npt.NDArray[np.int64]) -> None:
+    def _write_one(self, name: str, columns: dict[str, Any]) -> None:
         import pyarrow as pa
-        import pyarrow.parquet as parquet
 
-        parquet.write_table(pa.table({"src": pairs[:, 0], "dst": pairs[:, 1]}), path)
+        self._write(self.path(f"{name}.{self._end}"), pa.table(columns).to_reader(), lambda _: None)
 
     def finish(self) -> list[str]:
+        for name in self._dataset.tasks:
+            self._write_one(f"tasks/{name}", task_columns(self._dataset, self._dataset.tasks[name]))
         if self._typed:
             with open(self.path(SPEC), "w", encoding="utf-8") as file:
-                json.dump(_spec(self._dataset), file, indent=2)
+                json.dump(exported_spec(self._dataset, self._end), file, indent=2)
         return self.made
-
-
-def _spec(dataset: Dataset) -> dict[str, Any]:
-    """Return the description of the tables, for `import_dataset`."""
-    nodes: dict[str, Any] = {}
-    for name, node in dataset.nodes.items():
-        entry = {"table": f"nodes/{name}.parquet", "id": "id", "features": {key: key for key in node.features}}
-        entry |= {"ids": "map"} if node.ids.mapped else {}
-        nodes[name] = {**entry, "count": node.num_nodes}
-    edges = []
-    for edge_type, edge in dataset.edges.items():
-        splits = any(ids.ndim == 1 for ids in edge.splits.values())
-        edges.append(
-            {
-                "type": list(edge_type),
-                "table": f"edges/{manifest.edge_key(edge_type)}.parquet",
-                "source": "src",
-                "target": "dst",
-                "weight": "weight" if edge.graph.has_weights else False,
-                "time": "time" if edge.graph.has_times else False,
-                "features": {key: key for key in edge.features},
-                **({"split": "split"} if splits else {}),
-            }
-        )
-    return {"name": dataset.name, "nodes": nodes, "edges": edges}
 
 
 class _Npy(_Writer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,7 +81,7 @@ def add_node_table(
 def _add_columns(plan: Plan, table: Table, names: Sequence[str], rules: ColumnRules, count: int, splits: Any) -> None:
     own = {} if is_shares(splits) else plan.splits if splits is None else named_splits(splits)
     node = NodePlan(count, {k: v for k, v in plan.features.items() if k == "time"}, plan.labels, own)
-    train, how = training_rows(node, splits if is_shares(splits) else None, np.ones(count, bool))
+    train, how = training_rows(node, splits if is_shares(splits) else None, count, None, tempfile.gettempdir())
     found = columns_of(table, names, rules, train=train)
     plan.features |= found.rows
     plan.columns = found.columns

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..args.dtypes import refuse_text
+from ..args.dtypes import FLOATS, refuse_text
 from ..args.ids import IdArray
 from ..dataset import manifest as _manifest
 from ..dataset.trainable import standard_split
-from ..dataset.writer import as_labels
+from ..dataset.writer import as_labels, kind_of_labels
 from ..errors import InputError
 from ..sources import npz
 from ..sources.number_text import NumberText
 from ..sources.rows import Rows, all_rows, is_text
 from ..sources.torch_file import load_pt
 
-__all__ = ["as_rows", "label_rows", "label_stream", "named_splits", "safe_name"]
+__all__ = ["as_rows", "label_rows", "labelled_nodes", "named_splits", "safe_name", "stored_labels"]
 
 _STEP = 1 << 20
 _MOST_NOTES = _manifest.MOST_BYTES // 2  # of the manifest; the rest is for types and files
@@ -123,12 +123,48 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
     return out, True
 
 
-def label_stream(rows: Rows, num_classes: int | None, pad_to: int) -> tuple[Iterator[IdArray], int]:
-    """Return blocks of int64 labels, -1 for none and for nodes past the last row, and the number of classes."""
+def stored_labels(source: Any, num_classes: int | None, pad_to: int) -> tuple[Any, int | None]:
+    """Return labels as `Dataset.create` takes them, for `pad_to` nodes, and the number of classes.
+
+    Fractions are the targets of a regression: float32, NaN for none. Whole numbers are classes.
+    """
+    rows = source if isinstance(source, Rows) else label_rows(source)
+    if num_classes is not None or not _has_fractions(rows):
+        return label_stream(rows, num_classes, pad_to)
+    _check_complete(rows, pad_to)
+    out, at = np.full(pad_to, np.nan, np.float32), 0
+    for block in rows.blocks(_STEP):
+        if at + len(block) > pad_to:
+            raise InputError(f"labels: more than {pad_to} rows, expected one per node")
+        out[at : at + len(block)] = block.reshape(-1)
+        at += len(block)
+    return out, None
+
+
+def labelled_nodes(source: Any) -> IdArray:
+    """Return the nodes that have a label."""
+    rows = source if isinstance(source, Rows) else label_rows(source)
+    fractions = _has_fractions(rows)
+    known = [~np.isnan(b.reshape(-1)) if fractions else as_labels(b) >= 0 for b in rows.blocks(_STEP)]
+    return np.flatnonzero(np.concatenate([np.empty(0, bool), *known]))
+
+
+def _has_fractions(rows: Rows) -> bool:
+    if rows.dtype not in FLOATS:
+        return False
+    return any(kind_of_labels(block.reshape(-1)) == "regression" for block in rows.blocks(_STEP))
+
+
+def _check_complete(rows: Rows, pad_to: int) -> None:
     if rows.complete and rows.count is not None and rows.count < pad_to:
         raise InputError(
             f"labels: {rows.count} rows, expected {pad_to}, one per node; use -1 or NaN for a node without a label"
         )
+
+
+def label_stream(rows: Rows, num_classes: int | None, pad_to: int) -> tuple[Iterator[IdArray], int]:
+    """Return blocks of int64 labels, -1 for none and for nodes past the last row, and the number of classes."""
+    _check_complete(rows, pad_to)
     if num_classes is None:
         largest = -1
         for block in rows.blocks(_STEP):
@@ -240,8 +276,8 @@ def _split_values(value: Any, id_base: int) -> Any:
     return ids - id_base
 
 
-def drawn_splits(shares: str, labels: IdArray | None, count: int, seed: int = 0) -> dict[str, IdArray]:
-    """Return a random train/valid/test split of the nodes that have a label, by shares such as '60/20/20'."""
+def drawn_splits(shares: str, nodes: IdArray, seed: int = 0) -> dict[str, IdArray]:
+    """Return a random train/valid/test split of the nodes, by shares such as '60/20/20'."""
     try:
         parts = [float(part) for part in re.split("[/,:]", shares)]
     except ValueError:
@@ -249,7 +285,6 @@ def drawn_splits(shares: str, labels: IdArray | None, count: int, seed: int = 0)
     if len(parts) not in (2, 3) or not all(0 <= part < float("inf") for part in parts):
         raise ValueError(f"splits is {shares!r}, expected a file, a folder or shares such as '60/20/20' or '80/20'")
     names = ("train", "valid", "test") if len(parts) == 3 else ("train", "test")
-    nodes = np.arange(count) if labels is None else np.flatnonzero(np.asarray(labels) >= 0)
     total = sum(parts)
     if total <= 0:
         raise ValueError(f"splits is {shares!r}, expected shares that sum to more than 0")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..args.ids import IdArray
 from ..compile.edge_log import FileBothWays, alternating, repeated
 from ..compile.features import compile_features
 from ..compile.graph import compile_graph
@@ -20,7 +19,7 @@ from ..errors import InputError
 from ..sources.rows import all_rows, is_text
 from ..stores.features import FeatureStore
 from ..stores.idmap import text_path
-from .parts import count_of, drawn_splits, fitted, is_path, label_rows, label_stream
+from .parts import count_of, drawn_splits, fitted, is_path, labelled_nodes, stored_labels
 from .plan import Plan
 from .stage import Stage
 
@@ -164,12 +163,11 @@ class PlainWork:
         start = time.perf_counter()
         plan, labels, classes = self.plan, None, None
         if plan.labels is not None:
-            rows = plan.labels if hasattr(plan.labels, "blocks") else label_rows(plan.labels)
-            labels, classes = label_stream(rows, plan.num_classes, graph.nodes)
+            labels, classes = stored_labels(plan.labels, plan.num_classes, graph.nodes)
         splits = dict(plan.splits)
         if "" in splits:
-            known = None if plan.labels is None else self._whole_labels(graph.nodes)
-            splits = dict(drawn_splits(splits[""], known, graph.nodes))
+            nodes = np.arange(graph.nodes) if plan.labels is None else labelled_nodes(plan.labels)
+            splits = dict(drawn_splits(splits[""], nodes))
         dataset = Dataset.create(
             target,
             self.stage.path("graph.gl"),
@@ -188,10 +186,6 @@ class PlainWork:
         )
         self.seconds["publishing"] = time.perf_counter() - start
         return dataset
-
-    def _whole_labels(self, count: int) -> IdArray:
-        rows = self.plan.labels if hasattr(self.plan.labels, "blocks") else label_rows(self.plan.labels)
-        return np.concatenate(list(label_stream(rows, None, count)[0]))
 
     def _announced(self, part: str) -> dict[str, Any]:
         """Return the shared options with a progress callback that names the part."""

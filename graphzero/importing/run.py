@@ -11,6 +11,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
+from ..args.html_table import HtmlReport
 from ..args.ids import as_threads
 from ..args.keywords import check_keywords
 from ..args.progress import Callback, Reporting
@@ -37,7 +38,7 @@ _LOOK = 0.02  # seconds between looks at the memory
 
 
 @dataclasses.dataclass(frozen=True)
-class ImportReport:
+class ImportReport(HtmlReport):
     """What `import_dataset` found and made."""
 
     path: str

@@ -52,7 +52,7 @@ class NodeSpec:
     missing: str = "error"  # an end of an edge that has no row
     ids: str = "auto"  # "map" maps integers too, "text" reads ids of CSV files as strings, such as 007
     count: int | None = None
-    columns: Any = None  # rules for columns by name, where `features` does not list them
+    columns: Any = None  # rules for columns by name; with `features`, the only ones that are imported by kind
     missing_values: Any = None  # for all columns, as are the next two
     min_count: int | None = None
     max_categories: int | None = None
@@ -203,8 +203,6 @@ def _fields(kind: Any) -> list[str]:
 
 def rules_of(entry: Mapping[str, Any], where: str) -> ColumnRules:
     """Return the rules for the columns of a table from its description."""
-    if entry.get("features") is not None and entry.get("columns") is not None:
-        raise InputError(f"{where}: found both features and columns; expected one of them")
     common = {"missing": entry.get("missing_values"), **{k: entry.get(k) for k in ("min_count", "max_categories")}}
     return read_rules(entry.get("columns"), common, where)
 

@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dataset.columns import CATEGORY, MISSING_TIME, NUMBER, TIME, Column
+from ..sources.decoding import without_rows
 from ..sources.rows import Rows
 from ..sources.tables import Table
 from .column_kinds import reader_of
 from .column_readers import ColumnReader, LeftOut
 from .column_rules import SKIP, ColumnRules
-from .parts import drawn_splits, label_rows, label_stream, safe_name
+from .parts import drawn_splits, labelled_nodes, safe_name
 from .plan import NodePlan
+from .spilled import STEP, spilled, spilled_blocks, value_at
 
 __all__ = ["TableColumns", "columns_of", "training_rows"]
 
@@ -69,30 +71,37 @@ def columns_of(
 
 
 def training_rows(
-    node: NodePlan, shares: str | None, keep: npt.NDArray[np.bool_]
+    node: NodePlan, shares: str | None, rows: int, keep: npt.NDArray[np.bool_] | None, folder: str
 ) -> tuple[npt.NDArray[np.bool_] | None, str]:
-    """Return which rows of a node table are trained on, and how that is known; None where it is not.
+    """Return which rows of a node table are trained on, and how that is known; None if it is not.
 
-    A split says it, shares of the labelled nodes do, and else a time: the oldest 70 % of the rows, as splits by time
-    are cut unless asked otherwise.
+    A split says it, or shares of the labelled nodes, or else a time: the oldest 70 % of the rows, as splits by time
+    are cut by default. Arrays with a value per row are in temporary files of `folder`.
     """
     nodes, how = node.splits.get("train"), "the split 'train'"
+    count = rows if keep is None else int(np.count_nonzero(keep))
     if nodes is None and shares is not None and node.labels is not None:
-        labels = np.concatenate(list(label_stream(label_rows(node.labels), None, 0)[0]))
-        nodes = drawn_splits(shares, labels, len(labels)).get("train")
-    if nodes is None and "time" in node.features:
-        times = np.concatenate([*node.features["time"].blocks(1 << 20), np.empty(0, np.int64)])
-        known = times[times != MISSING_TIME]
-        if known.size:
-            last = np.sort(known)[max(0, int(_TRAIN_SHARE * len(known)) - 1)]
-            nodes = np.flatnonzero((times != MISSING_TIME) & (times <= last))
-            how = f"the oldest {_TRAIN_SHARE:.0%} by time"
-    if nodes is None:
-        return None, ""
-    rows = np.asarray(nodes)
-    rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-    out, at = np.zeros(len(keep), bool), np.flatnonzero(keep)
-    out[at[rows[rows < len(at)]]] = True
+        nodes = drawn_splits(shares, labelled_nodes(node.labels)).get("train")
+    trained = None
+    if nodes is not None:
+        ids = np.asarray(nodes)
+        trained = spilled(folder, np.bool_, count)
+        trained[ids[:count] if ids.dtype == np.bool_ else ids[ids < count]] = True
+    elif "time" in node.features:
+        size = node.num_nodes if node.num_nodes is not None else count
+        times = spilled_blocks(folder, np.int64, size, node.features["time"].blocks(STEP))[:count]
+        last = value_at(times, _TRAIN_SHARE, MISSING_TIME)
+        if last is not None:
+            old = ((t != MISSING_TIME) & (t <= last) for t in (times[at : at + STEP] for at in range(0, count, STEP)))
+            trained, how = spilled_blocks(folder, np.bool_, count, old), f"the oldest {_TRAIN_SHARE:.0%} by time"
+    if trained is None or keep is None:
+        return trained, how if trained is not None else ""
+    out, at = spilled(folder, np.bool_, rows), 0
+    for row in range(0, rows, STEP):
+        part = np.asarray(keep[row : row + STEP])
+        there = int(part.sum())
+        out[row : row + STEP][part] = trained[at : at + there]
+        at += there
     return out, how
 
 
@@ -114,7 +123,7 @@ def _scanned(
         for name, column in zip(wanted, batch, strict=True):
             if name in left:
                 continue
-            part = column if keep is None else _kept(column, keep[rows])
+            part = column if keep is None else without_rows(column, ~keep[rows])
             seen = None if train is None else train[rows] if keep is None else train[rows][keep[rows]]
             try:
                 if name not in readers:
@@ -133,16 +142,6 @@ def _scanned(
                 left[name] = str(reason)
     notes += [f"left out: column {name!r}, {reason}" for name, reason in left.items()]
     return {name: readers[name] for name in wanted if name not in left}
-
-
-def _kept(column: Any, keep: npt.NDArray[np.bool_]) -> Any:
-    if keep.all():
-        return column
-    if hasattr(column, "filter") and hasattr(column, "type"):
-        import pyarrow as pa
-
-        return column.filter(pa.array(keep))
-    return column[keep]
 
 
 def _own_array(name: str, taken: dict[str, list[str]]) -> str:

@@ -23,7 +23,18 @@ from ..errors import InputError
 from ..sample.hetero_subgraph import EdgeTypeName
 from ..sources.rows import all_rows, is_text
 from ..stores.features import FeatureStore
-from .parts import as_rows, count_of, drawn_splits, fitted, is_path, is_shares, label_rows, label_stream, named_splits
+from .parts import (
+    as_rows,
+    count_of,
+    drawn_splits,
+    fitted,
+    is_path,
+    is_shares,
+    label_rows,
+    labelled_nodes,
+    named_splits,
+    stored_labels,
+)
 from .plan import TypedPlan
 from .stage import Stage
 
@@ -163,20 +174,19 @@ class TypedWork:
         start, plan = time.perf_counter(), self.plan
         graphs = {t: self.stage.path(f"{_manifest.edge_key(t)}.gl") for t in plan.edges}
         counts = {**self._needed(), **self.counts}
-        labels, classes, splits = {}, {}, {}
+        labels: dict[str, Any] = {}
+        classes: dict[str, int] = {}
+        splits: dict[str, Any] = {}
         for name, node in plan.nodes.items():
             splits[name] = dict(node.splits)
             if node.labels is not None:
-                rows = node.labels if hasattr(node.labels, "blocks") else label_rows(node.labels)
-                labels[name], classes[name] = label_stream(rows, node.num_classes, counts[name])
+                labels[name], found = stored_labels(node.labels, node.num_classes, counts[name])
+                classes |= {} if found is None else {name: found}
             if plan.shares is not None and node.labels is not None:
                 node.splits = {"": plan.shares}
             if "" in node.splits:
-                known = None
-                if node.labels is not None:
-                    again = node.labels if hasattr(node.labels, "blocks") else label_rows(node.labels)
-                    known = np.concatenate(list(label_stream(again, None, counts[name])[0]))
-                splits[name] = dict(drawn_splits(node.splits[""], known, counts[name]))
+                nodes = labelled_nodes(node.labels) if node.labels is not None else None
+                splits[name] = dict(drawn_splits(node.splits[""], np.arange(counts[name]) if nodes is None else nodes))
         dataset = Dataset.create(
             target,
             graphs=graphs,

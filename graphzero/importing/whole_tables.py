@@ -8,22 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..compile.edge_log import BothWays, EdgeLog, alternating, kept_rows, repeated
+from ..compile.edge_log import kept_rows
 from ..compile.id_space import IdSpace
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded, missing_note
-from ..sources.dates import as_time_column, times_or_missing
-from ..sources.decoding import numbers
-from ..sources.edge_blocks import as_weights
-from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
-from ..sources.edge_tables import pick_columns
-from ..sources.keys import present_keys
+from ..sources.decoding import without_rows
+from ..sources.edge_columns import named
 from ..sources.rows import all_rows
 from ..sources.tables import Table
+from .edge_tables import EdgeTables, TableRows, note_of
 from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
 from .parts import label_rows, safe_name, split_name
-from .plan import EdgePlan, NodePlan, TypedPlan
+from .plan import NodePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
+from .spilled import STEP, spilled
 from .table_columns import columns_of, training_rows
 from .task_tables import add_tasks
 
@@ -62,80 +60,90 @@ def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
     return [(source, safe_name(name), target) for name in sorted(names)]
 
 
-def _note(what: str, of: str, note: str) -> str:
-    left = "left out: column "
-    return f"left out: {what} of {of} {note.removeprefix(left)}" if note.startswith(left) else f"{what} of {of} {note}"
-
-
-def _texts(column: Any) -> list[str]:
-    return [str(value) for value in (column.to_pylist() if hasattr(column, "to_pylist") else list(column))]
-
-
 class _Tables:
     """Reads the tables of a description, once each for ids and again for what rows hold."""
 
     def __init__(self, spec: TableSpec, plan: TypedPlan, folder: str, memory: int, threads: int) -> None:
         self._spec, self._plan, self._folder = spec, plan, folder
-        self._share, self._threads = max(1 << 20, memory // (2 * max(1, len(plan.nodes)))), threads
+        self._threads, self._ids = threads, memory // 2
         self._batches = memory // 4  # of the budget, for rows of tables on their way
         self._spaces = {name: self._space(name) for name in plan.nodes}
+        self._rows: dict[str, TableRows] = {}  # of the node tables
 
     def _table(self, source: Any, text: Sequence[str] = ()) -> Table:
         return node_table(source, text, self._batches)
 
     def _space(self, name: str) -> IdSpace:
-        return IdSpace(name, self._folder, self._share, self._threads)
+        """Return an empty space. Those that edges add nodes to are open at the same time, and share the budget."""
+        is_open = [n for n in self._plan.nodes if self._node(n).table is None or self._node(n).missing == "fill"]
+        memory = self._ids // (len(is_open) + 1)
+        return IdSpace(name, self._folder, max(1 << 20, memory), self._threads)
+
+    def _node(self, name: str) -> NodeSpec:
+        return self._spec.nodes.get(name, NodeSpec())
 
     def prepare(self, edges: list[tuple[EdgeSpec, tuple[str, str, str]]]) -> None:
         """Fill in the plan."""
         edges = [(one, edge_type) for one, edge_type in edges if edge_type in self._plan.edges]  # others are left out
-        dense: dict[str, npt.NDArray[np.int64]] = {}
         for name, node in self._spec.nodes.items():
             if node.table is not None and name in self._plan.nodes:
-                dense[name] = self._declare(name, node)
-        logs = [self._log(one, edge_type) for one, edge_type in edges]
+                self._rows[name] = self._declare(name, node)
+        tables = EdgeTables(self._spec, self._plan, self._spaces, self._rows, self._folder, self._batches)
+        logs = [tables.log(one, edge_type) for one, edge_type in edges]
         for space in self._spaces.values():
             space.finish()
         for (one, edge_type), log in zip(edges, logs, strict=True):
-            log.finish(self._spaces[edge_type[0]].resolve, self._spaces[edge_type[2]].resolve)
-            self._add_edges(one, edge_type, log)
+            ends = (self._spaces[edge_type[0]], self._spaces[edge_type[2]])
+            log.finish(*(space.resolve if space.provisional else None for space in ends))
+            tables.add(one, edge_type, log)
         for name in self._plan.nodes:
-            self._add_nodes(name, self._spec.nodes.get(name, NodeSpec()), dense.get(name))
+            self._add_nodes(name, self._node(name), self._rows.get(name))
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def _declare(self, name: str, spec: NodeSpec) -> npt.NDArray[np.int64]:
-        """Take the ids of a node table; return for each row its node, -1 for rows that are left out."""
+    def _declare(self, name: str, spec: NodeSpec) -> TableRows:
+        """Take the ids of a node table."""
         table = self._table(spec.table)
         column = pick(table, spec.id, IDS) or table.names[0]
         table = self._table(spec.table, [column]) if spec.ids == "text" else table
         always, closed = spec.ids != "auto", spec.missing != "fill"
-        found = self._spaces[name].declare((batch for (batch,) in table.batches([column])), always, closed)
-        again = len(found) - self._spaces[name].count
-        rows = np.arange(len(found))
+        where, space = f"{table.name}: column {column!r}", self._spaces[name]
+        rows = space.declare(lambda: (batch for (batch,) in table.batches([column])), where, always, closed)
+        again, keep = rows - space.count, None
         if again:
-            _, first = np.unique(found, return_index=True)
-            if spec.duplicates == "error":
-                at = int(np.setdiff1d(rows, first)[0])
+            keep = self._first_rows(table, column, spec, space, rows)
+            self._plan.found.append(f"nodes {name}: {again} rows left out, whose ids appear twice")
+            if spec.duplicates == "last":  # nodes are numbered by the rows that are kept
+                self._spaces[name] = self._space(name)
+                self._spaces[name].declare(lambda: _filtered(table, column, keep), where, always, closed)
+        self._plan.found.append(f"nodes {name}: {table.name}, {rows - again} rows, ids in {column!r}")
+        return TableRows(column, rows, keep)
+
+    def _first_rows(self, table: Table, column: str, spec: NodeSpec, space: IdSpace, rows: int) -> npt.NDArray[Any]:
+        """Return which rows of a table are the first of their id, or the last; InputError at the first that is not."""
+        keep, seen, row = spilled(self._folder, np.bool_, rows), 0, 0
+        last = spilled(self._folder, np.int64, space.count if spec.duplicates == "last" else 0)
+        for (batch,) in table.batches([column]):
+            ids, _ = space.map(batch, table.name, row, 0, True)
+            values, first = np.unique(ids, return_index=True)
+            first = first[values >= seen]  # nodes are numbered in the order of their first rows
+            if len(first) < len(ids) and spec.duplicates == "error":
+                at = row + int(np.setdiff1d(np.arange(len(ids)), first)[0])
                 raise InputError(
-                    f"{table.name}: row {at}: id {_value(table, column, at)!r} appears twice, expected each id once "
-                    f"({again} such rows); duplicates: first or last takes one of them"
+                    f"{table.name}: column {column!r}: row {at}: id {_value(table, column, at)!r} appears twice, "
+                    f"expected each id once ({rows - space.count} such rows); duplicates: first or last takes one of "
+                    "them"
                 )
             if spec.duplicates == "last":
-                _, back = np.unique(found[::-1], return_index=True)
-                first = len(found) - 1 - back
-            rows = np.sort(first)
-            self._spaces[name] = self._space(name)
-            kept = np.zeros(len(found), bool)
-            kept[rows] = True
-            self._spaces[name].declare(_filtered(table, column, kept), always, closed)
-            self._plan.found.append(f"nodes {name}: {again} rows left out, whose ids appear twice")
-        self._plan.found.append(f"nodes {name}: {table.name}, {len(rows)} rows, ids in {column!r}")
-        dense = np.full(len(found), -1, np.int64)
-        dense[rows] = np.arange(len(rows))
-        return dense
+                last[ids] = np.arange(row, row + len(ids))
+            else:
+                keep[row + first] = True
+            seen, row = seen + len(first), row + len(ids)
+        for at in range(0, len(last), STEP):
+            keep[last[at : at + STEP]] = True
+        return keep
 
-    def _add_nodes(self, name: str, spec: NodeSpec, dense: npt.NDArray[np.int64] | None) -> None:
+    def _add_nodes(self, name: str, spec: NodeSpec, rows: TableRows | None) -> None:
         space, node = self._spaces[name], self._plan.nodes[name]
         node.num_nodes, node.id_map = space.count, space.map_file
         if spec.count is not None:
@@ -144,10 +152,10 @@ class _Tables:
             node.num_nodes = spec.count
         if space.map_file is not None:
             self._plan.found.append(f"ids of {name}: mapped to 0, 1, 2, ...")
-        if dense is None:
+        if rows is None:
             return
-        keep, table = dense >= 0, self._table(spec.table)
-        filled = (node.num_nodes or 0) - int(keep.sum())
+        keep, table = rows.keep, self._table(spec.table)
+        filled = (node.num_nodes or 0) - rows.kept
         if filled:
             self._plan.found.append(
                 f"nodes {name}: {filled} of edges without a row, filled with missing values and no label"
@@ -160,23 +168,26 @@ class _Tables:
             times = _times(table, column, "time", self._spec.time_unit, missing=True)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
+        taken = {rows.column, *roles.values(), *spec.not_columns}
+        wanted = [column for column in table.names if column not in taken]
         if spec.features is not None:
             self._add_features(name, node, table, spec.features, keep)
-            return
-        taken = {pick(table, spec.id, IDS) or table.names[0], *roles.values(), *spec.not_columns}
-        self._add_columns(name, node, table, [column for column in table.names if column not in taken], keep)
+            wanted = [named(table.name, table.names, column) for column in spec.columns or ()]
+        self._add_columns(name, node, table, wanted, rows)
 
-    def _add_columns(self, name: str, node: NodePlan, table: Table, wanted: list[str], keep: Any) -> None:
+    def _add_columns(self, name: str, node: NodePlan, table: Table, wanted: list[str], rows: TableRows) -> None:
         """Add columns by kind, with statistics of the training rows where these are known."""
+        if not wanted:
+            return
         spec = self._spec.nodes[name]
         rules = spec.rules
         if spec.time is not None and self._spec.time_unit == "s":
             rules = rules.with_kind(named(table.name, table.names, spec.time), "time")
-        train, how = training_rows(node, self._plan.shares, keep)
-        found = columns_of(table, wanted, rules, keep=keep, train=train, pad_to=node.num_nodes)
+        train, how = training_rows(node, self._plan.shares, rows.count, rows.keep, self._folder)
+        found = columns_of(table, wanted, rules, keep=rows.keep, train=train, pad_to=node.num_nodes)
         node.features |= found.rows
         node.columns = found.columns
-        self._plan.found += [_note("column", name, note) for note in found.notes]
+        self._plan.found += [note_of("column", name, note) for note in found.notes]
         if found.columns and how:
             self._plan.found.append(f"columns {name}: statistics of {how}")
 
@@ -194,15 +205,15 @@ class _Tables:
     def _add_labels(self, name: str, node: NodePlan, table: Table, roles: dict[str, Any], keep: Any) -> None:
         if roles["label"] is not None:
             values, names = codes_of(table, roles["label"])
-            node.labels = label_rows(values[keep])
+            values = values if keep is None else values[keep]
+            node.labels = label_rows(values)
             if names is not None:
                 self._plan.about.setdefault("classes", {})[name] = names
                 node.num_classes = len(names)
-            note = missing_note(values[keep])
-            self._plan.found.append(f"labels {name}: column {roles['label']!r}{note}")
+            self._plan.found.append(f"labels {name}: column {roles['label']!r}{missing_note(values)}")
         if roles["split"] is not None:
             codes, names = codes_of(table, roles["split"])
-            codes = codes[keep]
+            codes = codes if keep is None else codes[keep]
             if names is None:
                 raise InputError(
                     f"{table.name}: column {roles['split']!r} holds numbers, expected names such as 'train'"
@@ -211,134 +222,11 @@ class _Tables:
             note = f"{', '.join(node.splits)}{missing_note(codes)}"
             self._plan.found.append(f"splits {name}: column {roles['split']!r}, {note}")
 
-    # -- edges --------------------------------------------------------------------------------------------------------
-
-    def _log(self, spec: EdgeSpec, edge_type: tuple[str, str, str]) -> EdgeLog:
-        """Write the edges of one type under dense ids."""
-        table = self._table(spec.table)
-        columns = _edge_columns(table, spec)
-        ends = ((columns.src, edge_type[0]), (columns.dst, edge_type[2]))
-        text = [column for column, name in ends if self._spec.nodes.get(name, NodeSpec()).ids == "text"]
-        table = self._table(spec.table, text) if text else table
-        log = EdgeLog(self._folder, "__".join(edge_type), columns.weight is not None, columns.time is not None)
-        relation = None if spec.relation is None else named(table.name, table.names, spec.relation)
-        wanted = [*columns.all(), *([relation] if relation is not None else [])]
-        row = nulls = 0
-        for batch in table.batches(wanted):
-            parts = dict(zip(("src", "dst", *_carried(columns)), batch, strict=False))
-            chosen = np.ones(len(batch[0]), bool)
-            if relation is not None:
-                codes, names = encoded(batch[-1], f"{table.name}: column {relation!r}")
-                chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
-            if spec.nulls == "drop":
-                for side in ("src", "dst"):
-                    present, parts[side] = present_keys(parts[side])
-                    chosen &= present
-                nulls += int(len(chosen) - chosen.sum())
-            if chosen.any():
-                dense, drop = self._dense(table, spec, edge_type, columns, parts, chosen, row)
-                log.write(dense, chosen, drop)
-            else:
-                log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
-            row += len(chosen)
-        if nulls:
-            self._plan.found.append(f"edges {' '.join(edge_type)}: {nulls:,} rows have no {columns.dst!r}, so no edge")
-        return log
-
-    def _dense(
-        self,
-        table: Table,
-        spec: EdgeSpec,
-        edge_type: tuple[str, str, str],
-        columns: EdgeColumns,
-        parts: dict[str, Any],
-        chosen: npt.NDArray[np.bool_],
-        row: int,
-    ) -> tuple[dict[str, Any], bool]:
-        """Return the chosen rows of a batch under dense ids; an end without a node is an error, or -1 to be dropped."""
-        out: dict[str, Any] = {}
-        drop = False
-        picked = {name: _chosen(column, chosen) for name, column in parts.items()}
-        for side, name, column in (("src", edge_type[0], columns.src), ("dst", edge_type[2], columns.dst)):
-            where = f"{table.name}: column {column!r}"
-            node = self._spec.nodes.get(name, NodeSpec())
-            space = self._spaces[name]
-            out[side], _ = space.map(picked[side], where, row, spec.base, node.ids != "auto")
-            unknown = np.flatnonzero(out[side] < 0) if space.closed else np.empty(0)
-            if unknown.size and node.missing == "error":
-                at = int(np.flatnonzero(chosen)[unknown[0]])
-                found = f"{where}: row {row + at}: {_texts(picked[side])[unknown[0]]!r}"
-                raise InputError(
-                    f"{found} has no row in the node table of {name!r} ({unknown.size} such rows among {len(chosen)}); "
-                    "missing: drop leaves the edge out, fill adds the node"
-                )
-            drop = drop or bool(unknown.size)
-        if columns.weight is not None:
-            out["weight"] = as_weights(numbers(picked["weight"], f"{table.name}: column {columns.weight!r}", row))
-        if columns.time is not None:
-            where = f"{table.name}: column {columns.time!r}"
-            read = times_or_missing if spec.nulls == "drop" else as_time_column
-            out["time"] = read(picked["time"], where, row, self._spec.time_unit)
-        return out, drop
-
-    def _add_edges(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:
-        edge, what = self._plan.edges[edge_type], " ".join(edge_type)
-        edge.edges = BothWays(log) if spec.symmetrise else log
-        self._plan.found.append(f"edges {what}: {log.kept}{', each with its reverse' if spec.symmetrise else ''}")
-        if log.left_out:
-            self._plan.found.append(f"edges {what}: {log.left_out} left out, whose ends have no row in a node table")
-        table = self._table(spec.table)
-        if spec.split is not None:
-            edge.splits = self._edge_splits(table, spec, log)
-        if spec.features is None:
-            self._add_edge_columns(spec, edge, what, table, log)
-        else:
-            self._add_edge_features(spec, edge_type, table, log)
-        if spec.symmetrise:
-            edge.features["reverse"] = alternating(log.kept)
-
-    def _add_edge_columns(self, spec: EdgeSpec, edge: EdgePlan, what: str, table: Table, log: EdgeLog) -> None:
-        used = {*_edge_columns(table, spec).all(), spec.relation, spec.split}
-        wanted = [column for column in table.names if column not in used]
-        keep, train = np.asarray(log.row_kept), None
-        if "train" in edge.splits:
-            train = np.zeros(len(keep), bool)
-            step = 2 if spec.symmetrise else 1
-            train[np.flatnonzero(keep)[edge.splits["train"][::step] // step]] = True
-        repeat = 2 if spec.symmetrise else 1
-        found = columns_of(table, wanted, spec.rules, keep=keep, train=train, repeat=repeat)
-        edge.features |= found.rows
-        edge.columns = found.columns
-        self._plan.found += [_note("edge column", what, note) for note in found.notes]
-
-    def _add_edge_features(self, spec: EdgeSpec, edge_type: tuple[str, str, str], table: Table, log: EdgeLog) -> None:
-        wanted, edge = spec.features, self._plan.edges[edge_type]
-        if isinstance(wanted, (list, tuple)):  # each a feature of its own: attributes keep their types
-            wanted = {safe_name(column): column for column in wanted}
-        found = features_of(table, wanted, self._spec.time_unit)
-        for key, source in found.rows.items():
-            rows = kept_rows(all_rows(source, key)[0], log.row_kept)
-            edge.features[safe_name(key)] = repeated(rows) if spec.symmetrise else rows
-        what = f"edge features {' '.join(edge_type)} "
-        self._plan.found += [note.replace("features ", what, 1) for note in found.notes]
-        if found.categories:
-            self._plan.about.setdefault("categories", {})["__".join(edge_type)] = found.categories
-
-    def _edge_splits(self, table: Table, spec: EdgeSpec, log: EdgeLog) -> dict[str, npt.NDArray[np.int64]]:
-        """Return the edge ids of each split that a column names; reverses are in the split of their edge."""
-        column = named(table.name, table.names, spec.split)
-        codes, names = codes_of(table, column)
-        codes = codes[np.asarray(log.row_kept)]
-        if names is None:
-            raise InputError(f"{table.name}: column {column!r} holds numbers, expected names such as 'train'")
-        codes = np.repeat(codes, 2) if spec.symmetrise else codes
-        return {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names)}
-
 
 def _filtered(table: Table, column: str, kept: npt.NDArray[np.bool_]) -> Iterator[Any]:
     row = 0
     for (batch,) in table.batches([column]):
-        yield _chosen(batch, kept[row : row + len(batch)])
+        yield without_rows(batch, ~kept[row : row + len(batch)])
         row += len(batch)
 
 
@@ -350,34 +238,3 @@ def _value(table: Table, column: str, at: int) -> Any:
             return value.as_py() if hasattr(value, "as_py") else value.item() if hasattr(value, "item") else value
         at -= len(batch)
     return None
-
-
-def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
-    given = None if spec.source is None or spec.target is None else (spec.source, spec.target)
-    picked = EdgeColumns.of(table.names, pick_columns(table, given, False, None))
-    used = {
-        picked.src,
-        picked.dst,
-        spec.relation,
-        spec.split,
-        *(spec.features if isinstance(spec.features, (list, tuple)) else []),
-    }
-    rest = [name for name in table.names if name not in used]
-    weight = known_column(rest, WEIGHTS) if spec.weight is None else spec.weight
-    time = known_column(rest, TIMES) if spec.time is None else spec.time
-    weight, time = (None if c in (None, False) else named(table.name, table.names, c) for c in (weight, time))
-    return EdgeColumns(picked.src, picked.dst, weight, time)
-
-
-def _carried(columns: EdgeColumns) -> list[str]:
-    return [name for name, column in (("weight", columns.weight), ("time", columns.time)) if column is not None]
-
-
-def _chosen(column: Any, chosen: npt.NDArray[np.bool_]) -> Any:
-    if chosen.all():
-        return column
-    if hasattr(column, "type") and hasattr(column, "filter"):
-        import pyarrow as pa
-
-        return column.filter(pa.array(chosen))
-    return column[chosen]

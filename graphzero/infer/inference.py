@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..args.html_table import HtmlReport
 from ..args.sizes import format_size, parse_size
 from ..args.target import as_target
 from ..compile.features import compile_features
 from ..errors import BudgetError
+from ..load.device import as_device
 from ..load.handoff import make_room
-from ..load.transfer import as_device
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .batches import writer_memory
@@ -60,7 +61,7 @@ class LayerwiseModel(Protocol):
 
 
 @dataclass(frozen=True)
-class InferenceReport:
+class InferenceReport(HtmlReport):
     """What was written, and what it took."""
 
     path: str

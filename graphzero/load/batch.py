@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..args.html_table import html_table
 from ..sample.hetero_subgraph import EdgeTypeName
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ class Batch(Attributes):
     def __repr__(self) -> str:
         """Show shapes, as PyG does: `Batch(x=[423, 128], edge_index=[2, 576], batch_size=16)`."""
         return f"Batch({', '.join(f'{k}={shape_of(v)}' for k, v in self)})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of shapes, for notebooks."""
+        return html_table("Batch", html_rows(self), ("attribute", "shape or value", "dtype"))
 
 
 class TypeData(Attributes):
@@ -233,6 +238,15 @@ class HeteroBatch:
         lines = [f"  {key if isinstance(key, str) else ', '.join(key)}={data}," for key, data in self]
         return "HeteroBatch(\n" + "\n".join(lines) + "\n)"
 
+    def _repr_html_(self) -> str:
+        """Return a table of shapes by type, for notebooks."""
+        rows = [
+            (" ".join([key] if isinstance(key, str) else key) if i == 0 else "", *row)
+            for key, data in self
+            for i, row in enumerate(html_rows(data))
+        ]
+        return html_table("HeteroBatch", rows, ("type", "attribute", "shape or value", "dtype"))
+
 
 AnyBatch = Batch | HeteroBatch
 
@@ -245,6 +259,11 @@ def is_tensor(value: Any) -> bool:
 def shape_of(value: Any) -> str:
     """Show a tensor by its shape, anything else as it is."""
     return str(list(value.shape)) if is_tensor(value) else repr(value)
+
+
+def html_rows(data: Attributes) -> list[tuple[str, str, str]]:
+    """Return name, shape and dtype of each attribute."""
+    return [(k, shape_of(v), str(v.dtype).removeprefix("torch.") if is_tensor(v) else "") for k, v in data]
 
 
 def changed(values: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:

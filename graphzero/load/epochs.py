@@ -15,11 +15,10 @@ from ..args.sizes import format_size, parse_size
 from ..machine.ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
 from ..sample.subgraph import resolve_seed
 from .batch import AnyBatch
-from .copy_stage import COPIES, CopyStage
+from .device import COPIES, CopyStage, CudaCopies, as_device, page_lock, plain_copies
 from .handoff import Handoff, Run
 from .source import LoadSource
 from .stats import LoaderStats
-from .transfer import CudaCopies, as_device, page_lock, plain_copies
 
 _Loader = TypeVar("_Loader", bound="EpochLoader")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from threading import Timer
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from .. import _core
@@ -87,7 +88,7 @@ class Handoff:
         self._lock = threading.RLock()  # a loader may be collected while it is held
         # Guarded by the lock:
         self._held: Run | None = None
-        self._timer: threading.Timer | None = None
+        self._timer: Timer | None = None
         self._ended = 0.0  # when the last epoch was over
 
     def leave_parent(self) -> None:
@@ -133,7 +134,7 @@ class Handoff:
     def _take_up(self, loader: EpochLoader, number: int, share: _core.Share) -> Run | None:
         with self._lock:
             if self._ended:
-                self._longest_pause = max(self._longest_pause, time.monotonic() - self._ended)
+                self._longest_pause = max(self._longest_pause, monotonic() - self._ended)
                 self._ended = 0.0
             run = self._held
             if run is None or not run.epoch.go_on(loader._known_plan(), number, share):
@@ -145,14 +146,14 @@ class Handoff:
     def hold(self, run: Run) -> None:
         """Keep a run whose epoch was delivered to its end, where something follows; else its threads end now."""
         with self._lock:
-            self._ended = time.monotonic()
+            self._ended = monotonic()
             if not run.epoch.looks_ahead:
                 run.epoch.stop()
                 return
             self._stop_held()
             self._held = run
             seconds = self._hold_seconds + min(self._longest_pause, _LONGEST_PAUSE)
-            self._timer = threading.Timer(seconds, _expire, (weakref.ref(self), weakref.ref(run)))
+            self._timer = Timer(seconds, _expire, (weakref.ref(self), weakref.ref(run)))
             self._timer.daemon = True
             self._timer.start()
 

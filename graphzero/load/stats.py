@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..args.html_table import html_table
+from ..args.progress import duration
 from ..args.sizes import format_size
 
 __all__ = ["LoaderStats"]
@@ -104,6 +106,25 @@ class LoaderStats:
         """Everything, derived figures included, ready for JSON."""
         derived = ("hit_rate", "read_amplification", "batches_per_second", "copy_to_device_gb_per_second", "bottleneck")
         return asdict(self) | {name: getattr(self, name) for name in derived}
+
+    def _repr_html_(self) -> str:
+        """Return a table of the most important figures, for notebooks."""
+        sizes = {"bytes read": self.bytes_read, "topology read": self.topology_bytes_read, "held now": self.held_bytes}
+        stages = (self.sample_seconds, self.read_seconds, self.copy_seconds)
+        rows = [
+            ("batches", f"{self.batches:,}, {self.batches_per_second:.1f} per second"),
+            ("waiting for", self.bottleneck),
+            ("you waited", duration(self.starved_seconds)),
+            ("your steps took", duration(self.consumer_seconds)),
+            ("sample, read, copy", ", ".join(map(duration, stages))),
+            ("rows", f"{self.rows:,}, {self.hit_rate:.1%} from RAM"),
+            *((name, format_size(size)) for name, size in sizes.items() if size),
+        ]
+        if self.bytes_read:
+            rows.append(("read amplification", f"{self.read_amplification:.1f}"))
+        if self.copy_to_device_bytes:
+            rows.append(("copied to device", f"{self.copy_to_device_gb_per_second:.1f} GB/s"))
+        return html_table("LoaderStats", rows, note=str(self.plan.get("why", "")))
 
     def __str__(self) -> str:
         """Say it in a few lines."""

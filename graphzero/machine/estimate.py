@@ -16,7 +16,7 @@ import numpy as np
 from .. import _core
 from ..dataset.dataset import Dataset
 from ..load.loader import NeighborLoader
-from ..load.seed_nodes import split_of
+from ..load.seeds import split_of
 from ..stores.features import FeatureStore
 from .disk import PAGE, forget
 

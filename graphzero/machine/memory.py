@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from .. import _core
+from ..args.html_table import html_table
 from ..args.sizes import format_size
 
 __all__ = ["FileMemory", "MemoryReport", "memory_report"]
@@ -61,9 +62,9 @@ class MemoryReport:
         """Page-cache bytes of all mounted files, each file counted once."""
         return sum({f.path: f.cached_bytes or 0 for f in self.files}.values())
 
-    def __str__(self) -> str:
-        """Return a table."""
-        rows = [
+    def _rows(self) -> list[tuple[str, str, int | None, str]]:
+        """Return lines of group, name, bytes and remark."""
+        rows: list[tuple[str, str, int | None, str]] = [
             ("process", "anonymous", self.anonymous_rss, "heap and arrays, not reclaimable"),
             ("", "mapped files", self.file_rss, "shared with the page cache"),
             ("machine", "available", self.available, f"of {_size(self.total)}"),
@@ -79,12 +80,22 @@ class MemoryReport:
         for i, file in enumerate(self.files):
             name = os.path.basename(file.path)
             rows.append(("page cache" if i == 0 else "", name, file.cached_bytes, f"of {_size(file.bytes)}"))
+        return rows
+
+    def __str__(self) -> str:
+        """Return a table."""
+        rows = self._rows()
         first = max(len(r[0]) for r in rows)
         second = max(len(r[1]) for r in rows)
         lines = (f"{a:<{first}}  {b:<{second}}  {_size(c):>8}  {d}".rstrip() for a, b, c, d in rows)
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        rows = [(group, name, _size(size), remark) for group, name, size, remark in self._rows()]
+        return html_table("MemoryReport", rows, ("", "", ">bytes", ""))
 
 
 def memory_report() -> MemoryReport:

@@ -16,12 +16,17 @@ _MOST_SAMPLES = 2000
 
 @dataclass(frozen=True)
 class MemorySample:
-    """One sample: seconds since the start, and bytes. `group` is the control group's use, including the page cache."""
+    """One sample: seconds since the start, and bytes.
+
+    `group` is the control group's use, including the page cache; `engine` what GraphZero's buffers hold, which is what
+    a budget limits.
+    """
 
     seconds: float
     anonymous: int
     file: int
     group: int | None = None
+    engine: int | None = None
 
 
 class MemoryMonitor:
@@ -51,7 +56,9 @@ class MemoryMonitor:
         now = _core.system_memory()
         anonymous = now["anonymous_rss"] or _peak_resident()  # not Linux: only the peak is known
         group = now["cgroup_used"] if now["cgroup_version"] else None
-        return MemorySample(time.perf_counter() - self._start, anonymous, now["file_rss"], group)
+        held = _core.bytes_held()
+        engine = sum(int(size) for purpose, size in held.items() if purpose not in ("idle", "peak"))
+        return MemorySample(time.perf_counter() - self._start, anonymous, now["file_rss"], group, engine)
 
     def __enter__(self) -> MemoryMonitor:
         """Start."""

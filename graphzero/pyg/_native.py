@@ -11,7 +11,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.sampler.base import SubgraphType
 
 from ..dataset.dataset import Dataset
-from ..load.link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..load.loader import LinkNeighborLoader as NativeLinkLoader
 from ..load.loader import NeighborLoader as NativeNodeLoader
 from ..load.stats import LoaderStats
 from ._attributes import Attributes

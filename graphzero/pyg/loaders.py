@@ -14,9 +14,9 @@ from torch_geometric.sampler import BaseSampler
 
 from ..args.keywords import known_keywords
 from ..dataset.dataset import Dataset
-from ..load.link_loader import LinkNeighborLoader as NativeLinkLoader
+from ..load.loader import LinkNeighborLoader as NativeLinkLoader
 from ..load.loader import NeighborLoader as NativeNodeLoader
-from ..load.seed_edges import is_edge_type
+from ..load.seeds import is_edge_type
 from ._edges import is_remote
 from ._native import NativeEpochs, why_not_native, without_workers
 from .sampler import NeighborSampler

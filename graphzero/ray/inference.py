@@ -25,7 +25,7 @@ from ..infer.inference import (
     is_layerwise,
 )
 from ..infer.modules import Job
-from ..load.transfer import as_device
+from ..load.device import as_device
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ._cluster import Tasks, WorkFolder, is_stopped, put_together, require_ray

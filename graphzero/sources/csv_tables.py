@@ -19,7 +19,11 @@ _LONGEST_LINE = 1 << 26  # Arrow refuses far shorter ones
 
 
 def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
-    """Return the table of a CSV file with a header; columns `text` hold strings. Quoted fields may hold line breaks."""
+    """Return the table of a CSV file with a header; columns `text` hold strings. Quoted fields may hold line breaks.
+
+    Blanks around fields are not part of them, as for the other readers of text. Arrow does not say which values were
+    quoted, so all values are kept as they are if blanks are within the quotes of any.
+    """
     arrow = require_pyarrow(path)
     from pyarrow import csv
     from pyarrow import dataset as files
@@ -29,23 +33,24 @@ def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
         raise InputError(f"{path}: columns are separated by blanks, expected one of ',', tab, ';' and '|'")
     delimiter = "," if dialect.delimiter == " " else dialect.delimiter
     stat = os.stat(path)
-    _check_quotes(path, delimiter, dialect.begin, dialect.lines_before, (stat.st_size, stat.st_mtime_ns))
+    padded = _check_quotes(path, delimiter, dialect.begin, dialect.lines_before, (stat.st_size, stat.st_mtime_ns))
     layout = files.CsvFileFormat(
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         read_options=csv.ReadOptions(skip_rows=dialect.lines_before, column_names=_names(path, dialect)),
         convert_options=csv.ConvertOptions(column_types={column: arrow.string() for column in text}),
     )
     try:
-        return _CsvTable(path, files.dataset(path, format=layout), dialect)
+        return _CsvTable(path, files.dataset(path, format=layout), dialect, trims=not padded)
     except arrow.ArrowInvalid as error:
         _refuse_width(path, dialect)
         raise InputError(f"{path}: cannot be read: {' '.join(str(error).split())}") from error
 
 
 @functools.lru_cache(maxsize=64)
-def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, version: tuple[int, int]) -> None:
+def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, version: tuple[int, int]) -> bool:
     """Refuse a quoted field that does not end, and text after one: Arrow takes the rest of the file for the field.
 
+    Return whether a quoted field starts or ends with a blank.
     version: the size and time of the file, which is read once for this.
     """
     end = re.escape(delimiter.encode()) + rb"\r\n"
@@ -54,14 +59,16 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
     whole = re.compile(rb"(?:%b[%b])*+%b" % (field, end, field))
     unclosed = re.compile(rb"(?:%b[%b])*+%b" % (field, end, quoted))
     same = re.compile(quoted)
-    number, opened, rest = lines_before, 0, b""
+    blanks = re.compile(rb'(?:[%b]|^)"[ \t]|[ \t]"(?:[%b]|$)' % (end, end), re.MULTILINE)
+    number, opened, rest, padded = lines_before, 0, b"", False
     for block, _ in itertools.chain(text_blocks(path, begin=begin), [(b"\n", 0)]):
         part, newline, after = block.rpartition(b"\n")
         part, rest = (rest + part, after) if newline else (b"", rest + after)
         if len(rest) > _LONGEST_LINE:
-            return
+            return padded
         if not newline:
             continue
+        padded = padded or (b'"' in part and blanks.search(part) is not None)
         if not opened and (b'"' not in part or whole.fullmatch(part)):
             number += part.count(b"\n") + 1
             continue
@@ -82,6 +89,7 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
                 )
     if opened:
         raise InputError(f"{path}: line {opened}: a quoted field does not end before the end of the file")
+    return padded
 
 
 def _names(path: str, dialect: Dialect) -> list[str]:
@@ -91,19 +99,30 @@ def _names(path: str, dialect: Dialect) -> list[str]:
 
 
 class _CsvTable(ArrowTable):
-    """A table that says in which line of the file something is wrong."""
+    """A table that trims text, and says in which line of the file something is wrong."""
 
-    def __init__(self, path: str, source: Any, dialect: Dialect) -> None:
+    def __init__(self, path: str, source: Any, dialect: Dialect, trims: bool) -> None:
         super().__init__(path, source)
-        self._dialect = dialect
+        self._dialect, self._trims = dialect, trims
         self.names = list(dialect.header or [])
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         try:
-            yield from super()._record_batches(columns)
+            for batch in super()._record_batches(columns):
+                yield _trimmed(batch) if self._trims else batch
         except InputError:
             _refuse_width(self.name, self._dialect)
             raise
+
+
+def _trimmed(batch: Any) -> Any:
+    import pyarrow as arrow
+    import pyarrow.compute as compute
+
+    columns = [
+        compute.utf8_trim(column, " \t") if arrow.types.is_string(column.type) else column for column in batch.columns
+    ]
+    return arrow.record_batch(columns, schema=batch.schema)
 
 
 def _refuse_width(path: str, dialect: Dialect) -> None:

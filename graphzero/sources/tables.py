@@ -18,6 +18,7 @@ _BATCH = 1 << 20
 _ROWS = 1 << 17  # of Parquet at a time: larger batches are no faster (benchmarks/importing) and hold more
 _READ = 1 << 20  # bytes of a column at a time: a row group may be larger than the budget
 _PROBE = 256  # rows that are read to see what a row takes
+_KEPT = 64 << 20  # of freed buffers, about what Arrow's allocator keeps for strings: too much beside smaller batches
 _COPIES = 4  # of a batch: it, the next one ahead, its pages and its NumPy arrays
 _PARQUET = (".parquet", ".pq", ".parq")
 _IPC = (".arrow", ".feather", ".ipc", ".arrows")
@@ -88,10 +89,14 @@ class ArrowTable:
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Any]]:
         """Yield the columns of each record batch."""
+        arrow = require_pyarrow(self.name)
         for batch in ahead(self._record_batches(list(columns))):
             for at in range(0, batch.num_rows, _BATCH):
                 part = batch.slice(at, _BATCH)
                 yield [part.column(part.schema.get_field_index(column)) for column in columns]
+            if self._memory is not None and self._memory < _KEPT:
+                batch = part = None
+                arrow.default_memory_pool().release_unused()
 
     def sample(self, column: str) -> Any:
         """Return an empty array of the column's type."""

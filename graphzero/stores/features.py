@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .. import _core
 from ..args.destination import Destination
 from ..args.dtypes import dtype_name
+from ..args.html_table import html_table
 from ..args.ids import as_id, as_ids, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size
@@ -204,6 +205,12 @@ class FeatureStore:
             f"FeatureStore({os.path.basename(self._path)!r}, {self._name!r}, shape={self.shape}, "
             f"dtype={self.dtype_name}{more}, {format_size(self._info['file_bytes'])}{state})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table of the arrays, for notebooks."""
+        rows = [(m.name, [int(m.rows), *self._tail(m)], m.dtype) for m in self._matrices.values()]
+        title = f"FeatureStore {os.path.basename(self._path)}"
+        return html_table(title, rows, ("array", "shape", "dtype"), f"{format_size(self._info['file_bytes'])} on disk")
 
     def _shaped(self, row_shape: tuple[int, ...]) -> FeatureStore:
         """Return self with rows of this shape; raise ValueError if the number of columns does not match."""

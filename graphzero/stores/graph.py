@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..args.html_table import html_table
 from ..args.ids import IdArray, as_edges, as_fanouts, as_id, as_ids, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size
@@ -328,6 +329,21 @@ class Graph(WalkMethods, LinkMethods):
             f"Graph({os.path.basename(self._path)!r}, {nodes}, num_edges={self.num_edges:,}, "
             f"direction={self.direction!r}{extras}, {format_size(self._info['file_bytes'])}{state})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        nodes = [("nodes", f"{self.num_sources:,}")]
+        if self.num_sources != self.num_targets:
+            nodes = [("source nodes", f"{self.num_sources:,}"), ("target nodes", f"{self.num_targets:,}")]
+        stored = [name.replace("_", " ") for name in ("weights", "times", "edge_ids") if self._has(name)]
+        rows = [
+            *nodes,
+            ("edges", f"{self.num_edges:,}"),
+            ("stored", {"out": "by source", "in": "by target", "both": "by source and by target"}[self.direction]),
+            *([("edges have", ", ".join(stored))] if stored else []),
+            ("on disk", format_size(self._info["file_bytes"])),
+        ]
+        return html_table(f"Graph {os.path.basename(self._path)}", rows)
 
     def _open(self) -> _core.Topology:
         if self._topology is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
+from ..args.html_table import html_table
 from ..args.ids import IdArray, as_count, as_edges, as_fanouts, as_ids, as_threads
 from ..args.suggest import did_you_mean
 from ..args.times import as_times
@@ -355,6 +356,12 @@ class HeteroGraph(HgtMethods):
     def __repr__(self) -> str:
         """List the types: `HeteroGraph(num_nodes={'paper': 4}, num_edges={('paper', 'cites', 'paper'): 9})`."""
         return f"HeteroGraph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the types, for notebooks."""
+        rows = [(name, f"{count:,} nodes") for name, count in self.num_nodes.items()]
+        rows += [(" ".join(key), f"{count:,} edges") for key, count in self.num_edges.items()]
+        return html_table("HeteroGraph", rows, ("type", ">count"))
 
 
 def _type_name(name: Any) -> str:

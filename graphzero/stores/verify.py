@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import _core
+from ..args.html_table import HtmlReport
 from ..args.ids import as_threads
 
 __all__ = ["VerifyReport", "verify"]
 
 
 @dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(HtmlReport):
     """The result of `verify`, which returns only if no fault was found."""
 
     path: str

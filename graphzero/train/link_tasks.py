@@ -13,8 +13,8 @@ from ..args.suggest import did_you_mean
 from ..args.times import per_second
 from ..dataset.dataset import Dataset
 from ..load.epochs import EpochLoader
-from ..load.link_loader import LinkNeighborLoader
-from ..load.seed_edges import edge_split_of
+from ..load.loader import LinkNeighborLoader
+from ..load.seeds import edge_split_of
 from ..sample.hetero_subgraph import EdgeTypeName
 from .held_out import HeldOut, all_have_others
 from .inputs import Inputs, plain_type

@@ -10,7 +10,7 @@ from ..args.sizes import format_size
 from ..errors import BudgetError
 from ..load.epochs import EpochLoader
 from ..load.handoff import Handoff
-from ..load.loader import LoaderStats
+from ..load.stats import LoaderStats
 
 __all__ = ["Loaders"]
 

@@ -30,6 +30,7 @@ HITS = (1, 3, 10)
 LOWER_IS_BETTER = ("mae", "rmse")
 _MOST = 1 << 21  # scores kept before rounding
 _LEVELS = 1 << 16
+_MOST_CONFUSED = 100  # classes of a confusion matrix
 
 Array = npt.NDArray[Any]
 
@@ -128,6 +129,7 @@ class ClassScores:
     def __init__(self, classes: int) -> None:
         """Begin with nothing seen."""
         self._counts = np.zeros((3, classes), np.int64)  # by class: correct, predicted, present
+        self._pairs = np.zeros((classes, classes), np.int64) if classes <= _MOST_CONFUSED else None
         self._auc = Auc() if classes == 2 else None
 
     def add(self, out: Array, y: Array) -> None:
@@ -135,8 +137,15 @@ class ClassScores:
         found, y, classes = out.argmax(1), y.astype(np.int64), self._counts.shape[1]
         for row, of in zip(self._counts, (y[found == y], found, y), strict=True):
             row += np.bincount(of, minlength=classes)[:classes]
+        if self._pairs is not None:
+            met = found < classes  # a model may have more outputs than there are classes
+            self._pairs += np.bincount(y[met] * classes + found[met], minlength=classes**2).reshape(classes, classes)
         if self._auc is not None:
             self._auc.add(out[:, 1] - out[:, 0], y == 1)
+
+    def confusion(self) -> list[list[int]]:
+        """Return counts by true class, then by predicted class; empty where there are too many classes."""
+        return [] if self._pairs is None else [[int(count) for count in row] for row in self._pairs]
 
     @staticmethod
     def merged(parts: Iterable[ClassScores]) -> ClassScores:
@@ -144,6 +153,8 @@ class ClassScores:
         whole, *others = parts
         for other in others:
             whole._counts += other._counts
+            if whole._pairs is not None and other._pairs is not None:
+                whole._pairs += other._pairs
             if whole._auc is not None and other._auc is not None:
                 whole._auc.merge(other._auc)
         return whole

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..args.html_table import HtmlReport
 from ..args.sizes import parse_size
 from ..args.suggest import did_you_mean
 from ..args.target import as_target
@@ -25,7 +26,7 @@ from ..dataset.dataset import Dataset
 from ..errors import FormatError
 from ..exporting.table_out import as_table_target, is_table, write_table
 from ..infer.inference import inference
-from ..load.transfer import as_device
+from ..load.device import as_device
 from ..machine.ranks import local_threads
 from ..stores.features import FeatureStore
 from .checkpoint import load_checkpoint
@@ -34,7 +35,7 @@ from .hetero import HeteroSAGE
 from .inputs import Inputs, plain_type
 from .link_tasks import LinkTask
 from .records import TrainOptions
-from .seeds import Seeds
+from .seeds import Seeds, class_names
 from .state import load_model
 from .targets import Target, target_from
 from .top_links import top_links
@@ -46,7 +47,7 @@ _ROWS = 1 << 14  # written together
 
 
 @dataclass(frozen=True)
-class PredictionReport:
+class PredictionReport(HtmlReport):
     """What was written, and how long it took."""
 
     path: str
@@ -180,18 +181,10 @@ class _Job:
             raise FormatError(f"{self.checkpoint}: invalid about.target: {error}") from error
 
     def _blocks(self, store: FeatureStore, whose: str, target: Target | None) -> Iterator[dict[str, Any]]:
-        ids, names = self.data.nodes[whose].ids, self.names(whose)
+        ids, names = self.data.nodes[whose].ids, class_names(self.data, self.options, whose)
         for begin in range(0, store.num_nodes, _ROWS):
             nodes = np.arange(begin, min(begin + _ROWS, store.num_nodes))
             yield {"id": ids.to_original(nodes), **said(store.gather(nodes), target, names)}
-
-    def names(self, whose: str) -> list[str]:
-        """The names of the classes, where the dataset has some."""
-        if self.options.task in self.data.tasks:
-            return self.data.tasks[self.options.task].names
-        found = self.data.info["about"].get("classes", [])
-        found = found.get(whose, []) if isinstance(found, dict) else found
-        return [str(name) for name in found] if isinstance(found, list) else []
 
     def seeds(self, path: str, split: str | None) -> tuple[int, int]:
         """Write one row per seed of a run by time or of a task table, using only what existed at its time."""
@@ -219,7 +212,11 @@ class _Job:
             compile_features(arrays, path)
             return len(rows), rows.shape[1]
         dated = task.table.dated if task.table is not None else self.options.time in self.data.nodes[whose].columns
-        names, ids_of, unit = self.names(whose), self.data.nodes[whose].ids, self.data.time_unit
+        names, ids_of, unit = (
+            class_names(self.data, self.options, whose),
+            self.data.nodes[whose].ids,
+            self.data.time_unit,
+        )
 
         def blocks() -> Iterator[dict[str, Any]]:
             for name, (seeds, made) in parts.items():

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from ..load.transfer import as_device
+from ..load.device import as_device
 from ..machine.ranks import current_local_rank, current_rank
 from .models import SampledModel
 from .records import EpochRecord
@@ -138,6 +138,7 @@ def combine(records: Sequence[EpochRecord]) -> EpochRecord:
         bytes_read=sum(r.bytes_read for r in records),
         topology_bytes_read=sum(r.topology_bytes_read for r in records),
         bytes_useful=sum(r.bytes_useful for r in records),
+        device_bytes=sum(r.device_bytes for r in records),
         hit_rate=sum(r.hit_rate for r in records) / count,
     )
 

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..args.sizes import parse_size
+from ..args.html_table import html_table
+from ..args.progress import duration
+from ..args.sizes import format_size, parse_size
 from ..args.suggest import did_you_mean
 from ..machine.monitor import MemorySample
 
@@ -177,6 +179,7 @@ class EpochRecord:
     bottleneck: str
     metrics: dict[str, float] = field(default_factory=dict)  # other scores of the validation split
     topology_bytes_read: int = 0
+    device_bytes: int = 0  # copied to a GPU
     metric: str = "accuracy"  # the score that selects the best epoch
 
     def score(self, metric: str | None = None) -> float:
@@ -209,6 +212,8 @@ class TrainResult:
     metric: str = "accuracy"  # the score that selected the best epoch
     val_metrics: dict[str, float] = field(default_factory=dict)
     test_metrics: dict[str, float] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict, repr=False)  # dataset, date, command, versions, machine
+    confusion: dict[str, Any] = field(default_factory=dict, repr=False)  # "split", "classes", "counts" by true class
 
     @property
     def val_score(self) -> float:
@@ -243,7 +248,21 @@ class TrainResult:
             "seeds_per_second": self.seeds_per_second,
             "peak_anonymous": self.peak_anonymous,
             "checkpoint": self.checkpoint,
+            "facts": self.facts,
+            "confusion": self.confusion,
         }
+
+    def _repr_html_(self) -> str:
+        """Return a table of the scores, for notebooks."""
+        scores = {"accuracy": self.test_accuracy, **self.test_metrics}
+        rows = [(f"test {name}", f"{score:.4f}") for name, score in scores.items() if score is not None]
+        if self.epochs:
+            rows.append((f"validation {self.metric}", f"{self.val_score:.4f} in epoch {self.best_epoch + 1}"))
+        rows += [
+            ("epochs", f"{len(self.epochs)}, {duration(self.seconds)}, {self.seeds_per_second:,.0f} seeds per second"),
+            ("peak memory", f"{format_size(self.peak_anonymous)} anonymous"),
+        ]
+        return html_table("TrainResult", rows)
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Write the run as one self-contained HTML page with plots (needs `graphzero[report]`)."""
@@ -267,3 +286,6 @@ class Observer:
 
     def epoch(self, record: EpochRecord, best: bool) -> None:
         """Called when an epoch is done and evaluated."""
+
+    def close(self) -> None:
+        """Called when `fit` returns or raises."""

@@ -19,7 +19,16 @@ from ..dataset.node_data import read_whole
 from ..dataset.splits_by_time import split_by_time
 from .records import TrainOptions
 
-__all__ = ["Seeds", "YOfRows", "edge_splits_by_time", "node_times", "seeds_of_nodes", "seeds_of_table", "table_of"]
+__all__ = [
+    "Seeds",
+    "YOfRows",
+    "class_names",
+    "edge_splits_by_time",
+    "node_times",
+    "seeds_of_nodes",
+    "seeds_of_table",
+    "table_of",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,17 @@ class YOfRows:
         part = batch if self._type is None else batch[self._type]
         part.y = self._labels[part.input_id.cpu()].to(part.input_id.device)
         return batch
+
+
+def class_names(data: Any, options: TrainOptions, node_type: str | None = None) -> list[str]:
+    """Return the names of the classes, where the dataset has some; of its only node type by default."""
+    if not isinstance(data, Dataset):
+        return []
+    if options.task in data.tasks:
+        return data.tasks[options.task].names
+    found = data.info["about"].get("classes", [])
+    found = found.get(node_type or next(iter(data.nodes)), []) if isinstance(found, dict) else found
+    return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def table_of(data: Any, options: TrainOptions) -> Any:

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from ..errors import FormatError
-from ..load.loader import LoaderStats
+from ..load.stats import LoaderStats
+from ..machine.monitor import MemoryMonitor, MemorySample
 from .checkpoint import Checkpoint, load_checkpoint
 from .hetero import HeteroSAGE
+from .history import history_note, restore_history
 from .inputs import InputEncoders
 from .metrics import better
 from .models import MODELS, make_model
@@ -78,6 +80,7 @@ class EpochSums:
             topology_bytes_read=int(stats.topology_bytes_read),
             bytes_useful=int(stats.bytes_useful),
             hit_rate=float(stats.hit_rate),
+            device_bytes=int(stats.copy_to_device_bytes),
             bottleneck=str(stats.bottleneck),
             metrics={name: score for name, score in scores.items() if name != "accuracy"},
             metric=metric,
@@ -99,9 +102,14 @@ class RunState:
         self.best_score = 0.0
         self.best_weights: dict[str, Tensor] | None = None
         self.progress: list[tuple[float, int]] = [(0.0, 0)]
-        self._seeds = 0
+        self.facts: dict[str, Any] = {}
+        self.confusion: dict[str, Any] = {}
+        self.monitor: MemoryMonitor | None = None
+        self.earlier: list[MemorySample] = []  # of the runs that this one continues
+        self.earlier_peak = 0
         self._before = 0.0  # seconds of earlier runs
         self._begin = time.perf_counter()
+        self._unmarked = 0  # seeds since the last mark
 
     @property
     def seconds(self) -> float:
@@ -110,10 +118,23 @@ class RunState:
 
     def mark(self, seeds: int) -> None:
         """Record the progress, at most four times per second."""
-        self._seeds += seeds
-        now = time.perf_counter() - self._begin
+        self._unmarked += seeds
+        now = self.seconds
         if now - self.progress[-1][0] >= 0.25:
-            self.progress.append((now, self._seeds))
+            self.progress.append((now, self.progress[-1][1] + self._unmarked))
+            self._unmarked = 0
+
+    @property
+    def memory(self) -> list[MemorySample]:
+        """Samples of memory, including those before the run was resumed."""
+        own = [] if self.monitor is None else list(self.monitor.samples)
+        start = max(self._before, self.earlier[-1].seconds if self.earlier else 0.0)
+        return self.earlier + [dataclasses.replace(s, seconds=s.seconds + start) for s in own]
+
+    @property
+    def peak_anonymous(self) -> int:
+        """The most anonymous memory, including the time before the run was resumed."""
+        return max(self.earlier_peak, 0 if self.monitor is None else self.monitor.peak_anonymous)
 
     def close_epoch(self, record: EpochRecord) -> None:
         """Add a finished epoch; keep its weights if it is the best so far."""
@@ -149,6 +170,7 @@ def pack(
         "best_accuracy": run.best_score,
         "seconds": run.seconds,
         "about": dict(about),
+        "history": history_note(run),
     }
     return Checkpoint(arrays, note)
 
@@ -178,6 +200,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
         run.records = [EpochRecord(**r) for r in note["records"]]
         run.best_epoch, run.best_score = int(note["best_epoch"]), float(note["best_accuracy"])
         run._before = float(note["seconds"])
+        restore_history(run, note.get("history", {}))
     except Exception as error:  # whatever names, shapes and types in the file make torch raise
         raise FormatError(f"{path}: the checkpoint does not fit this model: {error}") from error
 

@@ -57,6 +57,10 @@ class Meter:
         found: dict[str, float] = self._scores.scores()
         return found
 
+    def confusion(self) -> list[list[int]]:
+        """Return counts by true and predicted class; empty where there are no classes."""
+        return self._scores.confusion() if hasattr(self._scores, "confusion") else []
+
 
 class Task:
     """The interface of a task to the trainer."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..args.ids import IdArray
-from ..load.seed_edges import positions_of
+from ..load.seeds import positions_of
 from ..stores.features import FeatureStore
 from .held_out import edge_ends
 

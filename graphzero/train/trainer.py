@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,18 +18,20 @@ from ..args.sizes import format_size, parse_size
 from ..dataset.dataset import Dataset
 from ..errors import GraphZeroError
 from ..load.epochs import EpochLoader
-from ..load.loader import LoaderStats
+from ..load.stats import LoaderStats
 from ..machine.monitor import MemoryMonitor
 from ..machine.ranks import local_threads
 from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, save_checkpoint
 from .hetero import HeteroSAGE
+from .history import run_facts, save_result
 from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
 from .optimizers import Optimizers
+from .progress import shown_if_watched
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
-from .seeds import table_of
+from .seeds import class_names, table_of
 from .state import RunState, pack, restore
 from .tasks import NodeTask, Task
 from .typed_tasks import TypedNodeTask
@@ -72,10 +75,11 @@ class Trainer:
         self.device = self.ranks.device(self.options.device)
         self.task = make_task(data, self.options, self.device)
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
-        self.observer = observer if observer is not None and self.ranks.first else Observer()
+        self.observer = (observer or shown_if_watched()) if self.ranks.first else Observer()
         for note in self.task.inputs.notes if self.ranks.first else ():
             self.observer.note(note)
         self._given_model = model
+        self._confusion: dict[str, Any] = {}  # of the last evaluation
         self._memory = 0 if self.options.memory == "auto" else parse_size(self.options.memory)
 
     # -- the run ------------------------------------------------------------------------------------------------------
@@ -84,7 +88,8 @@ class Trainer:
         """Train until all epochs are done, the validation score stops improving, or Ctrl-C.
 
         `resume` continues from the checkpoint if it exists, and starts a new run otherwise. Without it, an existing
-        checkpoint is an error unless `overwrite` is true.
+        checkpoint is an error unless `overwrite` is true. Progress is shown in a notebook and on a terminal, unless
+        another `observer` was given.
         """
         if self.ranks.first:
             self.check_start(resume=resume, overwrite=overwrite)
@@ -92,14 +97,18 @@ class Trainer:
         with torch.random.fork_rng(devices=cuda), MemoryMonitor() as monitor, _stop_flag() as stop:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
+            run.monitor, run.facts = monitor, run_facts(self.data, run.model, self.device)
             threads = self.options.num_threads or local_threads(feeds_gpu=self.device.type == "cuda")
             loaders = Loaders(self.loader, self._memory, threads)
-            with closing(loaders):
+            with closing(loaders), closing(self.observer):
                 loaders.check("train", "valid")
                 stopped = self._epochs(run, loaders, stop)
                 test = self._finish(run, loaders, stopped, stop)
+                plan = loaders.stats.get("train", LoaderStats()).plan
+        budget = {"budget": format_size(self._memory) if self._memory else "auto", "ranks": self.ranks.size}
+        budget |= {"budget_bytes": self._memory or plan.get("memory")}
         best = run.records[run.best_epoch] if run.best_epoch >= 0 else None
-        return TrainResult(
+        result = TrainResult(
             model=run.model,
             options=self.options,
             epochs=run.records,
@@ -108,16 +117,20 @@ class Trainer:
             test_accuracy=None if test is None else test.pop("accuracy", None),
             stopped=stopped,
             seconds=run.seconds,
-            peak_anonymous=sum(self.ranks.gather(monitor.peak_anonymous)),
-            data=self.task.describe()
-            | {"budget": format_size(self._memory) if self._memory else "auto", "ranks": self.ranks.size},
+            peak_anonymous=sum(self.ranks.gather(run.peak_anonymous)),
+            data=self.task.describe() | budget,
             checkpoint=self.checkpoint,
-            memory=monitor.samples,
+            memory=run.memory,
             progress=run.progress,
             metric=self.task.metric,
             val_metrics=best.metrics if best is not None else {},
             test_metrics=test or {},
+            facts=run.facts,
+            confusion=run.confusion,
         )
+        if self.checkpoint is not None and self.ranks.first:
+            save_result(self.checkpoint, result)
+        return result
 
     def check_start(self, *, resume: bool = False, overwrite: bool = False) -> None:
         """Raise what `fit` would raise before anything is read: an existing checkpoint, an unknown model."""
@@ -138,7 +151,7 @@ class Trainer:
             if self._train_epoch(run, loaders, stop):
                 begin = time.perf_counter()
                 then = self._after_epoch(run)
-                scores = self._evaluate(run.model, loaders, "valid", "validation", stop, then)
+                scores = self._evaluate(run, loaders, "valid", "validation", stop, then)
             if scores is None:
                 self._save(run)
                 return "interrupted"
@@ -146,6 +159,8 @@ class Trainer:
             record = run.tally.record(run.epoch, scores, time.perf_counter() - begin, stats, self.task.metric)
             record = combine(self.ranks.gather(record))
             run.close_epoch(record)
+            if run.best_epoch == record.epoch:
+                run.confusion = self._confusion
             self._save(run)
             self.observer.epoch(record, best=run.best_epoch == record.epoch)
         return "finished"
@@ -183,7 +198,7 @@ class Trainer:
 
     def _evaluate(
         self,
-        model: torch.nn.Module,
+        run: RunState,
         loaders: Loaders,
         split: str,
         title: str,
@@ -191,7 +206,7 @@ class Trainer:
         then: Sequence[tuple[str, int]] = (),
     ) -> dict[str, float] | None:
         """Scores by name; None if stopped before they are known."""
-        model.eval()
+        model = run.model.eval()
         meter = self.task.meter()
         total = loaders.count(split)
         # Epoch 0 always: the same neighbours every time, so that epochs can be compared.
@@ -205,6 +220,9 @@ class Trainer:
         if any(stopped for _, stopped in found):
             return None
         meter.merge([state for state, _ in found])
+        counts = meter.confusion()
+        names = class_names(self.data, self.options, getattr(self.task, "node_type", None))
+        self._confusion = {"split": title, "classes": names, "counts": counts} if counts else {}
         return meter.scores()
 
     # -- start and end of a run ---------------------------------------------------------------------------------------
@@ -258,7 +276,9 @@ class Trainer:
             run.model.load_state_dict(run.best_weights)
         if stopped == "interrupted" or self.task.size("test") == 0:
             return None
-        return self._evaluate(run.model, loaders, "test", "test", stop)
+        scores = self._evaluate(run, loaders, "test", "test", stop)
+        run.confusion = self._confusion if scores is not None else run.confusion
+        return scores
 
     def _after_epoch(self, run: RunState) -> list[tuple[str, int]]:
         """The splits and epochs that follow the validation of this epoch, unless patience ends before."""

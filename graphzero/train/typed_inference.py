@@ -22,8 +22,8 @@ from ..compile.features import compile_features
 from ..dataset.dataset import Dataset
 from ..infer.batches import inference_loader, writer_memory
 from ..infer.inference import InferenceReport, evaluating
+from ..load.device import as_device
 from ..load.loader import NeighborLoader
-from ..load.transfer import as_device
 from ..stores.features import FeatureStore
 from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("typer")
 
 from typer.testing import CliRunner
+from waiting import PATIENCE, wait_until
 
 import graphzero as gz
 from graphzero.args.progress import Lines, Reporting, renderer
@@ -34,7 +35,7 @@ def run(*words: object) -> Any:
 def run_process(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
     command = [sys.executable, *options.pop("python", ["-m", "graphzero"]), *map(str, words)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False, **options)
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +102,10 @@ def test_ctrl_c_is_prompt_and_leaves_nothing(spawn, tmp_path: Path) -> None:
     words = ("synth", tmp_path / "s", "--nodes", 50_000_000, "--edges", 2_000_000_000)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = spawn([sys.executable, "-m", "graphzero", *map(str, words)], env=env, stderr=subprocess.PIPE)
-    while not (tmp_path / "s").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    time.sleep(0.3)
+    assert wait_until(lambda: process.poll() is not None or any((tmp_path / "s").glob("**/*")))
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=30)[1] == "graphzero: interrupted\n"
+    assert process.communicate(timeout=PATIENCE)[1] == "graphzero: interrupted\n"
     assert process.returncode == 130
     assert not (tmp_path / "s").exists()
 
@@ -315,7 +314,7 @@ def test_a_closed_pipe_is_no_traceback(toy: Path) -> None:
     os.close(reader)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "graphzero", "info", str(toy)]
-    result = subprocess.run(command, env=env, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    result = subprocess.run(command, env=env, stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
     os.close(writer)
     assert b"Traceback" not in result.stderr
 

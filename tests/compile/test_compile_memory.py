@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero.compile.edge_log import EdgeLog
 
 NODES = 20_000
 TOLERANCE = 64 << 10  # bytes past the budget: buffers are rounded up to pages
@@ -98,3 +100,17 @@ def test_the_process_grows_by_little_more_than_the_budget(tmp_path: Path) -> Non
     command = [sys.executable, "-c", CHILD, str(Path(__file__).parent), str(tmp_path)]
     grown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert int(grown) * 1024 <= 1_000_000 + 3_000_000  # thread stacks, code, the C library's own
+
+
+def test_edges_whose_ids_are_not_final_are_read_back_in_small_blocks(tmp_path: Path) -> None:
+    log = EdgeLog(str(tmp_path), "edges", weights=True, times=True)
+    some = np.arange(100_000)
+    for _ in range(15):
+        log.write({"src": some, "dst": some, "weight": some, "time": some})
+    tracemalloc.start()
+    log.finish(lambda ids: None, lambda ids: None)
+    assert sum(len(block) for block in log.edge_blocks()) == log.kept == 1_500_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    log.close()
+    assert peak < 20_000_000

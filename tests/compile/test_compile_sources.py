@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 from graphzero import _core
@@ -233,16 +234,16 @@ def test_interruption_is_prompt_and_leaves_nothing(spawn, tmp_path: Path) -> Non
         "import numpy as np, graphzero as gz, sys\n"
         "def blocks():\n"
         "    r = np.random.default_rng(0)\n"
-        "    print('ready', flush=True)\n"
-        "    while True: yield r.integers(0, 10**6, (2, 100_000))\n"
+        "    for i in range(10**9):\n"
+        "        yield r.integers(0, 10**6, (2, 100_000))\n"
+        "        if i == 20: print('ready', flush=True)\n"  # past the budget: runs were written
         "gz.compile_graph(blocks(), sys.argv[1] + '/g.gl', memory='20MB')\n"
     )
     run = spawn([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None
     assert run.stdout.readline() == "ready\n"
-    time.sleep(0.5)
     run.send_signal(signal.SIGINT)
-    _, errors = run.communicate(timeout=30)
+    _, errors = run.communicate(timeout=PATIENCE)
     assert "KeyboardInterrupt" in errors
     assert os.listdir(tmp_path) == []
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 from graphzero import _core
@@ -54,7 +55,7 @@ def test_two_processes_write_one_file(tmp_path: Path) -> None:
         for writer in writers:
             assert writer.stdin is not None
             writer.stdin.close()
-            writer.wait(30)
+            writer.wait(PATIENCE)
     assert set(seen) <= set(counts)
     assert [w.returncode for w in writers] == [0, 0]
 

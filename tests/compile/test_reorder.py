@@ -233,3 +233,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert "dataset already exists" in again.stderr
     assert testing.CliRunner().invoke(app, [*words, "--overwrite"]).exit_code == 0
     assert_same(gz.Dataset(tmp_path / "source"), gz.Dataset(tmp_path / "out"))
+
+
+def test_tasks_follow_their_nodes(tmp_path):
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 3, 50)
+    ds = gz.Dataset.create(tmp_path / "ds", rng.integers(0, 50, (2, 400)), num_nodes=50)
+    ids = rng.integers(0, 50, 200)
+    ds.add_task("later", ids=ids, labels=labels[ids], time=np.arange(200), splits="70/15/15")
+    new = gz.reorder(ds, tmp_path / "new", by="degree")
+    for split in ("train", "valid", "test"):
+        before, after = ds.tasks["later"].splits[split], new.tasks["later"].splits[split]
+        np.testing.assert_array_equal(new.ids.to_original(after.ids), before.ids)
+        np.testing.assert_array_equal(after.labels, before.labels)
+        np.testing.assert_array_equal(after.times, before.times)
+    assert new.tasks["later"].splits["train"].ids.tolist() != ds.tasks["later"].splits["train"].ids.tolist()

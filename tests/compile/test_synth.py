@@ -193,6 +193,34 @@ def test_a_preset_is_scaled_with_its_splits() -> None:
     assert not undirected
 
 
+def test_a_core_receives_most_edges_and_has_the_splits() -> None:
+    options = {"nodes": 5003, "edges": 100_000, "dim": 4, "classes": 7, "homophily": 1.0}
+    graph = SyntheticGraph(**options, core=0.1, core_edges=0.8, splits={"train": 0.05, "test": 0.03})
+    dst = edges_of(graph)[1]
+    sizes = np.sort(np.bincount(dst, minlength=5003))[::-1]
+    expected = 0.8 + 0.2 * 0.1 ** (0.7 / 1.7)  # the other edges follow the power law of all nodes
+    assert abs(sizes[:507].sum() / dst.size - expected) < 0.02
+    train, test = (np.concatenate(list(graph.split_blocks(name))) for name in ("train", "test"))
+    assert (train.size, test.size, np.intersect1d(train, test).size) == (250, 150, 0)
+    popular = np.bincount(dst, minlength=5003)
+    assert popular[train].mean() > 3 * popular.mean()  # 8 times, all of them in the core
+    labels = np.concatenate(list(graph.label_blocks()))
+    assert np.array_equal(np.flatnonzero(labels >= 0), np.sort(np.concatenate([train, test])))
+
+
+@pytest.mark.parametrize("core", [0.001, 0.3, 0.9999])
+def test_splits_that_a_core_cannot_hold_go_on_outside(core: float) -> None:
+    graph = SyntheticGraph(1001, 0, 4, classes=5, core=core)
+    found = np.concatenate([ids for name in graph.split_sizes for ids in graph.split_blocks(name)])
+    assert np.array_equal(np.sort(found), np.arange(1001))
+
+
+def test_a_preset_without_its_core_is_the_plain_graph() -> None:
+    options = {"nodes": 3000, "edges": 20_000}
+    plain = plan(*options.values(), 4, "papers100M", 1.0, None, {"core": 1.0})[0]
+    assert np.array_equal(edges_of(plain), edges_of(SyntheticGraph(**options, dim=4, classes=172)))
+
+
 def test_what_is_given_beside_a_preset_wins() -> None:
     graph, undirected = plan(1000, None, 8, "products", 0.001, False, {"seed": 5, "classes": None})
     assert (graph.nodes, graph.dim, graph.seed, graph.classes) == (1000, 8, 5, 47)
@@ -211,6 +239,10 @@ def test_what_is_given_beside_a_preset_wins() -> None:
         ({"homophily": 1.1}, "homophily is 1.1"),
         ({"power": 2.0}, "power is 2.0"),
         ({"power": float("nan")}, "power is nan"),
+        ({"core": 0.0}, "core is 0.0"),
+        ({"core": 1.5}, "core is 1.5"),
+        ({"core_edges": -0.1}, "core_edges is -0.1"),
+        ({"core_power": 1.0}, "core_power is 1.0"),
         ({"signal": -1.0}, "signal is -1.0"),
         ({"seed": -1}, "seed is -1"),
         ({"splits": {"train": 0.9, "test": 0.2}}, "splits is"),

@@ -1,53 +1,32 @@
-// divide_test: the choice between ways to divide a budget, over files whose sizes are real and whose bytes are holes.
-#include "load/divide.h"
+// divide_test: the choice between ways to divide a budget, by numbers alone.
+#include "budget/divide.h"
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "check.h"
-#include "load_files.h"
-#include "storage/disk_speed.h"
 
 using namespace gz;
-using namespace gz::test;
+using gz::test::fail_at;
 
 namespace {
 
 constexpr uint64_t kMB = 1'000'000, kGB = 1000 * kMB;
 
-std::shared_ptr<const FeatureFile> hollow_rows(const std::string& name, uint64_t rows, uint64_t columns) {
-  Container c;
-  c.kind = Kind::kFeatures;
-  c.num_nodes = rows;
-  c.arrays = {{"x", DType::kFloat32, {rows, columns}, 0, 0, 0}};
-  lay_out(c);
-  const auto header = serialize_header(c);
-  const std::string path = scratch(name);
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(header.data()), static_cast<std::streamsize>(header.size()));
-  std::filesystem::resize_file(path, c.file_bytes);
-  return FeatureFile::open(path);
-}
-
-// 12.3 GB of rows, of which a batch takes 56,000, as [10, 5] from 1,024 seeds do; the graph is small, its size is
-// given.
+// 12.3 GB of rows, of which a batch takes 56,000, as [10, 5] from 1,024 seeds do.
 class Setting {
  public:
   Setting() {
-    const Relation shape{.sources = 64, .targets = 64};
-    const auto topology = write_relation("divide.gl", shape, [](uint64_t row, std::vector<uint32_t>& indices) {
-      for (uint32_t k = 1; k <= 16; ++k) indices.push_back(static_cast<uint32_t>((row + k) % 64));
-    });
-    LoadOptions options;
-    options.sample.fanouts = {10, 5};
-    options.batch_size = 1024;
-    options.threads = 2;
-    const Part part{.name = "x", .file = hollow_rows("divide.gd", 24'000'000, 128), .matrix = "x", .out_dtype = {}};
-    plan_ = make_outline(topology, {part}, node_seeds(Numbers::range(64)), options, {});
-    facts_.topology_cached = {0};
-    facts_.cached = {0};
+    matrix_.rows = 24'000'000;
+    matrix_.columns = 128;
+    matrix_.row_bytes = 512;
+    facts_.prefetch = 4;
+    facts_.threads = 2;
+    facts_.parts = {&matrix_};
+    facts_.may_merge = true;
+    facts_.merged_bytes = 1'357'056;
+    facts_.hops = 2;
+    facts_.rows_looked_up = 11'264;
     facts_.batches = 235;
     sizes_ = {.sampling = 4'400'000, .packed = 1'550'000, .batch = 35'300'000, .rows = {56'000}};
   }
@@ -57,24 +36,19 @@ class Setting {
     facts_.available = available;
     facts_.topology = topology;
     facts_.disk = disk;
-    plan_->options.memory = memory;
-    return divide(*plan_, facts_, sizes_);
+    facts_.memory = memory;
+    return divide(facts_, sizes_);
   }
-  // As a consumer that holds two batches when it asks for the next one.
-  void keep_batches() {
-    const auto kept = take_buffer(4096);
-    for (int i = 0; i < 2; ++i) plan_->ledger->hand_out(this, {kept});
-    plan_->ledger->next_is_asked_for(this);
-  }
+  void hold_one_more() { ++facts_.held; }
   uint64_t batch_bytes() const { return sizes_.batch; }
 
   double seconds(const Division& d) {
-    plan_->options.memory = 0;
-    return disk_seconds(*plan_, facts_, sizes_, d, facts_.disk);
+    facts_.memory = 0;
+    return disk_seconds(facts_, sizes_, d);
   }
 
  private:
-  std::shared_ptr<LoadPlan> plan_;
+  Matrix matrix_;
   Facts facts_;
   Sizes sizes_;
 };
@@ -131,7 +105,7 @@ TEST(the_chosen_budget_is_near_the_best_fixed_one) {
   }
 }
 
-TEST(who_keeps_batches_gets_room_for_one_more) {
+TEST(a_consumer_that_keeps_batches_gets_memory_for_one_more) {
   Setting one;
   const auto rest = [&] {  // for batches and samples
     const Division d = one.divided(8 * kGB, 600 * kMB, kDisks[0], kGB);
@@ -139,7 +113,7 @@ TEST(who_keeps_batches_gets_room_for_one_more) {
     return d.memory - d.store_bytes - d.fixed_bytes - sure_window(d.window) * d.packed_bytes;
   };
   const uint64_t before = rest();
-  one.keep_batches();
+  one.hold_one_more();
   CHECK_EQ(rest() - before, one.batch_bytes());
 }
 

@@ -1,5 +1,5 @@
 // Fields of lines: what delimits, what quotes protect, and how many there are.
-#include "compile/fields.h"
+#include "compile/text/fields.h"
 
 #include <cmath>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "compile/number_text.h"
+#include "compile/text/number_text.h"
 
 using namespace gz;
 

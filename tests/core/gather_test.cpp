@@ -16,7 +16,6 @@
 #include "check.h"
 #include "fake_reader.h"
 #include "gather/copy.h"
-#include "gather/kernels.h"
 #include "gather/read_rows.h"
 #include "gather_files.h"
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "check.h"
-#include "sample/pairs.h"
+#include "sample/walk/pairs.h"
 
 using namespace gz;
 

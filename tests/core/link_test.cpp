@@ -1,6 +1,6 @@
 // link_test: excluded edges, seeds that are edges, edges by position and induced edges, on a graph small enough to
 // read.
-#include "sample/link.h"
+#include "sample/link/link.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "load/link_source.h"
+#include "load/seeds.h"
 #include "load_files.h"
-#include "sample/edges_at.h"
-#include "sample/exclude.h"
-#include "sample/hgt.h"
-#include "sample/induce.h"
+#include "sample/link/edges_at.h"
+#include "sample/subgraph/exclude.h"
+#include "sample/subgraph/hgt.h"
+#include "sample/subgraph/induce.h"
 
 using namespace gz;
 
@@ -39,8 +39,8 @@ std::multiset<Edge> edges_of(const SampledNodes& from, const SampledNodes& to, c
   return found;
 }
 
-LoadGraph shop(uint64_t users, uint64_t items) {
-  LoadGraph graph;
+SampleGraph shop(uint64_t users, uint64_t items) {
+  SampleGraph graph;
   graph.add_node_type("user", users, {}, nullptr);
   graph.add_node_type("item", items, {}, nullptr);
   graph.add_edge_type("user buys item", relation("buys.gl", users, items), Direction::kIn, 0, 1, {-1, -1});
@@ -92,7 +92,7 @@ TEST(edges_are_found_by_position) {
 }
 
 TEST(links_are_sampled_without_themselves) {
-  const LoadGraph graph = shop(40, 25);
+  const SampleGraph graph = shop(40, 25);
   const std::vector<int64_t> source{3, 9, 3}, target{2, 8, 1};  // 2 + 1, 8 + 1 and 1 + 2, the last one twice
   LinkOptions how;
   how.negatives = LinkNegatives::kTriplet;
@@ -122,7 +122,7 @@ TEST(links_are_sampled_without_themselves) {
 }
 
 TEST(induced_and_hgt_subgraphs_have_all_edges_between_their_nodes) {
-  const LoadGraph graph = shop(40, 25);
+  const SampleGraph graph = shop(40, 25);
   const std::vector<int64_t> items{2, 8, 24};
   const TypedSeeds seeds{1, items, {}};
   const HeteroSubgraph made = sample_hgt(graph.node_types(), graph.edge_types(), {&seeds, 1}, {{3, 2}, {1, 1}}, 5, 2);
@@ -139,7 +139,7 @@ TEST(induced_and_hgt_subgraphs_have_all_edges_between_their_nodes) {
 }
 
 TEST(an_epoch_over_all_edges_delivers_each_once) {
-  const LoadGraph graph = shop(300, 200);
+  const SampleGraph graph = shop(300, 200);
   LinkSourceOptions how;
   how.link.negatives = LinkNegatives::kBinary;
   how.link.exclude = LinkExclude::kSelf;

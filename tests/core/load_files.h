@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "check.h"
-#include "compile/container_writer.h"
+#include "compile/write/container_writer.h"
 #include "load/pipeline.h"
 #include "storage/features.h"
 #include "storage/topology.h"

@@ -5,8 +5,7 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "load/numbers.h"
-#include "load/order.h"
+#include "load/seeds.h"
 
 using namespace gz;
 

@@ -1,5 +1,5 @@
 // merged_test: many batches sampled together: disks that fail, memory that is bounded, figures for planners.
-#include "sample/merged.h"
+#include "sample/merged/merged.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include "check.h"
 #include "fake_reader.h"
 #include "format/container.h"
-#include "sample/file_order.h"
+#include "sample/merged/file_order.h"
 #include "storage/topology.h"
 #include "subgraphs.h"
 

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "hub_plan.h"
 #include "load/budget.h"
-#include "sweep/shared_ring.h"
+#include "sweep/rank_peers.h"
 
 using namespace gz;
 using namespace gz::test;
@@ -292,43 +292,43 @@ TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
 }
 
 // The consumer of each epoch holds a batch of it, and at first the last one of an epoch that is over.
-TEST(batches_that_consumers_hold_are_told_from_those_they_keep) {
+TEST(batches_that_consumers_hold_count_and_those_they_keep_do_not) {
   const auto shared = std::make_shared<BufferPool>(uint64_t{1} << 20);
   BufferPool& pool = *shared;
-  Ledger out(shared, 1);
-  const auto hand_out = [&](const void* epoch) {
+  Ledger ledger(shared, 1);
+  const auto deliver = [&](const void* epoch) {
     const auto buffer = pool.take(4096);
-    out.hand_out(epoch, {buffer});
+    ledger.deliver(epoch, {buffer});
     return buffer;
   };
   const int one = 1, two = 2, three = 3;  // epochs
-  auto a = hand_out(&one), b = hand_out(&two);
+  auto a = deliver(&one), b = deliver(&two);
   const uint64_t bytes = a->size();
-  out.next_is_asked_for(&one);
-  out.next_is_asked_for(&two);
-  CHECK(!out.keeps_more());
+  ledger.request_next(&one);
+  ledger.request_next(&two);
+  CHECK(!ledger.keeps_more());
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
-  CHECK_EQ(out.leaving_bytes(&one), 0u);
-  auto c = hand_out(&one);  // as `for` does: the one before goes a moment later
-  CHECK_EQ(out.leaving_bytes(&one), bytes);
-  CHECK_EQ(out.leaving_bytes(&two), 0u);
+  CHECK_EQ(ledger.leaving_bytes(&one), 0u);
+  auto c = deliver(&one);  // as `for` does: the one before goes a moment later
+  CHECK_EQ(ledger.leaving_bytes(&one), bytes);
+  CHECK_EQ(ledger.leaving_bytes(&two), 0u);
   a = nullptr;
-  CHECK_EQ(out.leaving_bytes(&one), 0u);
-  out.next_is_asked_for(&one);
-  out.is_over(&one);
-  out.next_is_asked_for(&three);  // c is still what the loop holds
+  CHECK_EQ(ledger.leaving_bytes(&one), 0u);
+  ledger.request_next(&one);
+  ledger.end_epoch(&one);
+  ledger.request_next(&three);  // c is still what the loop holds
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
-  auto d = hand_out(&three);
-  CHECK_EQ(out.leaving_bytes(&three), bytes);
-  CHECK(!out.keeps_more());
-  out.next_is_asked_for(&three);  // c was kept
-  CHECK(out.keeps_more());
+  auto d = deliver(&three);
+  CHECK_EQ(ledger.leaving_bytes(&three), bytes);
+  CHECK(!ledger.keeps_more());
+  ledger.request_next(&three);  // c was kept
+  CHECK(ledger.keeps_more());
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
-  const auto e = hand_out(&three);  // who keeps batches is not waited for: d counts no more
+  const auto e = deliver(&three);  // who keeps batches is not waited for: d counts no more
   CHECK_EQ(pool.used_bytes(), 2 * bytes);
-  out.count_together();  // b, of another consumer, neither
+  ledger.count_together();  // b, of another consumer, neither
   CHECK_EQ(pool.used_bytes(), bytes);
-  const auto f = hand_out(&two);
-  CHECK_EQ(out.leaving_bytes(&three), 0u);
+  const auto f = deliver(&two);
+  CHECK_EQ(ledger.leaving_bytes(&three), 0u);
   CHECK_EQ(pool.used_bytes(), bytes);
 }

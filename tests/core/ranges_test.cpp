@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "check.h"
-#include "compile/container_writer.h"
-#include "compile/range_writer.h"
+#include "compile/write/container_writer.h"
+#include "compile/write/range_writer.h"
 #include "storage/mounted.h"
 #include "storage/verify.h"
 

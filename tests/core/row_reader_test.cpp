@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "gather/whole_rows.h"
 #include "gather_files.h"
 #include "sweep/sweep_reader.h"
 

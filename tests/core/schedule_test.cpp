@@ -12,36 +12,36 @@ namespace {
 using Kind = Job::Kind;
 using enum BatchState;
 
-constexpr Slot planned{}, sampling{.busy = true}, sampled{.state = kSampled, .missing = 1};
-constexpr Slot requested{.state = kRequested, .missing = 1}, complete{.state = kRequested};
-constexpr Slot finishing{.state = kRequested, .busy = true}, ready{.state = kReady}, failed{.state = kFailed};
+constexpr BatchStatus planned{}, sampling{.busy = true}, sampled{.state = kSampled, .missing = 1};
+constexpr BatchStatus requested{.state = kRequested, .missing = 1}, complete{.state = kRequested};
+constexpr BatchStatus finishing{.state = kRequested, .busy = true}, ready{.state = kReady}, failed{.state = kFailed};
 
 constexpr Job wait{}, exclusively{Kind::kBuildExclusively, 0, 1};
 constexpr Job sample(uint64_t first, uint64_t count = 1) { return {Kind::kSample, first, count}; }
 constexpr Job finish(uint64_t number) { return {Kind::kFinish, number, 1}; }
 
 // Batches of 10, sampled in 4; room for 100.
-ScheduleView view_of(const std::vector<Slot>& slots) {
+ScheduleView view_of(const std::vector<BatchStatus>& batches) {
   ScheduleView v{.known = 50, .depth = 3, .ahead = 8, .batch_bytes = 10, .sampling_bytes = 4, .limit_bytes = 100};
-  while (v.next < slots.size() && slots[v.next].is_begun()) ++v.next;
-  for (const Slot& slot : slots) {
-    v.sampling += slot.busy && slot.state == kPlanned ? 1 : 0;
-    v.finishing += slot.busy && slot.state == kRequested ? 1 : 0;
+  while (v.next < batches.size() && batches[v.next].is_begun()) ++v.next;
+  for (const BatchStatus& batch : batches) {
+    v.sampling += batch.busy && batch.state == kPlanned ? 1 : 0;
+    v.finishing += batch.busy && batch.state == kRequested ? 1 : 0;
   }
   return v;
 }
 
 struct Row {
-  std::vector<Slot> slots;
+  std::vector<BatchStatus> batches;
   Job expected;
   void (*with)(ScheduleView&) = [](ScheduleView&) {};
 };
 
 void check_rows(const std::vector<Row>& rows, const char* file, int line) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    ScheduleView v = view_of(rows[i].slots);
+    ScheduleView v = view_of(rows[i].batches);
     rows[i].with(v);
-    const Job job = next_job(rows[i].slots, v);
+    const Job job = next_job(rows[i].batches, v);
     if (job == rows[i].expected) continue;
     test::fail_at(file, line,
                   "row " + std::to_string(i) + ": job " + std::to_string(static_cast<int>(job.kind)) + " of " +
@@ -119,8 +119,8 @@ TEST(groups_grow_and_end_before_what_is_begun) {
   const auto merged = [](ScheduleView& v) { v.merges = true, v.group = v.together = 64, v.ahead = 200; };
   CHECK_ROWS({
       {{}, sample(0, 16), merged},
-      {std::vector<Slot>(10, requested), sample(10, 40), merged},
-      {std::vector<Slot>(20, requested), sample(20, 64),
+      {std::vector<BatchStatus>(10, requested), sample(10, 40), merged},
+      {std::vector<BatchStatus>(20, requested), sample(20, 64),
        [](ScheduleView& v) { v.merges = true, v.group = v.together = 64, v.ahead = 200; }},
       {{requested, planned, planned, planned, sampled}, sample(1, 3), merged},
       {{requested, sampling}, wait, merged},  // one group at a time

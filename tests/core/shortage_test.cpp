@@ -79,7 +79,7 @@ TEST(without_a_descriptor_for_a_ring_a_window_reads_by_threads) {
   std::atomic<bool> complete{false};
   SweepReader reader(window, {}, std::make_unique<NoPeers>(), {[&](uint64_t) { complete = true; }, {}});
   reader.submit(reader.prepare(0, ids));
-  for (int i = 0; i < 3000 && !complete; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 30'000 && !complete; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   reader.stop();
   CHECK(complete);
 }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sample/neighbours.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace gz::test {
 

@@ -143,7 +143,7 @@ TEST(claims_are_admitted_evenly_spaced_over_the_circle) {
   CHECK(!claims[4]->is_complete());  // there is a cushion of those that are
 }
 
-TEST(a_sweep_that_forgets_has_all_slots_free) {
+TEST(a_sweep_that_drops_its_claims_has_all_slots_free) {
   Steps steps(5000, 64, 3000, {.target = 8, .most = 8, .gap = 0});
   const auto first = steps.submit(0, every(3, 1000));
   steps.submit(1, every(7, 700));

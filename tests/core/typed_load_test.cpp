@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "check.h"
-#include "load/packed.h"
 #include "load_files.h"
+#include "sample/subgraph/packed.h"
 
 using namespace gz;
 
@@ -22,8 +22,8 @@ std::shared_ptr<const Topology> relation(const std::string& name, uint64_t sourc
   });
 }
 
-LoadGraph shop() {
-  LoadGraph graph;
+SampleGraph shop() {
+  SampleGraph graph;
   graph.add_node_type("user", kUsers, {}, nullptr);
   graph.add_node_type("item", kItems, {}, nullptr);
   graph.add_node_type("tag", kTags, {}, nullptr);
@@ -46,7 +46,7 @@ class Pairs final : public SeedSource {
   uint64_t count() const override { return kUsers; }
   bool timed() const override { return false; }
   std::vector<size_t> types() const override { return {0, 1}; }
-  void check(const LoadGraph&) const override {}
+  void check(const SampleGraph&) const override {}
   void fill(std::span<const int64_t> input, BatchSeeds& out) const override {
     SeedsOfType users{.type = 0}, items{.type = 1};
     BatchArray label{.name = "edge_label", .dtype = DType::kFloat32, .shape = {input.size()}};
@@ -221,7 +221,7 @@ TEST(packed_numbers_of_any_size_come_back) {
 }
 
 TEST(typed_plans_check_types_and_rows) {
-  LoadGraph graph = shop();
+  SampleGraph graph = shop();
   const auto squares = relation("squares.gl", kItems, kItems, 1);
   CHECK_THROWS(ArgumentError, "edge type item near user",
                graph.add_edge_type("item near user", squares, Direction::kIn, 1, 0, {1, 1}));

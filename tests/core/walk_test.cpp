@@ -1,15 +1,15 @@
 // walk_test: walks, fanouts and negatives on a graph with more than 2^32 nodes, searches probe by probe, pair numbers.
-#include "sample/walk.h"
+#include "sample/walk/walk.h"
 
 #include <array>
 #include <set>
 #include <vector>
 
 #include "check.h"
-#include "sample/fanout.h"
-#include "sample/negatives.h"
-#include "sample/pairs.h"
-#include "sample/row_search.h"
+#include "sample/link/negatives.h"
+#include "sample/rows/fanout.h"
+#include "sample/rows/row_search.h"
+#include "sample/walk/pairs.h"
 #include "storage/file.h"
 
 using namespace gz;

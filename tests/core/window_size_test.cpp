@@ -1,9 +1,8 @@
 // window_size_test: how many claims a window admits, circle by circle.
-#include "sweep/window_size.h"
-
 #include <cmath>
 
 #include "check.h"
+#include "sweep/sweep.h"
 
 using namespace gz;
 

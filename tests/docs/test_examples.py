@@ -21,7 +21,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 def test_it_runs_and_learns(name: str, launcher: list[str], tmp_path: Path) -> None:
     arguments = [str(EXAMPLES / name), str(tmp_path / "data"), "--nodes", "4000", "--epochs", "2"]
     command = [sys.executable, *launcher, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=EXAMPLES.parent, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=EXAMPLES.parent, timeout=1200)
     assert done.returncode == 0, done.stderr
     accuracy = re.search(r"test accuracy: ([\d.]+)%", done.stdout)
     assert accuracy is not None

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -77,7 +79,7 @@ class Forks:
         """End the server."""
         assert self._server.stdin is not None
         self._server.stdin.close()
-        self._server.wait(timeout=60)
+        self._server.wait(timeout=PATIENCE)
 
     def _say(self, message: dict[str, Any]) -> None:
         assert self._server.stdin is not None

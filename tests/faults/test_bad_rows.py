@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpus.container import topology
+from waiting import PATIENCE
 
 import graphzero as gz
 
@@ -158,7 +159,7 @@ def test_no_call_goes_out_of_bounds(tmp_path: Path, bad_extras: bool) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
     )
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])

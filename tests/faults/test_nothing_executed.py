@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 
@@ -49,7 +50,7 @@ def audited(code: str, *arguments: object, before: str = "") -> list[str]:
     program += "\narmed = False\nfor event in seen: print('SEEN', event)\nprint('done')\n"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=env)
     assert done.stdout.endswith("done\n"), (done.stdout[-1000:], done.stderr[-3000:])
     return [line for line in done.stdout.splitlines() if line.startswith("SEEN")]
 

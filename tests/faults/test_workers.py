@@ -10,6 +10,7 @@ from pathlib import Path
 import container_spec as spec
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,7 +75,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "g.gl", folder / "x.gd"
 
 
-def run(program: str, folder: Path, *arguments: object, timeout: int = 120) -> subprocess.CompletedProcess[str]:
+def run(program: str, folder: Path, *arguments: object, timeout: int = PATIENCE) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(program)  # a file: spawned workers import it
     command = [sys.executable, str(folder / "program.py"), *map(str, arguments)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -6,13 +6,13 @@ import functools
 import re
 import shutil
 import subprocess
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from forks import Forks, Outcome
+from waiting import PATIENCE, wait_until
 
 # What publishing a file is made of. Python itself makes none of these on the way.
 WRITING = ("pwrite64", "fallocate", "ftruncate", "fsync", "rename", "sync_file_range")
@@ -57,15 +57,15 @@ def traced(forks: Forks, log: Path, job: str, *arguments: object, calls: str, in
         _wait_until_traced(pid, tracer)
         outcome = forks.finish(pid)
     finally:
-        tracer.wait(timeout=60)
+        tracer.wait(timeout=PATIENCE)
     return Trace(tuple(log.read_text(errors="replace").splitlines()), outcome)
 
 
 def _wait_until_traced(pid: int, tracer: subprocess.Popen[str]) -> None:
     status = Path(f"/proc/{pid}/status")
-    for _ in range(3000):
-        if not re.search(r"^TracerPid:\s+0$", status.read_text(), re.MULTILINE):
-            return
+
+    def is_traced() -> bool:
         assert tracer.poll() is None, tracer.stderr.read() if tracer.stderr else ""
-        time.sleep(0.005)
-    raise TimeoutError("strace did not attach")
+        return not re.search(r"^TracerPid:\s+0$", status.read_text(), re.MULTILINE)
+
+    assert wait_until(is_traced), "strace did not attach"

@@ -153,3 +153,29 @@ def test_columns_are_read_in_blocks(tmp_path: Path) -> None:
     assert node.columns["v"].stats["mean"] == pytest.approx((rows - 1) / 2)
     assert node.columns["v"].stats["std"] == pytest.approx(np.arange(rows).std())
     assert node.features["columns_number"].gather([rows - 1]).tolist() == [[rows - 1]]
+
+
+def test_fractional_labels_are_targets_of_a_regression(tmp_path: Path) -> None:
+    value = [0.5, None, 2.25, 3.0, 1.0]
+    users = {"id": list("abcde"), "y": pa.array(value), "age": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    edges = pa.table({"src": list("abcde"), "dst": list("bcdea")})
+    spec = {"nodes": {"user": {"table": pa.table(users)}}, "edges": {"user__to__user": edges}}
+    ds = gz.import_dataset(spec, tmp_path / "typed", splits="50/25/25").dataset
+    node = ds.nodes["user"]
+    assert node.label_kind == "regression"
+    np.testing.assert_array_equal(node.labels, np.array(value, np.float32))
+    assert sorted(np.concatenate(list(node.splits.values())).tolist()) == [0, 2, 3, 4]
+    plain = gz.import_dataset(edges, tmp_path / "plain", nodes=pa.table(users), splits="50/25/25")
+    assert plain.dataset.label_kind == "regression"
+    np.testing.assert_array_equal(plain.dataset.labels, np.array(value, np.float32))
+
+
+def test_a_reverse_relation_has_the_columns_of_its_edges(tmp_path: Path) -> None:
+    bought = {"user": ["a", "b", "a"], "item": ["x", "x", "y"], "price": [1.0, 2.0, 3.0], "how": ["web", "app", None]}
+    spec = {"edges": [{"type": "user buys item", "source": "user", "target": "item", "table": pa.table(bought)}]}
+    ds = gz.import_dataset(spec, tmp_path / "out", reverse=True).dataset
+    back, there = ds.edges["item", "rev_buys", "user"], ds.edges["user", "buys", "item"]
+    assert list(there.columns) == ["price", "how"]
+    assert back.columns == there.columns
+    assert back.columns["how"].names == there.columns["how"].names == ["app", "web"]
+    np.testing.assert_array_equal(back.features["columns_number"].get_tensor(), [[1.0], [2.0], [3.0]])

@@ -8,16 +8,15 @@ import threading
 import weakref
 
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 from graphzero.load import epochs as loader_module
 from graphzero.load.batch import Batch
-from graphzero.load.copy_stage import COPIES, MOST_ON_DEVICE, CopyStage
+from graphzero.load.device import COPIES, MOST_ON_DEVICE, NO_PAGE_LOCK, CopyStage, page_lock
 from graphzero.load.stats import LoaderStats
-from graphzero.load.transfer import NO_PAGE_LOCK, page_lock
 
 torch = pytest.importorskip("torch")
-PATIENCE = 30.0  # seconds, for what takes none
 
 
 class Device:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 from graphzero import _core
@@ -205,12 +206,13 @@ print("done")
 def test_a_shortage_after_the_first_use_changes_nothing(folder: Path, limit: str, value: int) -> None:
     assert hasattr(resource, limit)
     root = Path(__file__).parents[2]
+    folders = [root, root / "tests" / "load", root / "tests" / "oracles"]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SHORT), str(folder), limit, str(value)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "tests" / "load")])},
+        timeout=PATIENCE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))},
     )
     assert done.stdout == "done\n", done.stderr[-2000:]

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 
@@ -70,6 +71,6 @@ def _run(folder: Path, child: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", program, str(folder)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, "PYTHONPATH": path},
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 
@@ -143,7 +144,7 @@ def test_two_processes_as_torchrun_starts_them(folder, tmp_path, spawn):
         command = [sys.executable, str(script), str(folder)]
         children.append(spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env))
     for child in children:
-        out, error = child.communicate(timeout=120)
+        out, error = child.communicate(timeout=PATIENCE)
         assert out == "fine\n", error
 
 

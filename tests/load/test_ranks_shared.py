@@ -27,18 +27,21 @@ def expected(folder):
 
 @linux
 def test_two_ranks_read_together_and_deliver_the_epoch_of_one(folder, expected, spawn):
-    ranks = [Rank(spawn, folder, rank) for rank in range(2)]
-    for rank in ranks:
-        rank.wait_until_ready()
-    for rank in ranks:
-        rank.go()
-    ended = [rank.rest() for rank in ranks]
-    assert [batch for pair in zip(*(batches for batches, _ in ended), strict=True) for batch in pair] == expected
-    plans = [last["stats"]["plan"] for _, last in ended]
-    assert [plan["ways"]["x"] for plan in plans] == ["window"] * 2, plans[0]["why"]
-    assert [plan["memory"] for plan in plans] == [48_000_000] * 2
-    assert [last["met"] for _, last in ended] == [1, 1]
-    assert sum(plan["windows"]["x"]["rows_from_ranks"] for plan in plans) > 0
+    for _ in range(20):  # on a busy machine one rank may be done before the other begins
+        ranks = [Rank(spawn, folder, rank) for rank in range(2)]
+        for rank in ranks:
+            rank.wait_until_ready()
+        for rank in ranks:
+            rank.go()
+        ended = [rank.rest() for rank in ranks]
+        assert [batch for pair in zip(*(batches for batches, _ in ended), strict=True) for batch in pair] == expected
+        plans = [last["stats"]["plan"] for _, last in ended]
+        assert [plan["ways"]["x"] for plan in plans] == ["window"] * 2, plans[0]["why"]
+        assert [plan["memory"] for plan in plans] == [48_000_000] * 2
+        shared = sum(plan["windows"]["x"]["rows_from_ranks"] for plan in plans)
+        if shared > 0 and [last["met"] for _, last in ended] == [1, 1]:
+            return
+    pytest.fail("the ranks never shared what they read")
 
 
 @linux

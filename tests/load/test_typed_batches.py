@@ -11,7 +11,7 @@ import pytest
 from typed_world import CITES, COUNTS, EDGES, WRITES, WRITTEN, World
 
 import graphzero as gz
-from graphzero.load.copy_stage import CopyStage
+from graphzero.load.device import CopyStage
 
 torch = pytest.importorskip("torch")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from waiting import PATIENCE
 
 import graphzero as gz
 
@@ -21,6 +22,7 @@ BATCHES = 80
 _RANK = """
 import json, sys, time
 from local_ranks import loader_of, digest
+from waiting import wait_until
 folder, rank, world, pause = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 loader = loader_of(folder, rank=rank, world_size=world)
 loader._ready_plan()
@@ -35,10 +37,8 @@ stats = loader.stats().to_dict()
 def blocks():
     with open("/proc/self/maps") as maps:
         return sum("memfd:graphzero" in line for line in maps)
-patience = 1000 if sys.stdin.readline() == "alone\\n" else 0
-while blocks() > 1 and patience > 0:  # a thread notices the end of a process, and may have to wait for a processor
-    patience -= 1
-    time.sleep(0.01)
+if sys.stdin.readline() == "alone\\n":
+    wait_until(lambda: blocks() <= 1)  # a thread notices the end of a process, and may have to wait for a processor
 print(json.dumps({"met": met, "blocks": blocks(), "stats": stats}), flush=True)
 """
 
@@ -97,13 +97,20 @@ class Rank:
 
     def rest(self, alone: bool = False) -> tuple[list[str], dict[str, Any]]:
         """The batches that are left, and what it says at its end; `alone`: there is no other any more."""
-        out, error = self.process.communicate("alone\n" if alone else "end\n", timeout=300)
+        out, error = self.process.communicate("alone\n" if alone else "end\n", timeout=PATIENCE)
         assert self.process.returncode == 0, error
         *batches, last = out.splitlines()
         return batches, json.loads(last)
 
+    def meeting_places(self) -> set[str]:
+        """Return the names of the sockets at which other ranks meet this one."""
+        folder = Path(f"/proc/{self.process.pid}/fd")
+        inodes = {os.readlink(fd) for fd in folder.iterdir() if fd.is_symlink()}
+        return {name for name, inode in meeting_places().items() if f"socket:[{inode}]" in inodes}
 
-def meeting_places() -> set[str]:
-    """The abstract sockets at which ranks meet, of all jobs on this machine."""
+
+def meeting_places() -> dict[str, str]:
+    """Return the abstract sockets at which ranks meet, of all jobs on this machine, and their inodes."""
     with open("/proc/net/unix") as sockets:
-        return {line.split("@")[1].strip() for line in sockets if "@graphzero/" in line}
+        found = [line.split() for line in sockets if "@graphzero/" in line]
+    return {name: inode for *_, inode, name in found}

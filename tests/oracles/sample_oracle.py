@@ -1,6 +1,6 @@
 """A slow, plain sampler that makes the same draws as the engine: one loop, Python ints, no tables.
 
-It is written from the rules (docs of Graph.sample, core/sample/*.h), so that a fast path that strays from them shows.
+It is written from the rules (docs of Graph.sample, core/sample/*/*.h), so that a fast path that strays from them shows.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ def fifth_tick():
             raise Stopped
 
     before = signal.signal(signal.SIGALRM, tick)
-    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
@@ -50,8 +49,9 @@ def hub(tmp_path_factory):
 
 
 def run(call, graph, threads):
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
     call(graph, threads)
-    signal.setitimer(signal.ITIMER_REAL, 0)  # a call that came to its end hears no more
+    signal.setitimer(signal.ITIMER_REAL, 0)  # a call that returned receives no more
 
 
 CALLS = {

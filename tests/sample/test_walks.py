@@ -15,6 +15,7 @@ from glfile import write_container, write_graph
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_oracle import Random, make_key
+from waiting import PATIENCE
 from walk_files import stream, write_edges, write_legacy, write_unsorted
 
 import graphzero as gz
@@ -334,6 +335,6 @@ def test_walks_after_fork(medium):
     queue = context.Queue()
     child = context.Process(target=in_child, args=(queue, medium))
     child.start()
-    assert queue.get(timeout=30) == want
-    child.join(30)
+    assert queue.get(timeout=PATIENCE) == want
+    child.join(PATIENCE)
     assert child.exitcode == 0

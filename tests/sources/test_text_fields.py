@@ -159,3 +159,25 @@ def test_the_report_names_columns_that_are_not_imported(tmp_path: Path, suffix: 
     report = str(gz.import_dataset(path, tmp_path / "ds", header=True if suffix == "csv" else None))
     assert "not imported: columns 'stars', 'text'" in report
     assert "source and target columns 'user', 'item' share one id space; use a typed description" in report
+
+
+def test_blanks_around_ids_of_a_node_table_are_not_part_of_them(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "edges.csv").write_text("src,dst\nzsh, bash\n apt ,bash\n")
+    (tmp_path / "nodes.csv").write_text('id,kind\n bash , shell\nzsh,"shell"\napt\t,tool\n')
+    report = gz.import_dataset(tmp_path / "edges.csv", tmp_path / "ds", nodes=tmp_path / "nodes.csv")
+    assert report.dataset.ids.to_original([0, 1, 2]) == ["bash", "zsh", "apt"]
+    assert _kinds(report.dataset) == ["shell", "tool"]
+
+
+def test_blanks_within_quotes_stay(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "edges.csv").write_text('src,dst\n" a",b\n')
+    (tmp_path / "nodes.csv").write_text('id,v\n" a",1\n"b",2\n')
+    report = gz.import_dataset(tmp_path / "edges.csv", tmp_path / "ds", nodes=tmp_path / "nodes.csv")
+    assert report.dataset.ids.to_original([0, 1]) == [" a", "b"]
+
+
+def _kinds(dataset: gz.Dataset) -> list[str]:
+    (column,) = [c for node in dataset.nodes.values() for c in node.columns.values()]
+    return list(column.names)

@@ -13,6 +13,7 @@ from pathlib import Path
 import container_spec as spec
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 import graphzero as gz
 
@@ -24,7 +25,7 @@ def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run `code` in a fresh interpreter, where a crash is a return code and a hang is a failure."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env, check=False)
 
 
 def passed(code: str, *arguments: object) -> str:
@@ -285,9 +286,9 @@ def test_workers_use_the_stores_of_their_parent(tmp_path, method):
     workers = [context.Process(target=use, args=(g, fs, ids, answers)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    assert [answers.get(timeout=60) for _ in workers] == [expected] * 2
+    assert [answers.get(timeout=PATIENCE) for _ in workers] == [expected] * 2
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=PATIENCE)
         assert worker.exitcode == 0
 
 

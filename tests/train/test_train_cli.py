@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("typer")
@@ -66,7 +67,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, folder: Path, tmp_path: Path)
     assert process.stdout is not None
     assert process.stdout.readline().startswith("epoch   1")
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert f"--checkpoint {saved} --epochs 100000 --resume" in errors
     epochs = len(load_checkpoint(saved).note["records"])

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import PATIENCE
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("typer")
@@ -66,7 +67,7 @@ def test_ctrl_c_saves_once_and_another_number_of_processes_goes_on(start: Start,
     process = start("--checkpoint", saved, *FOREVER)
     assert first_line(process).startswith("epoch   1")
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=300)
+    out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     assert errors.count("To continue:") == 1
     assert "--nproc 2 --epochs 1000000 --resume" in errors
@@ -87,7 +88,7 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
     ranks = [pid for pid in children(process) if b"graphzero" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert errors.strip() == (
         "graphzero: error: rank 1 of 2: killed by SIGKILL, possibly out of memory; try a lower --memory or --nproc"
@@ -97,7 +98,7 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
 
 def test_an_error_of_the_ranks_is_printed_once(start: Start) -> None:
     process = start("--nproc", 2, "--lr", 1e30, "--dropout", 0)
-    out, errors = process.communicate(timeout=300)
+    out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "graphzero: error: rank " in errors
     assert "of 2: the loss is nan" in errors

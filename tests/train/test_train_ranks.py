@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
@@ -48,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ranks.append(subprocess.Popen(command, stderr=subprocess.PIPE, env=common | own, text=True))
     try:
         for process in ranks:
-            _, errors = process.communicate(timeout=240)
+            _, errors = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, errors
     finally:
         for process in ranks:

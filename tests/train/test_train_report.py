@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
+import graphzero as gz
 from graphzero.machine.monitor import MemoryMonitor, MemorySample
-from graphzero.train import EpochRecord, GraphSAGE, TrainOptions, TrainResult
-from graphzero.train.report import _INK, _SERIES
+from graphzero.train import EpochRecord, GraphSAGE, Trainer, TrainOptions, TrainResult
+from graphzero.train.history import read_result
+from graphzero.train.report import write_comparison
+from graphzero.train.report_plots import _INK, _SERIES
 
 STAGES = {"sample": 0.5, "read": 2.0, "copy": 0.5, "compute": 3.0, "wait": 0.2}
 
@@ -81,7 +86,7 @@ def test_it_stands_alone_and_has_every_plot(tmp_path: Path) -> None:
     result().write_report(tmp_path / "sub" / "r.html")
     text = (tmp_path / "sub" / "r.html").read_text()
     page = Page(text)
-    assert page.tags.count("svg") == page.tags.count("figure") == 4
+    assert page.tags.count("svg") == page.tags.count("figure") == 5
     assert "script" not in page.tags
     assert all(link.startswith("#") for link in page.links)  # parts of the page itself
     assert not re.search(r"@import|url\((?!#)", text)
@@ -98,6 +103,63 @@ def test_short_runs_have_a_report_too(tmp_path: Path, epochs: int) -> None:
     short = result(epochs, test_accuracy=None, memory=[MemorySample(0, 1, 1, 5)], progress=[(0.0, 0)])
     short.write_report(tmp_path / "r.html")
     assert "validation accuracy" in (tmp_path / "r.html").read_text()
+
+
+HOSTILE = "</title><script>alert(1)</script>"
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    facts = {
+        "dataset": HOSTILE,
+        "model": HOSTILE,
+        "command": HOSTILE,
+        "versions": {HOSTILE: HOSTILE},
+        "date": "2026-01-02",
+    }
+    confusion = {"split": HOSTILE, "classes": [HOSTILE, "b"], "counts": [[3, 1], [0, 2]]}
+    hostile = result(facts=facts, confusion=confusion, metric=HOSTILE, options=TrainOptions(feature=HOSTILE))
+    hostile.write_report(tmp_path / "r.html")
+    write_comparison({HOSTILE: hostile, "b": result()}, tmp_path / "c.html")
+    for name in ("r.html", "c.html"):
+        assert not {"script", "img"} & set(Page((tmp_path / name).read_text()).tags)
+
+
+def test_out_of_core_is_said_only_when_bytes_were_read(tmp_path: Path) -> None:
+    result().write_report(tmp_path / "read.html")
+    in_ram = [dataclasses.replace(e, bytes_read=0) for e in result().epochs]
+    dataclasses.replace(result(), epochs=in_ram).write_report(tmp_path / "ram.html")
+    assert "Out of core: 3 GB" in (tmp_path / "read.html").read_text()
+    assert "Out of core" not in (tmp_path / "ram.html").read_text()
+
+
+def test_a_saved_run_is_shown_as_it_was_and_plots_survive_a_resume(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    splits = {"train": np.arange(200), "valid": np.arange(200, 250), "test": np.arange(250, 300)}
+    ds = gz.Dataset.create(
+        tmp_path / "ds", rng.integers(0, 300, (2, 2000)), direction="in", name="shop",
+        features=rng.random((300, 4), "float32"),
+        labels=np.arange(300) % 3, splits=splits, about={"classes": ["red", "green", "blue"]},
+    )  # fmt: skip
+    saved = tmp_path / "run.npz"
+
+    def fit(epochs: int, resume: bool) -> TrainResult:
+        options = TrainOptions(fanouts=[2], hidden=4, batch_size=50, epochs=epochs, memory="64MB", device="cpu")
+        return Trainer(ds, options, checkpoint=saved).fit(resume=resume)
+
+    first, second = fit(1, resume=False), fit(3, resume=True)
+    assert second.memory[: len(first.memory) // 2] == first.memory[: len(first.memory) // 2]
+    assert [s.seconds for s in second.memory] == sorted(s.seconds for s in second.memory)
+    assert second.progress[: len(first.progress)] == first.progress
+    assert np.sum(second.confusion["counts"]) == 50
+    back = read_result(saved)
+    assert back.to_dict() == second.to_dict()
+    back.write_report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    day = second.facts["date"].split()[0]
+    for said in (f"<title>shop · GraphSAGE · {day}</title>", "green", "Confusion matrix, test", "torch ", "RAM"):
+        assert said in text
+    write_comparison({"a": first, "b": second}, tmp_path / "c.html")
+    assert "Options that differ" in (tmp_path / "c.html").read_text()
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

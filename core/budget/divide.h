@@ -1,0 +1,110 @@
+// divide: divides one budget: the facts and sizes it is based on, and the choice between alternatives. A function of
+// its arguments alone.
+//
+// Priorities: the batches being built, waiting and in training; the topology in the page cache, if it fits; the
+// features in the page cache, if they fit too; otherwise rows held for coming batches, as many as the remaining memory
+// can hold.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gather/gather.h"
+#include "storage/disk_speed.h"
+#include "storage/features.h"
+
+namespace gz {
+
+enum class CacheMode { kAuto, kOff, kOn };
+
+// How the rows of a part are fetched in an epoch.
+enum class Way {
+  kMapped,  // copied from the mapping: the file is in the page cache, or fits
+  kWhole,   // copied from a whole copy in the loader's own memory
+  kWindow,  // read in the order of the file for many batches at once
+  kDirect,  // read batch by batch
+};
+const char* way_name(Way way);
+
+// What a division is based on.
+struct Facts {
+  // What the user set:
+  uint64_t memory = 0;  // 0: chosen from what is available
+  uint64_t ranks = 1;   // of this host, which share `memory`
+  uint64_t held = 1;    // batches that the consumer holds
+  uint64_t prefetch = 1;
+  int threads = 1;
+  Io io = Io::kAuto;
+  CacheMode cache = CacheMode::kAuto;
+  std::vector<const Matrix*> parts;  // whose rows a batch has
+
+  // The sample:
+  bool may_merge = false;     // many batches may be sampled together
+  uint64_t merged_bytes = 0;  // of each batch of such a group
+  uint64_t hops = 0;
+  double rows_looked_up = 0;  // in the topology, for a batch
+
+  // The machine:
+  uint64_t available = 0;               // to this process, including what the loader already holds
+  uint64_t topology = 0;                // bytes of its files
+  std::vector<double> topology_cached;  // share of each edge type's file
+  std::vector<double> cached;           // share of each part
+  uint64_t batches = 0;                 // of an epoch
+  bool shares_reads = false;            // with other ranks
+  Disk disk;                            // of the files, or assumed speeds
+};
+
+// The memory and rows of one batch.
+struct Sizes {
+  uint64_t sampling = 0, packed = 0, batch = 0;
+  std::vector<uint64_t> rows;  // one per part
+};
+
+struct Division {
+  uint64_t memory = 0;           // in total; this rank's share if ranks of one host share it
+  uint64_t fixed_bytes = 0;      // read buffers
+  uint64_t sampling_bytes = 0;   // the most that sampling one batch takes, including its subgraph
+  uint64_t packed_bytes = 0;     // a sampled batch that waits
+  uint64_t merged_bytes = 0;     // a batch of a merged group, from sampling until it is in the window
+  uint64_t batch_bytes = 0;      // a finished batch
+  uint64_t store_bytes = 0;      // rows held: windows and whole copies
+  uint64_t published_bytes = 0;  // recent reads that each sweep shares with other ranks of this host
+  uint64_t shared_bytes = 0;     // this rank's share of rows that the ranks of the host keep in the page cache instead
+  int threads = 1;               // that build batches: fewer if their buffers would not fit
+  int depth = 1;                 // finished or partly built batches that may exist at once
+  uint64_t window = 0;           // batches whose rows are read together; 0: no window
+  uint64_t direct = 0;           // the first batches, which are read individually in the meantime
+  bool merges = false;           // the topology is not in RAM: many batches are sampled together
+  uint64_t group = 1;            // how many
+  Disk disk;                     // the speed that was assumed: decides which gaps are read over
+  std::vector<Way> ways;         // one per part
+  std::vector<uint64_t> rows;    // one per part: rows of a batch
+  std::string why;               // in words, for stats()
+};
+
+// The best division. Throws BudgetError if the budget is below the minimum.
+Division divide(const Facts& facts, const Sizes& sizes);
+
+// The most claims that a window planned for so many may hold: batches share rows, which leaves space for more claims,
+// the more batches there are.
+inline uint64_t most_window(uint64_t window) { return window + window / (window < 32 ? 4 : 2) + 1; }
+// Those that fit in any case: when packed, most are smaller than planned.
+inline uint64_t sure_window(uint64_t window) { return window + window / 8 + 1; }
+
+// Batches that wait for the window when the next group is started, so that the window does not run empty.
+inline uint64_t lead_of(uint64_t group) { return group / 4; }
+
+// Seconds of disk time per batch under a division, once the files that fit are in RAM.
+double disk_seconds(const Facts& facts, const Sizes& sizes, const Division& d);
+
+// The same for `rows` rows of a file of so many bytes that is swept for `window` batches at once.
+double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk);
+
+inline uint64_t minus(uint64_t a, uint64_t b) { return a - std::min(a, b); }  // 0 if b is larger
+inline uint64_t matrix_bytes(const Matrix& matrix) { return matrix.rows * matrix.row_bytes; }
+
+std::string amount(uint64_t bytes);  // rounded up, so that the amount in an error suffices
+
+}  // namespace gz

@@ -1,0 +1,68 @@
+// merged: the neighbourhoods of many batches at once, from a topology that is not in RAM.
+//
+// Hop by hop, the next reads of all batches are sorted into file order, read once in large explicit requests past the
+// page cache, and handed to each batch. A page that fifty batches want is read once, and none is kept: memory is the
+// unfinished edges, the read buffers and a little more. Every batch is bit for bit the same as
+// sample_neighbours() would make it alone. Benchmark: benchmarks/sampling.py --only merged.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/progress.h"
+#include "sample/subgraph/neighbours.h"
+#include "storage/reader.h"
+
+namespace gz {
+
+struct MergedBatch {
+  std::span<const int64_t> seeds;
+  std::span<const int64_t> times;          // as in sample_neighbours()
+  uint64_t seed = 0;                       // in place of SampleOptions::seed
+  const ExcludedEdges* exclude = nullptr;  // in place of SampleOptions::exclude
+};
+
+struct MergedStats {
+  uint64_t reads = 0, bytes_read = 0;  // explicit reads; what was in RAM is taken from there
+  double read_seconds = 0;             // waited for them, by all readers together
+  uint64_t scratch_bytes = 0;          // the most that was held in addition to the subgraphs, without read buffers
+};
+
+struct MergedOptions {
+  uint64_t gap = uint64_t{16} << 10;  // unneeded bytes that are read to save a request: bandwidth / requests
+  std::optional<ReaderKind> kind;     // none: a ring if the kernel allows one
+  bool past_page_cache = false;       // pages that are in RAM are read from the disk too
+  Progress* progress = nullptr;       // asked every few milliseconds whether to stop
+  MergedStats* stats = nullptr;       // added to
+  std::function<std::shared_ptr<Reader>()> reader;  // tests put their own in place
+};
+
+// Whether many batches can be merged: uniform draws, with or without replacement, shared or disjoint. Weights, times
+// and layer-neighbour sampling read whole rows; sample_merged() then makes one batch after the other.
+bool merged_supported(const SampleOptions& options, bool with_times);
+
+// Takes the subgraph of a batch, by its number in the group. Called as each is done: in order by one thread, else by
+// several at a time.
+using MergedSink = std::function<void(size_t, HeteroSubgraph&&)>;
+
+// Throws what sample_neighbours() throws, StorageError for a read that fails, and what
+// `progress` throws.
+void sample_merged(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options,
+                   const MergedOptions& merged, const MergedSink& done);
+// One subgraph a batch, in order.
+std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
+                                          const SampleOptions& options, const MergedOptions& merged = {});
+
+// For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike,
+// without the subgraphs that are done.
+uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds);
+
+// The share of the arrays that a sample reads which is in the page cache now, 0 to 1; nothing where the system does not
+// report it. Costs some milliseconds for each GB that is there.
+std::optional<double> resident_share(const Topology& topology, const SampleOptions& options);
+
+}  // namespace gz

@@ -1,0 +1,369 @@
+// merged_hops: many subgraphs in the making, hop by hop: bounds of rows, choice of edges, neighbours, labels. Reads are
+// shared by all batches; the rest is done batch by batch, as sample/subgraph/expansion.h does for one.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/prefetch.h"
+#include "base/threads.h"
+#include "sample/merged/file_order.h"
+#include "sample/merged/merged.h"
+#include "sample/merged/ordered_reads.h"
+#include "sample/subgraph/choose.h"
+#include "sample/subgraph/growing.h"
+#include "sample/subgraph/labels.h"
+#include "storage/page_requests.h"
+
+namespace gz {
+
+// The arrays of one direction, and how each is read: from the mapping, or by explicit reads.
+struct MergedArrays {
+  ReadArray indptr, indices, edge_ids;  // edge_ids.width is 0 if no ids are read
+  bool indptr_mapped = false, indices_mapped = false, edge_ids_mapped = false;
+};
+
+// kNarrow: see Labels.
+template <class Csr, bool kNarrow>
+class MergedHops {
+ public:
+  // `options` has its threads and its disjoint resolved.
+  MergedHops(const Csr& csr, std::span<const MergedBatch> batches, const SampleOptions& options,
+             const MergedArrays& arrays, const ReadWay& way)
+      : csr_(csr), options_(options), arrays_(arrays), way_(way), scratch_(static_cast<size_t>(options.threads)) {
+    batches_.reserve(batches.size());
+    for (const MergedBatch& batch : batches) batches_.push_back(std::make_unique<Batch>(batch, options));
+  }
+
+  // done(i, subgraph) for each batch as soon as it is labelled.
+  void run(const MergedSink& done, MergedStats& stats) {
+    for (size_t hop = 0; hop < options_.fanouts.size(); ++hop) expand(hop, done, stats);
+    stats.scratch_bytes = std::max(stats.scratch_bytes, most_scratch_);
+  }
+
+ private:
+  using Id = typename Csr::Id;
+  static constexpr uint64_t kShortRow = 512;  // edges: their ids are read together, being on one page or two
+  static constexpr uint64_t kTaken = uint64_t{1} << 63;
+
+  struct Row {
+    uint64_t begin, degree;
+    uint32_t start;  // of its edges among the hop's; a subgraph has below 2^31
+  };
+
+  struct Batch {
+    Batch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
+      options.seed = batch.seed;
+      options.exclude = batch.exclude != nullptr && !batch.exclude->empty() ? batch.exclude : nullptr;
+    }
+    SampleOptions options;
+    GrowingSubgraph graph;
+    size_t frontier = 0;  // nodes from here on were reached in the previous hop
+    // Of the hop in the making:
+    std::span<Row> rows;
+    size_t edges = 0;
+    std::shared_ptr<Buffer> memory;  // of these, one per edge:
+    int64_t* chosen = nullptr;       // its position, then its id, where that is wanted, and kTaken
+    Id* neighbours = nullptr;
+  };
+
+  struct Scratch {  // of one worker
+    ChooseScratch choose;
+    uint64_t labels = 0;  // bytes of the largest table
+  };
+
+  void expand(size_t hop, const MergedSink& done, MergedStats& stats) {
+    lay_out_rows(hop);
+    read_bounds(stats);
+    each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], hop, scratch.choose); });
+    for (const auto& batch : batches_) hop_bytes_ += batch->memory ? batch->memory->size() : 0;
+    fetch(stats);
+    most_scratch_ = std::max(most_scratch_, scratch_bytes());
+    const bool last = hop + 1 == options_.fanouts.size();
+    each_batch([&](size_t b, Scratch& scratch) {
+      label(*batches_[b], hop, scratch);
+      if (last) finish(b, done);
+    });
+    hop_bytes_ = 0;
+    for (const Scratch& scratch : scratch_) {
+      most_scratch_ = std::max(most_scratch_, rows_bytes() + scratch_.size() * scratch.labels);
+    }
+  }
+
+  void finish(size_t b, const MergedSink& done) {
+    HeteroSubgraph made = batches_[b]->graph.finish();
+    made.scratch_bytes = most_scratch_ / batches_.size();
+    batches_[b].reset();
+    done(b, std::move(made));
+  }
+
+  uint64_t rows_bytes() const { return rows_memory_ ? rows_memory_->size() : 0; }
+  uint64_t scratch_bytes() const { return rows_bytes() + hop_bytes_; }
+
+  // work(number of the batch, scratch) for all, on all threads.
+  template <class Work>
+  void each_batch(const Work& work) {
+    parallel_for(batches_.size(), 1, options_.threads, [&](size_t begin, size_t, int worker) {
+      work(begin, scratch_[static_cast<size_t>(worker)]);
+      if (worker == 0 && way_.progress != nullptr) way_.progress->report("sample", begin, batches_.size());
+    });
+  }
+
+  void lay_out_rows(size_t hop) {
+    const bool none = options_.fanouts[hop] == 0;
+    size_t total = 0;
+    for (const auto& batch : batches_) total += none ? 0 : batch->graph.nodes - batch->frontier;
+    Row* rows = room_for<Row>(rows_memory_, total);
+    for (const auto& batch : batches_) {
+      batch->rows = {rows, none ? 0 : batch->graph.nodes - batch->frontier};
+      rows += batch->rows.size();
+    }
+  }
+
+  uint64_t node_of(const Batch& batch, size_t row) const {
+    return static_cast<uint64_t>(batch.graph.node[batch.frontier + row]);
+  }
+
+  template <class Each, class Length, class Deliver>
+  void read(const ReadArray& array, FileOrder<Each>& order, const Length& length, const Deliver& deliver,
+            MergedStats& stats) {
+    OrderedReads(way_, array, order, length, deliver).run(stats);
+    most_scratch_ = std::max(most_scratch_, scratch_bytes() + order.bytes());
+  }
+
+  void read_bounds(MergedStats& stats) {
+    if (arrays_.indptr_mapped) {
+      each_batch([&](size_t b, Scratch&) {
+        const Batch& batch = *batches_[b];
+        for (size_t i = 0; i < batch.rows.size(); ++i) {
+          if (i + 16 < batch.rows.size()) prefetch(csr_.indptr + node_of(batch, i + 16));
+          const auto row = csr_.row(node_of(batch, i));
+          batch.rows[i] = {row.begin, row.degree(), 0};
+        }
+      });
+      return;
+    }
+    const auto each = [&](size_t b, const auto& emit) {
+      for (size_t i = 0; i < batches_[b]->rows.size(); ++i) emit(node_of(*batches_[b], i), i);
+    };
+    size_t most = 0;
+    for (const auto& batch : batches_) most = std::max(most, batch->rows.size());
+    FileOrder order(batches_.size(), csr_.num_nodes, most, options_.threads, each, way_.progress);
+    while (order.next()) {
+      const auto length = [](uint64_t) { return 2; };
+      const auto deliver = [&](uint64_t item, const std::byte* values) {
+        uint64_t bounds[2];
+        std::memcpy(bounds, values, sizeof bounds);
+        if (bounds[0] > bounds[1] || bounds[1] > csr_.num_edges) [[unlikely]] {
+          fail_row(*csr_.file, order.place(item), bounds[0], bounds[1]);
+        }
+        batches_[order.batch(item)]->rows[order.number(item)] = {bounds[0], bounds[1] - bounds[0], 0};
+      };
+      read(arrays_.indptr, order, length, deliver, stats);
+    }
+  }
+
+  void choose(Batch& batch, size_t hop, ChooseScratch& scratch) {
+    const RowChooser<Csr> chooser(csr_, batch.options, hop, false);
+    const GrowingSubgraph& graph = batch.graph;
+    uint64_t most = 0;
+    for (const Row& row : batch.rows) most += chooser.most({row.begin, row.degree, row.degree});
+    check_hop(graph, graph, hop, most);
+    batch.edges = static_cast<size_t>(most);
+    if (batch.rows.empty()) return;
+    batch.memory = take_buffer(batch.edges * (sizeof(int64_t) + sizeof(Id)), Purpose::kTables);
+    batch.chosen = batch.memory->template as<int64_t>();
+    batch.neighbours = reinterpret_cast<Id*>(batch.chosen + batch.edges);
+    // Fresh memory is faulted in here, in order and by all threads: the first reads of a hop reach into every page of
+    // every batch, and would wait for all of it at once.
+    for (size_t i = 0; i < batch.edges; i += kPageBytes / sizeof(Id)) batch.neighbours[i] = 0;
+    if (batch.options.exclude != nullptr) ask_excluded(batch);
+    size_t at = 0;
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      Row& row = batch.rows[i];
+      row.start = static_cast<uint32_t>(at);
+      const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
+      at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, batch.chosen + at, scratch);
+    }
+    batch.edges = at;  // fewer if edges are excluded
+  }
+
+  // Rows that hold excluded edges are searched in the mapping: they are few, those of the batch's own edges.
+  void ask_excluded(const Batch& batch) const {
+    constexpr uint64_t kMost = uint64_t{1} << 16;  // ids; a search through more reads few of their pages
+    PagePrefetcher pages(*csr_.file, 1);
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      const Row& row = batch.rows[i];
+      if (row.degree == 0 || batch.options.exclude->of(node_of(batch, i)).empty()) continue;
+      pages.add(csr_.indices + row.begin, std::min(row.degree, kMost));
+    }
+    pages.request_added();
+  }
+
+  static size_t end_of(const Batch& batch, size_t row) {
+    return row + 1 < batch.rows.size() ? batch.rows[row + 1].start : batch.edges;
+  }
+
+  int64_t taken(uint64_t id, uint64_t position) const {
+    if ((id & kTaken) != 0) [[unlikely]] {
+      fail_edge_id(*csr_.file, position, id);
+    }
+    return static_cast<int64_t>(id | kTaken);
+  }
+
+  // Ids replace positions, so neighbours are read before them.
+  void fetch(MergedStats& stats) {
+    if (arrays_.indices_mapped) {
+      each_batch([&](size_t b, Scratch&) {
+        const Batch& batch = *batches_[b];
+        from_mapping(batch, csr_.indices,
+                     [&](size_t e, uint64_t p) { batch.neighbours[e] = static_cast<Id>(csr_.neighbour(p)); });
+      });
+    }
+    const bool indices = !arrays_.indices_mapped, ids = arrays_.edge_ids.width > 0 && !arrays_.edge_ids_mapped;
+    if (indices || ids) fetch_in_order(indices, ids, stats);
+    if (!arrays_.edge_ids_mapped) return;
+    each_batch([&](size_t b, Scratch&) {
+      const Batch& batch = *batches_[b];
+      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.edge_id(p), p); };
+      if (csr_.edge_ids32 != nullptr) {
+        from_mapping(batch, csr_.edge_ids32, take);
+      } else {
+        from_mapping(batch, csr_.edge_ids64, take);
+      }
+    });
+  }
+
+  template <class T, class Take>
+  static void from_mapping(const Batch& batch, const T* array, const Take& take) {
+    for (size_t i = 0; i < batch.edges; ++i) {
+      if (i + 32 < batch.edges) prefetch(array + batch.chosen[i + 32]);
+      take(i, static_cast<uint64_t>(batch.chosen[i]));
+    }
+  }
+
+  void fetch_in_order(bool indices, bool ids, MergedStats& stats) {
+    // An item is a short row with all its chosen edges, or one chosen edge of a long row.
+    const auto each = [&](size_t b, const auto& emit) {
+      const Batch& batch = *batches_[b];
+      for (size_t i = 0; i < batch.rows.size(); ++i) {
+        const Row& row = batch.rows[i];
+        const size_t end = end_of(batch, i);
+        if (row.start == end) continue;
+        if (row.degree <= kShortRow) {
+          emit(row.begin, i);
+        } else {
+          for (size_t e = row.start; e < end; ++e) {
+            if (batch.chosen[e] >= 0) emit(static_cast<uint64_t>(batch.chosen[e]), batch.rows.size() + e);
+          }
+        }
+      }
+    };
+    size_t most = 0;
+    for (const auto& batch : batches_) most = std::max(most, batch->rows.size() + batch->edges);
+    FileOrder order(batches_.size(), csr_.num_edges, most, options_.threads, each, way_.progress);
+    const auto length = [&](uint64_t item) {
+      const Batch& batch = *batches_[order.batch(item)];
+      const size_t number = order.number(item);
+      return number < batch.rows.size() ? batch.rows[number].degree : 1;
+    };
+    while (order.next()) {
+      using Order = decltype(order);
+      if (indices) read(arrays_.indices, order, length, Spread<Id, Order, true>{*this, order}, stats);
+      if (ids && arrays_.edge_ids.width == 4) {
+        read(arrays_.edge_ids, order, length, Spread<uint32_t, Order, false>{*this, order}, stats);
+      } else if (ids) {
+        read(arrays_.edge_ids, order, length, Spread<uint64_t, Order, false>{*this, order}, stats);
+      }
+    }
+  }
+
+  // Delivers the values of an item, neighbours or edge ids, to the chosen edges of its batch.
+  template <class T, class Order, bool kNeighbours>
+  struct Spread {
+    MergedHops& hops;
+    const Order& order;
+
+    void ask(uint64_t item) const {
+      const Batch& batch = batch_of(item);
+      if (const size_t number = order.number(item); number < batch.rows.size()) prefetch(&batch.rows[number]);
+    }
+    void ask_more(uint64_t item) const {
+      const Batch& batch = batch_of(item);
+      const size_t first = first_edge(batch, order.number(item));
+      prefetch(batch.chosen + first);
+      prefetch(batch.neighbours + first);
+    }
+    const Batch& batch_of(uint64_t item) const { return *hops.batches_[order.batch(item)]; }
+    static size_t first_edge(const Batch& batch, size_t number) {
+      return number < batch.rows.size() ? batch.rows[number].start : number - batch.rows.size();
+    }
+
+    void operator()(uint64_t item, const std::byte* values) const {
+      const Batch& batch = batch_of(item);
+      const size_t number = order.number(item), rows = batch.rows.size();
+      const size_t begin = first_edge(batch, number);
+      const size_t end = number < rows ? end_of(batch, number) : begin + 1;
+      const uint64_t place = order.place(item);
+      for (size_t e = begin; e < end; ++e) {
+        const auto position = static_cast<uint64_t>(batch.chosen[e]);
+        T value;
+        std::memcpy(&value, values + (position - place) * sizeof(T), sizeof(T));
+        if constexpr (kNeighbours) {
+          if (value >= hops.csr_.num_others) [[unlikely]] {
+            fail_neighbour(*hops.csr_.file, position, value, hops.csr_.num_others);
+          }
+          batch.neighbours[e] = value;
+        } else {
+          batch.chosen[e] = hops.taken(value, position);
+        }
+      }
+    }
+  };
+
+  // Puts everything in its place. The table lives for one hop of one batch: to enter the nodes of earlier hops anew
+  // costs little compared to the hop, and a table for every batch would take as much memory as the subgraphs.
+  void label(Batch& batch, size_t hop, Scratch& scratch) {
+    GrowingSubgraph& graph = batch.graph;
+    const size_t before = graph.nodes;
+    const bool last = hop + 1 == options_.fanouts.size();
+    if (batch.edges > 0) {
+      graph.reserve_edges(graph.edges + batch.edges, last);
+      for (size_t i = 0; i < batch.edges; ++i) {
+        graph.edge[graph.edges + i] = static_cast<int64_t>(static_cast<uint64_t>(batch.chosen[i]) & ~kTaken);
+      }
+      for (size_t i = 0; i < batch.rows.size(); ++i) {
+        std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + end_of(batch, i),
+                  static_cast<int64_t>(batch.frontier + i));
+      }
+      graph.reserve_nodes(graph.nodes + batch.edges);
+      const size_t fresh = graph.disjoint ? batch.edges : std::min<uint64_t>(batch.edges, csr_.num_nodes);
+      Labels<kNarrow> labels(graph, fresh);
+      labels.label(graph, graph.edges, graph.batch, batch.neighbours, batch.edges);
+      graph.edges += batch.edges;
+      scratch.labels = std::max(scratch.labels, labels.bytes());
+      graph.trim_nodes();
+    }
+    batch.memory.reset();
+    batch.frontier = before;
+    graph.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes - before));
+    graph.num_sampled_edges.push_back(static_cast<int64_t>(batch.edges));
+  }
+
+  const Csr& csr_;
+  const SampleOptions& options_;
+  const MergedArrays& arrays_;
+  const ReadWay& way_;
+  std::vector<Scratch> scratch_;  // one per worker
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::shared_ptr<Buffer> rows_memory_;
+  uint64_t hop_bytes_ = 0, most_scratch_ = 0;  // of the edges in the making; of all, at most
+};
+
+}  // namespace gz

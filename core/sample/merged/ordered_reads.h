@@ -1,0 +1,202 @@
+// ordered_reads: the items of a FileOrder, read from one array of a topology: each page once, near ones in one request,
+// many requests in flight.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "base/checked.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "sample/merged/merged.h"
+#include "storage/page_reads.h"
+
+namespace gz {
+
+// An array of the file.
+struct ReadArray {
+  std::string name;
+  uint64_t offset = 0, width = 0, bytes = 0;  // where it begins, bytes of one value, bytes of all
+};
+
+// How arrays are read; the same for all of a call.
+struct ReadWay {
+  const MountedFile* file = nullptr;
+  const File* source = nullptr;
+  std::function<std::shared_ptr<Reader>()> reader;
+  int workers = 1;
+  uint64_t gap = 0;
+  bool spare_resident = false;  // pages that are in RAM are taken from the mapping
+  Progress* progress = nullptr;
+};
+
+// An item wants length(item) values from its place on, a page of them at most. deliver(item, values) gets them, many
+// threads at a time. deliver.ask(item), where there is one, prefetches what that looks at first, and ask_more(item) the
+// rest.
+template <class Order, class Length, class Deliver>
+class OrderedReads {
+ public:
+  OrderedReads(const ReadWay& way, const ReadArray& array, Order& order, const Length& length, const Deliver& deliver)
+      : way_(way), array_(array), order_(order), length_(length), deliver_(deliver) {}
+
+  // Throws StorageError for a read that fails, and what `deliver` and the progress throw, after what is in flight has
+  // come back.
+  void run(MergedStats& stats) {
+    const auto workers = static_cast<size_t>(std::max(way_.workers, 1));
+    parallel_for(workers, 1, way_.workers, [&](size_t, size_t, int worker) {
+      if (next_.load(std::memory_order_relaxed) >= order_.blocks()) return;
+      try {
+        Worker(*this).run(worker == 0);
+      } catch (...) {
+        stop_ = true;
+        throw;
+      }
+    });
+    stats.reads += done_.reads;
+    stats.bytes_read += done_.bytes_read;
+    stats.read_seconds += done_.read_seconds;
+  }
+
+ private:
+  using Read = PageReads::Read;
+
+  class Worker {
+   public:
+    explicit Worker(OrderedReads& job)
+        : job_(job), reads_(*job.way_.file, *job.way_.source, job.way_.reader(), [this](const Read& read) {
+            return text("value ", job_.order_.place(items_of(read)[0]), " of '", job_.array_.name, "'");
+          }) {}
+
+    ~Worker() {
+      std::lock_guard lock(job_.mutex_);
+      job_.done_.reads += reads_.reads();
+      job_.done_.bytes_read += reads_.bytes_read();
+      job_.done_.read_seconds += reads_.waited();
+    }
+
+    void run(bool caller) {
+      for (bool more = true; !job_.stop_.load(std::memory_order_relaxed);) {
+        more = more && fill();
+        if (reads_.in_flight() > 0) {
+          reads_.wait([this](const Read& read, const std::byte* bytes) { deliver(read, bytes); });
+        } else if (!more) {
+          break;
+        }
+        if (caller && job_.way_.progress != nullptr) {
+          job_.way_.progress->report("sample", job_.next_.load(std::memory_order_relaxed), job_.order_.blocks());
+        }
+      }
+    }
+
+   private:
+    static constexpr int kMostMapped = 256;  // reads that are served from RAM before the disk is looked after
+    static constexpr uint64_t kAsked = 256;  // pages whose residency is queried at once
+    static constexpr size_t kAhead = 8;      // prefetch distance
+
+    // Starts reads until the reader is full; false when there is nothing left to start.
+    bool fill() {
+      for (int mapped = 0; mapped < kMostMapped && !reads_.full();) {
+        if (at_ == items_.size() && !take_block()) return false;
+        const Read read = next_read();
+        if (resident(read)) {
+          deliver(read, job_.way_.file->mapping().bytes().data() + read.offset);
+          ++mapped;
+        } else if (!reads_.start(read)) {
+          return true;
+        }
+        at_ = read.last - base_;
+      }
+      return true;
+    }
+
+    bool take_block() {
+      const size_t block = job_.next_.fetch_add(1, std::memory_order_relaxed);
+      if (block >= job_.order_.blocks()) return false;
+      items_ = job_.order_.take(block);
+      base_ = static_cast<size_t>(items_.data() - job_.order_.items().data());
+      at_ = 0;
+      return true;
+    }
+
+    uint64_t begin_of(uint64_t item) const { return job_.array_.offset + job_.order_.place(item) * job_.array_.width; }
+    uint64_t page_of(uint64_t item) const { return begin_of(item) & ~(kPageBytes - 1); }
+    uint64_t page_after(uint64_t item) const {
+      return round_up(begin_of(item) + job_.length_(item) * job_.array_.width, kPageBytes);
+    }
+
+    // The pages of item at_ and of those near it.
+    Read next_read() const {
+      const uint64_t start = page_of(items_[at_]);
+      uint64_t end = page_after(items_[at_]);
+      size_t last = at_ + 1;
+      for (; last < items_.size(); ++last) {
+        if (page_of(items_[last]) > end + job_.way_.gap) break;
+        const uint64_t longer = std::max(end, page_after(items_[last]));
+        if (longer - start > reads_.most_bytes()) break;
+        end = longer;
+      }
+      return {start, static_cast<uint32_t>(end - start), base_ + at_, base_ + last};
+    }
+
+    bool resident(const Read& read) {
+      const uint64_t first = read.offset / kPageBytes, count = read.bytes / kPageBytes;
+      if (!job_.way_.spare_resident || count > kAsked) return false;  // longer reads go to the disk
+      if (first < first_asked_ || first + count > first_asked_ + kAsked) ask(first);
+      const auto at = pages_.begin() + static_cast<ptrdiff_t>(first - first_asked_);
+      return std::all_of(at, at + static_cast<ptrdiff_t>(count), [](unsigned char page) { return (page & 1) != 0; });
+    }
+
+    // Which pages from `first` on are in RAM: a call costs as much as about sixteen pages.
+    void ask(uint64_t first) {
+      const Mapping& mapping = job_.way_.file->mapping();
+      const auto offset = static_cast<size_t>(first * kPageBytes);
+      const size_t bytes = std::min<size_t>(kAsked * kPageBytes, mapping.bytes().size() - offset);
+      first_asked_ = first;
+      pages_.fill(0);
+      if (!mapping.resident(offset, bytes, pages_.data())) pages_.fill(0);
+    }
+
+    std::span<const uint64_t> items_of(const Read& read) const {
+      return job_.order_.items().subspan(read.first, read.last - read.first);
+    }
+
+    // Items of one read belong to many batches: their destinations are prefetched.
+    void deliver(const Read& read, const std::byte* bytes) const {
+      const auto items = items_of(read);
+      for (size_t i = 0; i < items.size(); ++i) {
+        if constexpr (requires { job_.deliver_.ask(items[i]); }) {
+          if (i + 2 * kAhead < items.size()) job_.deliver_.ask(items[i + 2 * kAhead]);
+          if (i + kAhead < items.size()) job_.deliver_.ask_more(items[i + kAhead]);
+        }
+        job_.deliver_(items[i], bytes + (begin_of(items[i]) - read.offset));
+      }
+    }
+
+    OrderedReads& job_;
+    PageReads reads_;
+    std::span<const uint64_t> items_;             // of the current block
+    size_t base_ = 0, at_ = 0;                    // where the block begins among all items, how far it was prefetched
+    uint64_t first_asked_ = UINT64_MAX - kAsked;  // the page that pages_ begins with
+    std::array<unsigned char, kAsked> pages_{};
+  };
+
+  const ReadWay& way_;
+  const ReadArray& array_;
+  Order& order_;
+  const Length& length_;
+  const Deliver& deliver_;
+  std::atomic<size_t> next_{0};    // first block that is not taken
+  std::atomic<bool> stop_{false};  // a worker failed, or the caller wants to stop
+  std::mutex mutex_;
+  MergedStats done_;  // guarded by mutex_
+};
+
+}  // namespace gz
