@@ -19,10 +19,7 @@ def command(
     ],
     out: Annotated[Path, typer.Option(metavar="PATH", help="The page to write.")] = Path("report.html"),
 ) -> None:
-    """Write saved runs as one page with plots: one in detail, or several compared.
-
-    For example: graphzero report papers/runs/1.npz papers/runs/2.npz --out compared.html
-    """
+    """Write saved runs as one page with plots: one in detail, or several compared."""
     check_extension(str(out), "report")
     require_torch()
     from graphzero.train.history import read_result
