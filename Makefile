@@ -9,8 +9,8 @@ DEMO   := .venv/.ready-demo
 JOBS   ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs figures figures-draw package-check wheels \
-  pyg-conformance windows-core macos-check format clean
+.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs figures figures-draw package-check wheels pyg-conformance \
+  windows-core macos-check format clean
 
 # The demo installs and builds only what it needs: no C++ tests, no test dependencies.
 demo: $(DEMO)

@@ -29,7 +29,7 @@ BEGIN, END = "<!-- figures: begin (benchmarks/figures.py) -->", "<!-- figures: e
 Result = dict[str, Any]
 
 # The short table: file, start of its table's title, start of the row, the row to compare with where that is another
-# one, and the label. {0} and {1} in a label are the first sizes of the title.
+# one, and the label. {0} and {2} in a label are sizes that the title names.
 HEADLINES: list[tuple[str, str, str, str | None, str]] = [
     ("outofcore", "Out of core", "training,", "mmap, MADV_RANDOM", "train: {0} of features in {2} of RAM"),
     ("outofcore", "Out of core", "training / in RAM", None, "its speed, relative to training in RAM"),
@@ -55,7 +55,7 @@ def quick(folder: Path) -> None:
     """Run the quick set; each benchmark writes its own file."""
     bench, small = folder / "bench", folder / "small"
     gz02, pyg = os.environ.get("GZ02_PYTHON"), os.environ.get("PYG_PYTHON")
-    outofcore = ["--nodes", "8000000", "--edges", "120000000", "--limit", "1500MB", "--train-share", "0.02"]
+    outofcore = ["--nodes", "8000000", "--edges", "120000000", "--limit", "1.5GB", "--train-share", "0.02"]
     runs: dict[str, list[str | Path]] = {
         "mount": ["mount.py", bench],
         "gather-warm": ["gather.py", bench, "--warm"],

@@ -39,8 +39,8 @@ _EXAMPLES = {
         "graphzero predict mine --checkpoint run.npz --out predictions.gd",
     ),
     "report": (
+        "graphzero report mine/runs/1.npz --out run.html",
         "graphzero report mine --out runs.html",
-        "graphzero report mine/runs/1.npz mine/runs/2.npz --out compared.html",
     ),
     "doctor": ("graphzero doctor", "graphzero doctor mine --fanouts 15,10 --check"),
 }
