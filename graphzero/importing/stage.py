@@ -11,8 +11,7 @@ from typing import Any
 
 from ..args.target import check_folder_name
 from ..dataset import manifest
-from ..dataset.folder_lock import lock, unlock
-from ..dataset.sync import sync_folder
+from ..dataset.folder_lock import lock, sync_folder, unlock
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]

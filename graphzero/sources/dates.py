@@ -79,9 +79,9 @@ def _ticks(column: Any) -> npt.NDArray[Any]:
 
 
 def _in_utc(text: Any) -> Any:
-    """Return a date as NumPy reads it, which knows no time zones."""
+    """Return a date as NumPy reads it, which does not support time zones."""
     if isinstance(text, datetime.datetime) and text.tzinfo is not None:
-        return text.astimezone(datetime.UTC).replace(tzinfo=None)
+        return text.astimezone(datetime.timezone.utc).replace(tzinfo=None)
     return text[:-1] if isinstance(text, str) and text.endswith("Z") else text
 
 

@@ -22,6 +22,9 @@ void check_combination(const SampleOptions& options, bool with_times) {
                           ", or -1 for all");
     }
   }
+  if (options.dependent.batches > 1 && options.choice != Choice::kLabor) {
+    fail<ArgumentError>("batch_dependency is ", options.dependent.batches, ", which needs method 'labor'");
+  }
   if (options.choice == Choice::kLabor) {
     const char* other = options.replace    ? "replace=True"
                         : options.weighted ? "weighted=True"

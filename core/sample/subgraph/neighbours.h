@@ -23,6 +23,15 @@ enum class Choice {
 };
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
 
+// Batches whose draws depend on each other: what a neighbour draws stays the same for `batches` of them, so that
+// successive batches have more nodes in common. With each batch, one of `batches` neighbours draws anew. For a single
+// batch nothing changes: the numbers of all neighbours are independent and uniform.
+struct DependentDraws {
+  uint64_t batches = 1;  // 1: independent
+  uint64_t number = 0;   // of this batch
+  uint64_t seed = 0;     // in place of SampleOptions::seed, the same for all batches
+};
+
 struct SampleOptions {
   std::vector<int64_t> fanouts;  // one per hop; -1 takes all neighbours
   bool replace = false;
@@ -33,6 +42,7 @@ struct SampleOptions {
   Direction direction = Direction::kNone;  // kNone: the file's first
   bool edge_ids = true;  // false: `edge` holds positions even where the file keeps the user's own ids (one read less)
   uint64_t seed = 0;
+  DependentDraws dependent;  // with kLabor
   int threads = 1;
   TopologyIo io = TopologyIo::kAuto;
 
