@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,14 @@ class Rank:
 
     def rest(self, alone: bool = False) -> tuple[list[str], dict[str, Any]]:
         """The batches that are left, and what it says at its end; `alone`: there is no other any more."""
-        out, error = self.process.communicate("alone\n" if alone else "end\n", timeout=PATIENCE)
-        assert self.process.returncode == 0, error
+        # not communicate(), which would lose the lines that readline() has buffered
+        self.process.stdin.write("alone\n" if alone else "end\n")
+        self.process.stdin.flush()
+        hangs = threading.Timer(PATIENCE, self.process.kill)
+        hangs.start()
+        out, error = self.process.stdout.read(), self.process.stderr.read()
+        hangs.cancel()
+        assert self.process.wait() == 0, error
         *batches, last = out.splitlines()
         return batches, json.loads(last)
 
