@@ -13,6 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("typer")
+pq = pytest.importorskip("pyarrow.parquet")
 
 from typer.testing import CliRunner  # noqa: E402
 
@@ -58,7 +59,7 @@ def test_what_import_says_to_do_next_works(shop: Path) -> None:
     assert done.exit_code == 0, done.output
     predicted = run_next(done.output)
     assert predicted.exit_code == 0, predicted.output
-    assert Path("predictions.csv").read_text().startswith("id,")
+    assert pq.read_table("predictions.parquet").column_names[0] == "id"
 
 
 def test_an_import_that_cannot_be_trained_says_why_and_so_does_train(shop: Path) -> None:
@@ -133,7 +134,7 @@ def test_the_report_says_out_of_core_only_where_it_was(tmp_path: Path) -> None:
     assert "out of core" not in (tmp_path / "in_ram.html").read_text()
     result.epochs[0] = dataclasses.replace(result.epochs[0], topology_bytes_read=5_000_000)
     result.write_report(tmp_path / "read.html")
-    assert "out of core: 5 MB read from disk" in (tmp_path / "read.html").read_text()
+    assert "Out of core: 5 MB read from disk" in (tmp_path / "read.html").read_text()
 
 
 @pytest.mark.parametrize(
