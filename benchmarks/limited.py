@@ -16,8 +16,8 @@ from typing import Any
 
 import measure
 
+from graphzero.machine.facts import check_room_for_torch
 from graphzero.machine.memory_limit import memory_limit
-from graphzero.machine.torch_room import check_room_for_torch
 
 check_room_for_torch()  # a BudgetError explains more than a kill
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -79,10 +80,20 @@ def show(title: str, rows: list[tuple[str, str, str]], folder: str | os.PathLike
 
 
 def save(path: str | None, figures: dict[str, Any], folder: str | os.PathLike[str] = ".") -> None:
-    """Write the figures, the tables that were shown and the machine as JSON: what benchmarks/table.py reads."""
+    """Write the figures, the tables that were shown and the machine as JSON: what benchmarks/figures.py reads."""
     if path:
-        content = {"program": Path(sys.argv[0]).name, "machine": machine(folder), "figures": figures, "tables": _shown}
-        Path(path).write_text(json.dumps(content, indent=2) + "\n")
+        program, *arguments = sys.argv
+        given = [Path(part).name if os.path.isabs(part) else part for part in arguments]
+        if "--json" in given:
+            del given[given.index("--json") : given.index("--json") + 2]
+        content = {
+            "program": Path(program).name,
+            "command": shlex.join(["python", f"benchmarks/{Path(program).name}", *given]),
+            "machine": machine(folder),
+            "figures": figures,
+            "tables": _shown,
+        }
+        Path(path).write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _lines(path: str) -> list[str]:

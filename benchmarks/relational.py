@@ -12,7 +12,7 @@ depend on `--rows` alone. Each command runs in a control group whose limit inclu
     graphzero train FOLDER/dataset --task again    within 4 GB, batches of 512 seeds with [10, 5] neighbours
 
 and prints its seconds, rows per second and the peak memory that the kernel counted. For comparison, DuckDB reads the
-same files into a database of its own within the same memory. It needs root, for the control groups.
+same files into a database of its own with the same budget and limit. It needs root, for the control groups.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--run", choices=["duckdb"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
-        print(json.dumps(duck(args.folder, args.import_limit)))
+        print(json.dumps(duck(args.folder, args.memory)))
         return
     shop, wanted, runs = Shop(int(args.rows)), args.runs.split(","), dict[str, Any]()
     if not (args.folder / "shop" / "keys.yaml").exists():

@@ -4,7 +4,7 @@ graphzero doctor DATASET --fanouts 10,5 --json > doctor.json
 python benchmarks/sizing.py doctor.json --ram 64GB
 
 Nothing is measured here. Sizes of the datasets are as published; rows per batch are the maximum for the fanouts; the
-seconds of a sweep are those of the loader's own model (core/load/divide.cpp) with the disk's measured speed, and the
+seconds of a sweep are those of the loader's own model (core/budget/divide.cpp) with the disk's measured speed, and the
 processor's time is what doctor measured on its dataset, by row and by byte.
 """
 

@@ -3,7 +3,7 @@
 #include "base/threads.h"
 #include "bindings.h"
 #include "storage/features.h"
-#include "storage/preload.h"
+#include "storage/page_requests.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
 

@@ -26,7 +26,6 @@
 #include "base/progress.h"
 #include "format/container.h"
 #include "format/dtype.h"
-#include "sample/link/link.h"
 #include "sample/subgraph/neighbours.h"
 
 namespace nb = nanobind;
@@ -38,10 +37,8 @@ void bind_storage(nb::module_& m);
 void bind_walks(nb::module_& m);
 void bind_sample(nb::module_& m);
 void bind_hetero(nb::module_& m);
-void bind_links(nb::module_& m);
 void bind_gather(nb::module_& m);
-void bind_measure(nb::module_& m);
-void bind_memory(nb::module_& m);
+void bind_machine(nb::module_& m);
 void bind_load(nb::module_& m);
 void bind_compile(nb::module_& m);
 void bind_ranges(nb::module_& m);
@@ -59,13 +56,15 @@ template <class Enum>
 Enum parse_choice(const char* what, const std::string& name, std::initializer_list<std::pair<const char*, Enum>> names,
                   const char* other = nullptr) {
   std::vector<std::string> known;
-  for (const auto& [text, value] : names) {
-    if (name == text) return value;
-    known.push_back("'" + std::string(text) + "'");
+  for (const auto& [accepted, value] : names) {
+    if (name == accepted) return value;
+    known.push_back(text("'", accepted, "'"));
   }
   if (other != nullptr) known.emplace_back(other);
   std::string list;
-  for (size_t i = 0; i < known.size(); ++i) list += (i == 0 ? "" : i + 1 < known.size() ? ", " : " or ") + known[i];
+  for (size_t i = 0; i < known.size(); ++i) {
+    list += text(i == 0 ? "" : i + 1 < known.size() ? ", " : " or ", known[i]);
+  }
   fail<ArgumentError>(what, " is '", name, "', expected ", list);
 }
 
@@ -81,10 +80,6 @@ SampleOptions sample_options(std::vector<int64_t> fanouts, bool replace, bool we
 // Edges that a call must not sample, as two arrays of ends, or None.
 using EdgeEnds = std::optional<std::pair<Ids, Ids>>;
 ExcludedEdges excluded_edges(const Topology& topology, Direction direction, const EdgeEnds& ends, bool reverse);
-
-// The options for negatives of a batch of edges, and for its edges in the sample.
-LinkNegatives parse_negatives(const std::optional<std::string>& name);
-LinkExclude parse_link_exclude(const std::string& name);
 
 // nanobind's tag of a dtype. NumPy has no bfloat16: it is passed as uint16, and Python converts it.
 nb::dlpack::dtype dlpack_dtype(DType dtype);

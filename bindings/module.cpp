@@ -10,12 +10,10 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_storage(m);
   gz::bindings::bind_walks(m);
   gz::bindings::bind_sample(m);
-  gz::bindings::bind_hetero(m);
   gz::bindings::bind_gather(m);
-  gz::bindings::bind_measure(m);
-  gz::bindings::bind_memory(m);
+  gz::bindings::bind_machine(m);
   gz::bindings::bind_load(m);
-  gz::bindings::bind_links(m);
+  gz::bindings::bind_hetero(m);
   gz::bindings::bind_compile(m);
   gz::bindings::bind_ranges(m);
   gz::bindings::bind_order(m);

@@ -18,7 +18,6 @@
 #include "format/legacy.h"
 #include "gather/gather.h"
 #include "guard.h"
-#include "sample/link/edges_at.h"
 #include "sample/link/link.h"
 #include "sample/link/negatives.h"
 #include "sample/merged/merged.h"

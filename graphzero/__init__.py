@@ -8,12 +8,12 @@ from __future__ import annotations
 
 try:
     from . import _core as _core
-except ImportError as _error:
+except ImportError:
     from ._native_module import explain_missing as _explain_missing
 
     if (_text := _explain_missing()) is None:
         raise
-    raise ImportError(_text, name="graphzero._core") from _error
+    raise ImportError(_text, name="graphzero._core") from None
 
 from .args.dtypes import DataType
 from .compile.features import FeatureReport, compile_features, convert_csv_to_gd

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/text.h"
@@ -47,7 +48,9 @@ template <class E, class... Parts>
   throw E(text(parts...));
 }
 
-// A refused system call: `what` says what was tried, as in "cannot open". Reads errno unless a code is given.
-[[noreturn]] void fail_storage(const std::string& path, const std::string& what, int code);
+// A refused system call: `what` says what was tried, as in "cannot open".
+[[noreturn]] inline void fail_storage(const std::string& path, const std::string& what, int code) {
+  throw StorageError(text(path, ": ", what, ": ", std::generic_category().message(code)), code, path);
+}
 
 }  // namespace gz

@@ -14,7 +14,6 @@
 
 #include "base/checked.h"
 #include "base/per_process.h"
-#include "base/process.h"
 
 #ifdef _WIN32
 #include <malloc.h>

@@ -1,6 +1,6 @@
 // open_table: a hash table with open addressing and linear probing, for keys that are only added.
 //
-// Tables that a benchmark depends on have layouts of their own: sample/subgraph/labels.h, gather/row_table.h and
+// Tables that a benchmark depends on have layouts of their own: sample/subgraph/growing.h, sweep/row_window.h and
 // compile/ids/id_map_table.h.
 #pragma once
 

@@ -1,11 +1,13 @@
-// per_process: an object that a process makes on first use, and a forked child makes anew.
+// per_process: which process this is, and objects that a process makes on first use and a forked child makes anew.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 #ifndef _WIN32
 #include <pthread.h>
+#include <unistd.h>
 #endif
 
 namespace gz {
@@ -27,6 +29,16 @@ auto& per_process(const Make& make) {
   if (object.compare_exchange_strong(found, fresh)) return *fresh;
   delete fresh;  // another thread was first
   return *found;
+}
+
+// Which process this is, for objects that own threads. A forked child has copies of them, but not of the threads, and
+// of locks and condition variables in whatever state those threads had them: it must leave them alone.
+inline int64_t process_id() {
+#ifdef _WIN32
+  return 0;  // there is no fork
+#else
+  return getpid();
+#endif
 }
 
 }  // namespace gz

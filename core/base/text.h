@@ -2,10 +2,12 @@
 // own copy of the C++ library, as wheels may be, cannot rely on their locales once another copy is in the process.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,9 +46,24 @@ std::string text(const Parts&... parts) {
 }
 
 // The whole of a small file such as those under /proc; empty where it cannot be read.
-std::string read_text(const std::string& path);
+inline std::string read_text(const std::string& path) {
+  std::string content;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) return content;
+  char part[4096];
+  while (const size_t got = std::fread(part, 1, sizeof part, file.get())) content.append(part, got);
+  return content;
+}
 
 // The pieces between single `by` characters; a trailing one ends the last piece and does not begin another.
-std::vector<std::string> split(std::string_view line, char by);
+inline std::vector<std::string> split(std::string_view line, char by) {
+  std::vector<std::string> parts;
+  while (!line.empty()) {
+    const size_t end = std::min(line.find(by), line.size());
+    parts.emplace_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return parts;
+}
 
 }  // namespace gz

@@ -30,12 +30,12 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-constexpr auto kLookOut = std::chrono::microseconds(200);  // how long a thread that is awake looks for work
+constexpr auto kSpin = std::chrono::microseconds(200);  // how long a thread that is awake looks for work
 
-// Spins until `ready()` or until kLookOut is over; returns whether it became ready.
+// Spins until `ready()` or until kSpin is over; returns whether it became ready.
 template <class Ready>
-bool look_out(const Ready& ready) {
-  const auto until = std::chrono::steady_clock::now() + kLookOut;
+bool spin_until(const Ready& ready) {
+  const auto until = std::chrono::steady_clock::now() + kSpin;
   do {
     for (int i = 0; i < 64; ++i) {
       if (ready()) return true;
@@ -48,10 +48,10 @@ bool look_out(const Ready& ready) {
   return ready();
 }
 
-// One parallel_for in flight.
+// One parallel_for in flight, or a background task.
 struct Job {
-  Job(size_t n_, size_t grain_, int threads, const Body& body_)
-      : n(n_), grain(grain_), seats(threads - 1), body(&body_) {}
+  Job(size_t n_, size_t grain_, int helpers_, const Body& body_, Interruptible* interruptible_)
+      : n(n_), grain(grain_), seats(helpers_), body(&body_), interruptible(interruptible_) {}
 
   const size_t n, grain;
   std::atomic<size_t> next{0};    // start of the first chunk that is not taken
@@ -62,7 +62,7 @@ struct Job {
   std::exception_ptr error;       // the first one; guarded by Pool::mutex_
   std::condition_variable idle;   // helpers reached 0
   const Body* body;
-  Interruptible* const interruptible = Interruptible::current();  // the caller's
+  Interruptible* const interruptible;  // the caller's, or null
 
   void run(int worker, std::mutex& mutex) {
     const Interruptible::Joined joined(interruptible);
@@ -88,22 +88,47 @@ class Pool {
   void run(Job& job, int threads) {
     {
       std::lock_guard lock(mutex_);
-      grow(threads - 1);
-      jobs_.push_back(&job);
-      ++posted_;
+      most_helpers_ = std::max(most_helpers_, threads - 1);
+      post(job);
     }
     for (int i = 1; i < threads; ++i) wake_.notify_one();
+    finish(job);
+  }
+
+  void start_background(Job& job) {
+    {
+      std::lock_guard lock(mutex_);
+      ++background_;
+      post(job);
+    }
+    wake_.notify_one();
+  }
+
+  void finish_background(Job& job) {
+    finish(job);
+    std::lock_guard lock(mutex_);
+    --background_;
+  }
+
+ private:
+  void post(Job& job) {  // mutex_ held
+    grow(most_helpers_ + background_);
+    jobs_.push_back(&job);
+    ++posted_;
+  }
+
+  // Does what is left of a job, and waits for its helpers.
+  void finish(Job& job) {
     job.run(0, mutex_);
     {
       std::lock_guard lock(mutex_);
       jobs_.remove(&job);  // no helper joins after this
     }
-    if (awake > 0) look_out([&] { return job.helpers == 0; });
+    if (awake > 0) spin_until([&] { return job.helpers == 0; });
     std::unique_lock lock(mutex_);  // also lets go the helper that has just counted itself off
     job.idle.wait(lock, [&] { return job.helpers == 0; });
   }
 
- private:
   void grow(int helpers) {  // mutex_ held
     while (started_ < helpers) {
       try {
@@ -129,7 +154,7 @@ class Pool {
       if (awake > 0) {
         const unsigned seen = posted_;
         lock.unlock();
-        look_out([&] { return posted_ != seen || awake == 0; });
+        spin_until([&] { return posted_ != seen || awake == 0; });
         lock.lock();
       }
     }
@@ -150,6 +175,8 @@ class Pool {
   std::list<Job*> jobs_;             // guarded by mutex_
   std::atomic<unsigned> posted_{0};  // jobs so far; changed with mutex_ held
   int started_ = 0;                  // guarded by mutex_
+  int most_helpers_ = 0;             // guarded by mutex_: that a parallel_for asked for
+  int background_ = 0;               // guarded by mutex_: tasks that were not waited for
 };
 
 std::atomic<int> g_default{0};
@@ -185,9 +212,41 @@ void parallel_for(size_t n, size_t grain, int threads, const Body& body) {
     }
     return;
   }
-  Job job(n, grain, threads, body);
+  Job job(n, grain, threads - 1, body, Interruptible::current());
   pool().run(job, threads);
   if (job.error) std::rethrow_exception(job.error);
+}
+
+struct BackgroundTask::State {
+  explicit State(std::function<void()> work_)
+      : work(std::move(work_)), body([this](size_t, size_t, int) { work(); }), job(1, 1, 1, body, nullptr) {}
+  const std::function<void()> work;
+  const Body body;
+  Job job;
+  Pool& threads = pool();
+};
+
+BackgroundTask::BackgroundTask() = default;
+BackgroundTask::BackgroundTask(std::function<void()> work) : state_(std::make_unique<State>(std::move(work))) {
+  state_->threads.start_background(state_->job);
+}
+BackgroundTask::BackgroundTask(BackgroundTask&& other) noexcept = default;
+
+BackgroundTask& BackgroundTask::operator=(BackgroundTask&& other) noexcept {
+  if (state_) state_->threads.finish_background(state_->job);
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+BackgroundTask::~BackgroundTask() {
+  if (state_) state_->threads.finish_background(state_->job);
+}
+
+void BackgroundTask::wait() {
+  if (!state_) return;
+  state_->threads.finish_background(state_->job);
+  const auto done = std::move(state_);
+  if (done->job.error) std::rethrow_exception(done->job.error);
 }
 
 int default_threads() {
@@ -210,7 +269,7 @@ int resolve_threads(int requested) {
   return requested > 0 ? requested : default_threads();
 }
 
-void give_way() noexcept {
+void lower_thread_priority() noexcept {
 #ifdef __linux__
   constexpr int kLater = 5;  // a third of the weight of a thread that did not change its own
   const auto self = static_cast<id_t>(syscall(SYS_gettid));

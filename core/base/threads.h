@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 
 namespace gz {
 
@@ -17,6 +18,24 @@ using Body = std::function<void(size_t begin, size_t end, int worker)>;
 // multiples of `grain` whatever the thread count. The first exception stops further chunks and is thrown here; so does
 // an interrupt (base/interrupt.h), between chunks.
 void parallel_for(size_t n, size_t grain, int threads, const Body& body);
+
+// Work that a thread of the pool does while its owner goes on. wait() does it itself if no thread has begun it yet, and
+// throws what the work threw. What the work refers to must outlive the task; a task that is destroyed waits too.
+class BackgroundTask {
+ public:
+  BackgroundTask();
+  explicit BackgroundTask(std::function<void()> work);
+  BackgroundTask(BackgroundTask&& other) noexcept;
+  BackgroundTask& operator=(BackgroundTask&& other) noexcept;  // waits for its own work first
+  ~BackgroundTask();
+
+  bool valid() const { return state_ != nullptr; }  // has work that was not waited for
+  void wait();                                      // does nothing unless valid()
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // While one lives, threads of the pool that are done look out for the next job for a moment before they sleep: for
 // calls of several short steps, each of which would otherwise begin with waking them, which takes as long as some
@@ -41,6 +60,6 @@ int resolve_threads(int requested);
 
 // Lowers the scheduling priority of this thread from now on. For threads that prefetch for another thread, which must
 // not wait for the processor. Does nothing where threads have no priority of their own.
-void give_way() noexcept;
+void lower_thread_priority() noexcept;
 
 }  // namespace gz

@@ -219,10 +219,16 @@ __attribute__((target("avx2,f16c"))) void convert_avx2(const std::byte* in, size
   convert_some<Element>(in, i, count, out, scale);
 }
 
-// Queried with cpuid: clang's __builtin_cpu_supports does not accept "f16c".
-bool has_f16c() {
+// Queried with cpuid: __builtin_cpu_supports needs a runtime that not every compiler links into a shared library.
+Vectors supported() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0 || (c & bit_F16C) == 0) return Vectors::kPlain;
+  unsigned saved = 0, high = 0;  // registers that the system saves for a thread: 6 for AVX, and e0 for AVX-512
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  if ((saved & 0x6) != 0x6 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (b & bit_AVX2) == 0) {
+    return Vectors::kPlain;
+  }
+  return (saved & 0xe0) == 0xe0 && (b & bit_AVX512F) != 0 ? Vectors::kAvx512 : Vectors::kAvx2;
 }
 
 #endif
@@ -266,11 +272,7 @@ void interleave(size_t count, Distance distance, const Where& where, const Move&
 
 Vectors best_vectors() {
 #ifdef GZ_GATHER_X86
-  static const Vectors best = [] {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !has_f16c()) return Vectors::kPlain;
-    return __builtin_cpu_supports("avx512f") ? Vectors::kAvx512 : Vectors::kAvx2;
-  }();
+  static const Vectors best = supported();
   return best;
 #else
   return Vectors::kPlain;

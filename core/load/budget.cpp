@@ -9,7 +9,7 @@
 #include "load/rows.h"
 #include "sample/merged/merged.h"
 #include "sample/subgraph/packed.h"
-#include "storage/preload.h"
+#include "storage/page_requests.h"
 #include "storage/residency.h"
 #include "sweep/claim.h"
 

@@ -42,7 +42,7 @@ void Pipeline::start_threads() {
     try {
       threads_.emplace_back([this] {
         const BufferPool::Use use(*plan_->pool);
-        if (plan_->feeds_device) give_way();  // to the thread that keeps the device busy
+        if (plan_->feeds_device) lower_thread_priority();  // for the thread that keeps the device busy
         Lock lock(mutex_);
         work(lock);
       });

@@ -90,6 +90,7 @@ uint64_t array_bytes(const std::vector<BatchArray>& arrays) {
 BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input) {
   BatchSeeds batch;
   batch.key = batch_seed(plan.options.seed, epoch, number);
+  batch.dependent = {plan.options.sample.dependent.batches, number, epoch_seed(plan.options.seed, epoch)};
   plan.seeds->fill(input, batch);
   return batch;
 }
@@ -97,6 +98,7 @@ BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, st
 HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch) {
   SampleOptions options = plan.options.sample;
   options.seed = batch.key;
+  options.dependent = batch.dependent;
   options.threads = 1;  // the pipeline samples several batches at once instead
   if (!plan.graph.typed()) {
     const SeedsOfType& seeds = batch.seeds.at(0);

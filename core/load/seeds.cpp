@@ -7,13 +7,13 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/random.h"
-#include "sample/link/edges_at.h"
+#include "sample/link/link.h"
 
 namespace gz {
 namespace {
 
 constexpr uint64_t kShuffle = 0x73687566666c65ull;  // keeps the two uses of (seed, epoch) apart
-constexpr uint64_t kBatch = 0x6261746368ull;
+constexpr uint64_t kBatch = 0x6261746368ull, kDependent = 0x646570656eull;
 
 // Throws IndexError for the first number that is out of range.
 void check_numbers(const Numbers& numbers, const std::string& name, const IdRange& range) {
@@ -243,6 +243,8 @@ std::vector<int64_t> EpochBatches::input(uint64_t i) const {
   for (size_t k = 0; k < positions.size(); ++k) positions[k] = static_cast<int64_t>(order_.at(begin + k));
   return positions;
 }
+
+uint64_t epoch_seed(uint64_t seed, uint64_t epoch) { return make_key(seed, kDependent, epoch); }
 
 uint64_t batch_seed(uint64_t seed, uint64_t epoch, uint64_t number) { return make_key(seed, kBatch, epoch, number); }
 

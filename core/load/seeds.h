@@ -88,6 +88,8 @@ class EpochBatches {
 
 // The key of one batch's random draws.
 uint64_t batch_seed(uint64_t seed, uint64_t epoch, uint64_t number);
+// The key of what is drawn for several batches of an epoch: see DependentDraws.
+uint64_t epoch_seed(uint64_t seed, uint64_t epoch);
 
 // One integer for each seed of a loader: the node ids, or the timestamps.
 //
@@ -140,6 +142,7 @@ struct BatchSeeds {
   std::vector<ExcludedEdges> exclude;  // one per edge type, or empty: edges that the sample must not contain
   std::vector<BatchArray> arrays;
   uint64_t key = 0;  // of the random draws
+  DependentDraws dependent;
 
   const ExcludedEdges* exclude_of(size_t edge_type) const { return exclude.empty() ? nullptr : &exclude[edge_type]; }
 };

@@ -4,11 +4,15 @@
 // are retried inside.
 #pragma once
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+
+#include "base/error.h"
 
 namespace gz {
 
@@ -71,5 +75,18 @@ std::string folder_of(const std::string& path);
 // A name for a temporary file next to `target`, locked by its creator. Files of creators that died are removed first.
 std::string temporary_name(const std::string& target);
 void remove_abandoned_temporaries(const std::string& target) noexcept;
+
+inline void File::read_at(std::span<std::byte> buffer, uint64_t offset) const {
+  while (!buffer.empty()) {
+    const size_t got = read_some_at(buffer, offset);
+    if (got == 0) {
+      throw StorageError(text(path_, ": the file ends at byte ", std::min(offset, size()), ", expected to reach byte ",
+                              offset + buffer.size(), ": it was truncated by another process"),
+                         EIO, path_);
+    }
+    buffer = buffer.subspan(got);
+    offset += got;
+  }
+}
 
 }  // namespace gz

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/process.h"
+#include "base/per_process.h"
 #include "base/random.h"
 
 namespace gz {

@@ -1,8 +1,12 @@
-// reader: the pool of readers, and the one that calls pread.
+// reader: the pool of readers, and those that call pread.
 #include "storage/reader.h"
 
+#include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -14,6 +18,15 @@ namespace {
 
 constexpr size_t kPreadArena = size_t{256} << 10;
 constexpr size_t kMostIdlePreaders = kPreadThreads;
+
+// One read; the negative errno of a failure.
+ReadResult pread_now(const File& file, const ReadRequest& request) {
+  try {
+    return {request.tag, static_cast<int32_t>(file.read_some_at({request.to, request.bytes}, request.offset))};
+  } catch (const StorageError& e) {
+    return {request.tag, -e.code};
+  }
+}
 
 // One read at a time: depth comes from many of these on as many threads.
 class PreadReader : public Reader {
@@ -28,13 +41,7 @@ class PreadReader : public Reader {
   }
   size_t wait(std::span<ReadResult> results) override {
     if (file_ == nullptr || results.empty()) return 0;
-    results[0] = {request_.tag, 0};
-    try {
-      results[0].result = static_cast<int32_t>(file_->read_some_at({request_.to, request_.bytes}, request_.offset));
-    } catch (const StorageError& e) {
-      results[0].result = -e.code;
-    }
-    file_ = nullptr;
+    results[0] = pread_now(*std::exchange(file_, nullptr), request_);
     return 1;
   }
 
@@ -42,6 +49,98 @@ class PreadReader : public Reader {
   Buffer arena_;
   const File* file_ = nullptr;  // of the queued read
   ReadRequest request_;
+};
+
+// A reader of some depth without io_uring: a few threads of its own, each with one pread at a time.
+class ThreadReader : public Reader {
+ public:
+  explicit ThreadReader(std::span<std::byte> arena)
+      : own_(arena.empty() ? Buffer(kArena, Purpose::kReads) : Buffer()),
+        arena_(arena.empty() ? std::span(own_.data(), kArena) : arena) {
+    for (size_t i = 0; i < kThreads; ++i) {
+      try {
+        threads_.emplace_back([this] { work(); });
+      } catch (const std::exception&) {  // also where there is no memory: threads that run must be joined
+        if (threads_.empty()) throw;     // fewer are slower, but one is needed
+        break;
+      }
+    }
+  }
+
+  ~ThreadReader() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    asked_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  size_t depth() const override { return kDepth; }
+  size_t in_flight() const override { return in_flight_; }
+  std::span<std::byte> arena() const override { return arena_; }
+
+  void queue(const File& file, const ReadRequest& request) override {
+    ++in_flight_;
+    std::lock_guard lock(mutex_);
+    waiting_.push_back({&file, request});
+    asked_.notify_one();
+  }
+
+  size_t wait(std::span<ReadResult> results) override {
+    if (in_flight_ == 0 || results.empty()) return 0;
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return !results_.empty(); });
+    return take(results);
+  }
+
+  size_t poll(std::span<ReadResult> results) override {
+    const std::lock_guard lock(mutex_);
+    return take(results);
+  }
+
+ private:
+  static constexpr size_t kThreads = 16, kDepth = 64, kArena = size_t{8} << 20;
+
+  size_t take(std::span<ReadResult> results) {  // with the lock held
+    size_t got = 0;
+    for (; got < results.size() && !results_.empty(); ++got) {
+      results[got] = results_.front();
+      results_.pop_front();
+    }
+    in_flight_ -= got;
+    return got;
+  }
+
+  struct Asked {
+    const File* file;
+    ReadRequest request;
+  };
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      asked_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+      if (stopping_) return;
+      const Asked next = waiting_.front();
+      waiting_.pop_front();
+      lock.unlock();
+      const ReadResult result = pread_now(*next.file, next.request);
+      lock.lock();
+      results_.push_back(result);
+      done_.notify_one();
+    }
+  }
+
+  const Buffer own_;
+  const std::span<std::byte> arena_;
+  size_t in_flight_ = 0;  // of the thread that uses the reader
+  std::mutex mutex_;
+  std::condition_variable asked_, done_;
+  std::deque<Asked> waiting_;       // guarded by mutex_
+  std::deque<ReadResult> results_;  // guarded by mutex_
+  bool stopping_ = false;           // guarded by mutex_
+  std::vector<std::thread> threads_;
 };
 
 struct Idle {
@@ -90,6 +189,8 @@ bool uring_works() {
   if (!works.load(std::memory_order_relaxed)) works = permanent_refusal().empty();
   return works;
 }
+
+std::unique_ptr<Reader> make_thread_reader(std::span<std::byte> arena) { return std::make_unique<ThreadReader>(arena); }
 
 std::unique_ptr<Reader> make_pread_reader() { return std::make_unique<PreadReader>(); }
 

@@ -27,7 +27,8 @@ std::optional<uint64_t> by_mincore(const Mapping& mapping, uint64_t offset, uint
 
 }  // namespace
 
-std::optional<uint64_t> cached_bytes(const File& file, const Mapping& mapping, uint64_t offset, uint64_t bytes) {
+std::optional<uint64_t> cached_bytes([[maybe_unused]] const File& file, const Mapping& mapping, uint64_t offset,
+                                     uint64_t bytes) {
   if (bytes == 0) return 0;
 #ifdef __linux__
   if (const auto pages = file.cached_pages(offset, bytes)) {

@@ -10,11 +10,11 @@
 namespace gz {
 namespace {
 
-constexpr auto kStandsStill = std::chrono::seconds(2);  // longer than slow disks take: the process was stopped
+constexpr auto kUnresponsive = std::chrono::seconds(2);  // longer than slow disks take: the process was stopped
 constexpr auto kMostStarving =
-    std::chrono::milliseconds(200);                          // that a rank's consumer waits for a rank that is behind
-constexpr auto kLookAround = std::chrono::milliseconds(20);  // check for ranks that joined or left
-constexpr int kNap = 4000, kShortNap = 300;                  // microseconds between checks for other work
+    std::chrono::milliseconds(200);                       // that a rank's consumer waits for a rank that is behind
+constexpr auto kRefresh = std::chrono::milliseconds(20);  // check for ranks that joined or left
+constexpr int kNap = 4000, kShortNap = 300;               // microseconds between checks for other work
 constexpr uint64_t kLeastSegments = 8;
 
 }  // namespace
@@ -70,9 +70,9 @@ RankPeers::Where RankPeers::where(const SweepBlock& block) {
   return {static_cast<State>(word >> 62), word >> 48 & 0x3fff, word & ((uint64_t{1} << 48) - 1)};
 }
 
-void RankPeers::look_around() {
-  if (Clock::now() - looked_ < kLookAround) return;
-  looked_ = Clock::now();
+void RankPeers::refresh_members() {
+  if (Clock::now() - refreshed_ < kRefresh) return;
+  refreshed_ = Clock::now();
   for (uint32_t rank = 0; rank < others_.size(); ++rank) {
     Other& other = others_[rank];
     auto member = group_->member(rank);
@@ -87,7 +87,7 @@ void RankPeers::look_around() {
 }
 
 uint64_t RankPeers::meeting_point(uint64_t segment) {
-  look_around();
+  refresh_members();
   for (const Other& other : others_) {
     if (other.block == nullptr || other.member->is_gone()) continue;
     const Where at = where(*other.block);
@@ -101,8 +101,8 @@ uint64_t RankPeers::meeting_point(uint64_t segment) {
 RankPeers::Reason RankPeers::reason_to_wait(uint32_t rank, uint64_t segment) {
   Other& other = others_[rank];
   if (other.block == nullptr || other.member->is_gone()) return Reason::kNone;
-  if (other.is_still && other.block->news.load() == other.news) return Reason::kNone;
-  other.is_still = false;
+  if (other.is_unresponsive && other.block->news.load() == other.news) return Reason::kNone;
+  other.is_unresponsive = false;
   const Where at = where(*other.block);
   if (at.state == State::kAway) return Reason::kNone;
   const uint64_t ahead = distance(segment, at.segment), behind = segments_ - ahead;
@@ -110,26 +110,26 @@ RankPeers::Reason RankPeers::reason_to_wait(uint32_t rank, uint64_t segment) {
   const bool moves = at.state == State::kMoving;
   if (ahead == 0 && moves && rank < group_->ranks().rank) return Reason::kTurn;
   if (ahead <= segments_ / 2) {  // it has planned this segment: wait for its reads instead of repeating them
-    other.is_left = false;
-    const uint64_t way = waits && moves && ahead > 0 ? some_way() : 1;
+    other.is_left_behind = false;
+    const uint64_t way = waits && moves && ahead > 0 ? wake_distance() : 1;
     return ahead > 0 && ahead < at.undone + way ? Reason::kReads : Reason::kNone;
   }
-  const uint64_t near = most_ahead_ - some_way();  // a waiting rank waits until the distance is less than that
-  if (behind < near) other.is_left = false;
+  const uint64_t near = most_ahead_ - wake_distance();  // a waiting rank waits until the distance is less than that
+  if (behind < near) other.is_left_behind = false;
   const uint64_t most = waits ? near : most_ahead_;
-  return at.state >= State::kHeld && behind >= most && !other.is_left ? Reason::kBehind : Reason::kNone;
+  return at.state >= State::kHeld && behind >= most && !other.is_left_behind ? Reason::kBehind : Reason::kNone;
 }
 
 bool RankPeers::must_wait(uint64_t segment) {
-  look_around();
+  refresh_members();
   for (uint32_t rank = 0; rank < others_.size(); ++rank) {
     const Reason reason = reason_to_wait(rank, segment);
     if (reason == Reason::kNone) continue;
     const uint32_t news = others_[rank].block->news.load();
     if (blocker_ != rank || blocker_news_ != news || reason_ != reason) since_ = Clock::now();
     if (blocker_ != rank || reason_ != reason) was_starving_ = false;
-    until_ = reason == Reason::kBehind ? distance(most_ahead_ - some_way() - 1, segment)
-                                       : (segment + some_way()) | SweepBlock::kRead;
+    until_ = reason == Reason::kBehind ? distance(most_ahead_ - wake_distance() - 1, segment)
+                                       : (segment + wake_distance()) | SweepBlock::kRead;
     blocker_ = rank;
     blocker_news_ = news;
     reason_ = reason;
@@ -146,9 +146,9 @@ void RankPeers::wait(bool starving, bool briefly) {
   if (reason_ == Reason::kBehind) {
     if (starving && !was_starving_) starving_since_ = now;
     was_starving_ = starving;
-    if (starving && now - starving_since_ > kMostStarving) other.is_left = true;
-  } else if (now - since_ > kStandsStill) {
-    other.is_still = true;
+    if (starving && now - starving_since_ > kMostStarving) other.is_left_behind = true;
+  } else if (now - since_ > kUnresponsive) {
+    other.is_unresponsive = true;
     other.news = blocker_news_;
   }
   published_->block().until.store(until_);

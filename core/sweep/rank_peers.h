@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "storage/local_ranks.h"
-#include "storage/read_buffers.h"
+#include "storage/page_reads.h"
 #include "sweep/sweep_peers.h"
 
 namespace gz {
@@ -143,17 +143,17 @@ class RankPeers : public SweepPeers {
   struct Other {
     std::shared_ptr<const LocalMember> member;
     const SweepBlock* block = nullptr;  // null while it is absent or sweeps another matrix
-    bool is_left = false;               // it is far behind, and this rank stopped waiting for it
-    bool is_still = false;              // it made no progress for long, since this value of news:
+    bool is_left_behind = false;        // it is far behind, and this rank stopped waiting for it
+    bool is_unresponsive = false;       // it made no progress for long, since this value of news:
     uint32_t news = 0;
   };
 
   RankPeers(std::shared_ptr<LocalGroup> group, size_t part, uint64_t identity, uint64_t segments,
             uint64_t segment_bytes, uint64_t published_bytes);
-  void look_around();
+  void refresh_members();
   static Where where(const SweepBlock& block);
   uint64_t distance(uint64_t from, uint64_t to) const { return (to + segments_ - from) % segments_; }
-  uint64_t some_way() const { return std::max<uint64_t>(most_ahead_ / 5, 1); }  // segments worth waking up for
+  uint64_t wake_distance() const { return std::max<uint64_t>(most_ahead_ / 5, 1); }  // segments worth waking up for
   enum class Reason { kNone, kReads, kTurn, kBehind };
   Reason reason_to_wait(uint32_t rank, uint64_t segment);
 
@@ -172,7 +172,7 @@ class RankPeers : public SweepPeers {
   double waited_ = 0;
   Clock::time_point since_{}, starving_since_{};
   bool was_starving_ = false;
-  Clock::time_point looked_{};
+  Clock::time_point refreshed_{};
 };
 
 }  // namespace gz

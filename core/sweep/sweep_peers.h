@@ -7,7 +7,7 @@
 #include "gather/gather.h"
 #include "storage/features.h"
 #include "storage/local_ranks.h"
-#include "storage/read_buffers.h"
+#include "storage/page_reads.h"
 #include "storage/reader.h"
 
 namespace gz {

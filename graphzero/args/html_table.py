@@ -51,7 +51,7 @@ class HtmlReport:
         rows = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if isinstance(value, HtmlReport) or value in (None, "", [], {}, ()):
+            if isinstance(value, HtmlReport) or (not value and value is not False):
                 continue
             rows.append((field.name.replace("_", " "), _readable(field.name, value)))
         return html_table(type(self).__name__, rows)

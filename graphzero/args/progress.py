@@ -38,6 +38,13 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def named(progress: Callback | bool | None, file: str) -> Callback | bool | None:
+    """Return `progress` with the name of a file before the phase."""
+    if not callable(progress):
+        return progress
+    return lambda phase, done, total: progress(f"{file}: {phase}", done, total)
+
+
 class Lines:
     """Prints a line to `stream` every `every` seconds: phase, share, rate, time left. Short work prints nothing."""
 

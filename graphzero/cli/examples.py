@@ -38,7 +38,10 @@ _EXAMPLES = {
         "graphzero predict mine --out predictions.csv",
         "graphzero predict mine --checkpoint run.npz --out predictions.gd",
     ),
-    "report": ("graphzero report mine --out compared.html", "graphzero report mine/runs/1.npz"),
+    "report": (
+        "graphzero report mine/runs/1.npz --out run.html",
+        "graphzero report mine --out runs.html",
+    ),
     "doctor": ("graphzero doctor", "graphzero doctor mine --fanouts 15,10 --check"),
 }
 

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from graphzero.dataset.dataset import Dataset
-from graphzero.exporting.export import export_dataset
-from graphzero.exporting.export_rows import export_rows
+from graphzero.exporting.export import export_dataset, export_rows
 from graphzero.exporting.table_out import is_table
 
 from . import terminal

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphzero.args.target import check_extension
-from graphzero.machine.torch_room import check_room_for_torch
+from graphzero.machine.facts import check_room_for_torch
 
 from . import faults, launch, terminal
 from .train_output import print_next, print_result, print_resume, print_schedule, progress

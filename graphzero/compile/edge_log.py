@@ -121,13 +121,8 @@ class EdgeLog:
         """Yield the edges that are kept."""
         for at in range(0, self._edges, _BLOCK):
             part = {name: np.asarray(column[at : at + _BLOCK]) for name, column in self._columns.items()}
-            keep = part.get("keep", slice(None))
-            yield Block(
-                part["src"][keep].astype(np.int64, copy=False),
-                part["dst"][keep].astype(np.int64, copy=False),
-                part["weight"][keep] if self.has_weights else None,
-                part["time"][keep] if self.has_times else None,
-            )
+            src, dst = (part[name].astype(np.int64, copy=False) for name in ("src", "dst"))
+            yield Block(src, dst, part.get("weight"), part.get("time")).part(part.get("keep", slice(None)))
 
 
 class BothWays:

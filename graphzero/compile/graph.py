@@ -17,7 +17,7 @@ from ..args.target import as_target
 from ..errors import InputError
 from ..load.handoff import make_room
 from ..sources.edge_blocks import Block, EdgeSource, GraphFileSource, as_block, as_source
-from ..sources.edge_text import TextReader
+from ..sources.edge_text import TextReader, text_paths
 from .options import GraphOptions, GraphRequest
 from .reports import GraphReport
 from .sum_weights import MERGES, compile_merged
@@ -148,7 +148,7 @@ def _compile(asked: GraphRequest) -> GraphReport:
     directed = _as_directed(reader, asked.directed, bool(asked.dedup))
     edge_ids = _as_edge_ids(reader, asked.edge_ids, directed)
     own = _Nodes.of(reader.own_nodes)
-    if texts is not None and own is not None and declared not in (None, own):
+    if texts and own is not None and declared not in (None, own):
         raise ValueError(f"num_nodes is given, but {texts[0]} is a matrix of {own.sources} rows; omit num_nodes")
     nodes = declared or own or _Nodes()
     if reader.own_base is not None and asked.id_base not in (None, reader.own_base):
@@ -175,34 +175,18 @@ def _compile(asked: GraphRequest) -> GraphReport:
         builder = options.builder(callback)
         reader.feed(builder)
         reading = time.perf_counter() - begin  # includes the time of the source: decoding, a generator
-        fine = asked.allow_empty or reader.says_empty or (texts is None and (declared or own) is not None)
+        fine = asked.allow_empty or reader.says_empty or (not texts and (declared or own) is not None)
         if builder.edges_seen == 0 and not fine:
             raise InputError(
                 f"{reader.why_empty()}; allow_empty=True compiles a graph without edges"
-                + ("" if texts is not None else ", and so does num_nodes=")
+                + ("" if texts else ", and so does num_nodes=")
             )
         done = builder.finish(path)
     seconds = {"reading": reading, "sorting": float(done["sorting"]), "publishing": float(done["publishing"])}
-    seconds["total"] = sum(seconds.values())
-    return GraphReport(
-        path=path,
-        nodes=done["nodes"],
-        targets=done["targets"],
-        edges=done["edges"],
-        source_edges=done["source_edges"],
-        bytes=done["bytes"],
-        seconds=seconds,
-        peak_memory=done["peak_bytes"],
-        spilled_bytes=done["spilled_bytes"],
-        lines_skipped=reader.skipped,
-        duplicates_dropped=done["duplicates_dropped"],
-        self_loops_dropped=done["self_loops_dropped"],
-        skipped_examples=reader.examples,
-        columns=reader.columns,
-    )
+    return GraphReport.of(path, done, reader, seconds, targets=done["targets"], peak_memory=done["peak_bytes"])
 
 
-def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | None, list[str] | None]:
+def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | None, list[str]]:
     """Return the reader, the declared nodes, and the text files if it reads any."""
     from ..sources.objects import edges_of  # avoids an import cycle
     from ..stores.graph import Graph
@@ -215,15 +199,15 @@ def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | No
     other = edges_of(source, asked.columns, weights, times, budget)
     if other is not None:  # it yields the selected columns
         source, weights, times = other, None, None
-    texts = _text_paths(source)
-    if texts is not None:
+    texts = text_paths(source)
+    if texts:
         skip, two_sided = asked.on_error == "skip", declared is not None and declared.two_sided
         reader = TextReader(
             texts, weights, times, asked.delimiter, asked.header, asked.columns, skip, two_sided, budget
         )
         return reader, declared, texts
     blocks = as_source(source, weights, times, once=asked.directed is not True)
-    return _BlockReader(blocks, weights, times), declared, None
+    return _BlockReader(blocks, weights, times), declared, []
 
 
 def convert_csv_to_gl(csv_path: Path, out_path: Path, directed: bool = False) -> None:
@@ -261,26 +245,6 @@ class _Nodes:
             for name, count in zip(("num_sources", "num_targets"), nodes, strict=True)
         )
         return cls(first, second, two_sided=True)
-
-
-def _text_paths(source: Any) -> list[str] | None:
-    """Return the text files that `source` names; None if it is something else."""
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        if not os.path.exists(path):
-            raise FileNotFoundError(f"{path}: no such file")
-        if os.path.isdir(path):
-            raise IsADirectoryError(f"{path}: is a folder, expected a file of edges")
-        if path.endswith((".npy", ".gl")):
-            return None
-        return [path]
-    if isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, os.PathLike)) for s in source):
-        return list(chain.from_iterable(_text_paths(s) or _refuse(s) for s in source))
-    return None
-
-
-def _refuse(path: Any) -> list[str]:
-    raise TypeError(f"{os.fspath(path)}: not a text file; a list of sources may contain only text files")
 
 
 def _as_directed(reader: TextReader | _BlockReader, directed: bool | None, dedup: bool) -> bool:

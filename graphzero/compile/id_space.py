@@ -119,12 +119,13 @@ class IdSpace:
         self._check_kind(keys, where)
         self._numbers, self._text = True, False
         ids: IdArray = keys[1] - base if base else keys[1].copy()
+        if self.closed:
+            ids[(ids < 0) | (ids >= self.declared)] = -1
+            return ids
         if ids.size and int(ids.min()) < 0:
             at = int(np.argmin(ids))
             raise InputError(f"{where}: row {row + at}: found id {keys[1][at]}, expected at least {base}")
-        if self.closed:
-            ids[ids >= self.declared] = -1
-        elif ids.size:
+        if ids.size:
             self._largest = max(self._largest, int(ids.max()))
         return ids
 

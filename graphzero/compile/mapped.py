@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..sources.edge_blocks import Block, as_block, as_source
 from ..sources.edge_columns import SOURCES, TARGETS, TIMES, WEIGHTS, Picked, describe, is_number, known_column, pick
 from ..sources.edge_tables import TableEdges
+from ..sources.edge_text import text_paths
 from ..sources.keys import keys_of
 from ..sources.objects import GraphObject, edges_of
 from ..sources.read_ahead import ahead
@@ -47,7 +48,7 @@ class MappedReader:
             raise ValueError(f"ids is {mode!r}, expected None or one of {', '.join(MODES)}")
         self.skipped, self.examples = 0, list[str]()
         self._mode, self._node_ids, self._skip = mode, node_ids, bool(text.get("skip"))
-        paths = _paths(source)
+        paths = text_paths(source)
         self._texts = [_Text.of(p, columns, weights, times, text) for p in paths] if paths else []
         for one in self._texts if mode == "map" else []:
             one.check_ids()
@@ -193,7 +194,7 @@ def needs_map(source: Any, options: dict[str, Any]) -> bool:
     weights, times = options.get("weights"), options.get("times")
     if isinstance(source, str) and source.endswith((".gl", ".npy")):
         return False
-    paths = _paths(source) if not isinstance(source, list) or all(isinstance(s, str) for s in source) else []
+    paths = text_paths(source) if not isinstance(source, list) or all(isinstance(s, str) for s in source) else []
     if paths and not is_table_file(paths[0]):
         return any(_Text.of(path, options.get("columns"), weights, times, options).is_text for path in paths)
     other = edges_of(source, options.get("columns"), weights, times)
@@ -209,19 +210,6 @@ def names_of(source: Any) -> list[str] | None:
     graph = edges_of(source, None, False)
     named = isinstance(graph, GraphObject) and all(isinstance(name, str) for name in graph.nodes)
     return graph.nodes if named and graph.nodes and len(set(graph.nodes)) == len(graph.nodes) else None
-
-
-def _paths(source: Any) -> list[str]:
-    many = source if isinstance(source, (list, tuple)) else [source]
-    if not many or not all(isinstance(s, (str, os.PathLike)) for s in many):
-        return []
-    paths = [os.fspath(s) for s in many]
-    for path in paths:
-        if not os.path.exists(path):
-            raise FileNotFoundError(f"{path}: no such file")
-        if os.path.isdir(path) and not is_table_file(path):
-            raise IsADirectoryError(f"{path}: is a folder, expected a file of edges")
-    return [] if paths[0].endswith((".npy", ".gl")) else paths
 
 
 @dataclass(frozen=True)

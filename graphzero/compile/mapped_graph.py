@@ -71,20 +71,13 @@ def compile_mapped(asked: GraphRequest) -> GraphReport:
     seconds = {phase: float(done[phase]) for phase in ("reading", "sorting", "publishing")}
     seconds["reading"] = reading  # including the mapping, which the builder does not measure
     seconds["publishing"] += mapping
-    seconds["total"] = sum(seconds.values())
-    return GraphReport(
-        path=path,
-        nodes=done["nodes"],
-        edges=done["edges"],
-        source_edges=done["source_edges"],
+    return GraphReport.of(
+        path,
+        done,
+        reader,
+        seconds,
         bytes=done["bytes"] + size,
-        seconds=seconds,
         peak_memory=int(_core.bytes_held()["peak"]),
         spilled_bytes=done["spilled_bytes"] + spilled,
-        lines_skipped=reader.skipped,
-        duplicates_dropped=done["duplicates_dropped"],
-        self_loops_dropped=done["self_loops_dropped"],
-        skipped_examples=reader.examples,
         id_map=ids_path,
-        columns=reader.columns,
     )

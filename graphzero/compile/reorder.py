@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import as_count, as_threads
-from ..args.progress import Callback, Reporting
+from ..args.progress import Callback, Reporting, named
 from ..args.sizes import format_size, parse_size
 from ..args.suggest import did_you_mean
 from ..dataset.dataset import Dataset
@@ -146,7 +146,7 @@ class _Reordering:
         """Write every topology with the new ids."""
         for edge in self._manifest.edges.values():
             graph = Graph(self._path(edge.file))
-            with Reporting(_named(self._progress, edge.file), "edges") as callback:
+            with Reporting(named(self._progress, edge.file), "edges") as callback:
                 _core.relabel_graph(
                     graph._open(),
                     self._renamed.to_new,
@@ -175,7 +175,7 @@ class _Reordering:
             if file not in moved and not any(file == name for name, _ in splits | ends):
                 self._writer.link(path, file)
                 continue
-            with Reporting(_named(self._progress, file)) as callback:
+            with Reporting(named(self._progress, file)) as callback:
                 remake_file(
                     path,
                     self._writer.target(file),
@@ -345,10 +345,3 @@ def _free_name(manifest: Manifest, name: str) -> str:
         number += 1
         name = f"{stem}-{number}.{suffix}"
     return name
-
-
-def _named(progress: Callback | bool | None, file: str) -> Callback | bool | None:
-    """Return `progress` with the name of the file before the phase."""
-    if progress is None or isinstance(progress, bool):
-        return progress
-    return lambda phase, done, total: progress(f"{file}: {phase}", done, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..args.dtypes import Loss
 from ..args.html_table import HtmlReport
@@ -30,6 +31,14 @@ class GraphReport(HtmlReport):
     skipped_examples: list[str] = field(default_factory=list)  # the first few lines that were skipped, and why
     id_map: str | None = None  # the file that maps original ids, if they were mapped
     columns: list[str] = field(default_factory=list)  # the meaning of each column of the source
+
+    @classmethod
+    def of(cls, path: str, done: dict[str, Any], reader: Any, seconds: dict[str, float], **more: Any) -> GraphReport:
+        """Report what a builder has written, and what its reader found; `more` fields take precedence."""
+        written = ("nodes", "edges", "source_edges", "bytes", "spilled_bytes")
+        fields = {name: done[name] for name in (*written, "duplicates_dropped", "self_loops_dropped")} | more
+        fields |= {"lines_skipped": reader.skipped, "skipped_examples": reader.examples, "columns": reader.columns}
+        return cls(path=path, seconds={**seconds, "total": sum(seconds.values())}, **fields)
 
     def _nodes(self) -> str:
         if self.targets in (0, self.nodes):

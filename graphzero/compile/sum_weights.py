@@ -79,10 +79,5 @@ class _Merged(GraphFileSource):
             first = np.flatnonzero(fresh)
             assert block.weights is not None
             self.dropped += len(block) - len(first)
-            yield Block(
-                block.src[first],
-                block.dst[first],
-                self._ufunc.reduceat(block.weights.astype(np.float64), first).astype(np.float32),
-                None if block.times is None else block.times[first],
-                None if block.edge_ids is None else block.edge_ids[first],
-            )
+            weights = self._ufunc.reduceat(block.weights.astype(np.float64), first).astype(np.float32)
+            yield dataclasses.replace(block.part(first), weights=weights)

@@ -255,15 +255,19 @@ class SyntheticGraph:
         share = ((turns - self._starts[c]) / self._sizes[c]) ** (1 / self._bend)
         return self._edge_starts[c] + (share * np.diff(self._edge_starts)[c]).astype(np.int64)
 
-    def _edge_block(self, number: int, turn: int, counts: IdArray) -> Block:
+    def _sources(self, turn: int, counts: IdArray) -> tuple[IdArray, IdArray, IdArray]:
+        """Return the communities and positions of the sources of a span, and the source of each of its edges."""
         turns = np.arange(turn, turn + counts.size)
         community = np.searchsorted(self._starts, turns, side="right") - 1
         # A community's most active sources are half its size away from its most popular targets: if they were the same
         # nodes, a fifth of the edges would be duplicates from hub to hub.
         start, size = self._starts[community], self._sizes[community]
         places = start + (turns - start + size // 2) % size
+        return community, places, np.repeat(self._shuffle.forward(places), counts)
+
+    def _edge_block(self, number: int, turn: int, counts: IdArray) -> Block:
+        community, places, src = self._sources(turn, counts)
         place = np.repeat(places, counts)
-        src = np.repeat(self._shuffle.forward(places), counts)
         bits = self._bits("edges", number).random_raw(place.size)
         target = self._targets(bits, np.repeat(community, counts), place)
         dst = self._shuffle.forward(target)

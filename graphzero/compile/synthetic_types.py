@@ -153,11 +153,7 @@ class _Relation:
 
     def _block(self, number: int, turn: int, counts: IdArray) -> tuple[Any, ...]:
         source, target, within = self._source, self._target, self._edge_type[0] == self._edge_type[2]
-        turns = np.arange(turn, turn + counts.size)
-        community = np.searchsorted(source._starts, turns, side="right") - 1
-        start, size = source._starts[community], source._sizes[community]
-        places = start + (turns - start + size // 2) % size  # as in SyntheticGraph: no shared hubs
-        src = np.repeat(source._shuffle.forward(places), counts)
+        community, places, src = source._sources(turn, counts)
         bits = self._draws._bits("edges", number).random_raw(src.size)
         wanted = np.repeat(community % target.num_communities, counts)
         dst = target._shuffle.forward(target._targets(bits, wanted, np.repeat(places, counts) if within else None))

@@ -49,10 +49,12 @@ def as_html(ds: Dataset) -> str:
 
 
 def _contents(data: NodeData) -> str:
-    lines = [f"{name} {list(store.shape)} {store.dtype_name}" for name, store in data.features.items()]
+    of_columns = {column.array for column in data.columns.values()}
+    shown = {name: store for name, store in data.features.items() if name not in of_columns}
+    lines = [f"{name} {list(store.shape)} {store.dtype_name}" for name, store in shown.items()]
     if data.columns:
-        shown = [f"{name} ({column.kind})" for name, column in list(data.columns.items())[:8]]
-        lines.append("columns " + ", ".join(shown + ["..."] * (len(data.columns) > 8)))
+        named = [f"{name} ({column.kind})" for name, column in list(data.columns.items())[:8]]
+        lines.append("columns " + ", ".join(named + ["..."] * (len(data.columns) > 8)))
     if data.label_kind is not None:
         lines.append(f"labels: {data.num_classes} classes" if data.num_classes > 1 else f"labels: {data.label_kind}")
     if data.split_stores:

@@ -18,7 +18,8 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .columns import Column
 from .manifest import MANIFEST, EdgeType, Manifest, edge_key
-from .node_data import Lazy, Mounter, check_columns, check_range, read_whole
+from .node_data import Lazy, Mounter, check_columns, read_whole
+from .node_ids import check_range
 
 __all__ = ["EdgeData", "EdgeTypes", "mount_graph"]
 

@@ -1,4 +1,4 @@
-"""Folder locks: held by a running writer, released when its process ends, so that others can detect abandoned files."""
+"""Folders that several writers share: locks, which end with their process, and changes that are made durable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ try:
 except ImportError:  # Windows: no locks, so folders of other writers are never removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["is_abandoned", "lock", "locked", "unlock"]
+__all__ = ["is_abandoned", "lock", "locked", "sync_folder", "unlock"]
 
 
 def lock(path: str, wait: bool = False) -> int | None:
@@ -61,3 +61,14 @@ def is_abandoned(path: str) -> bool:
         return False
     unlock(handle)
     return handle is not None
+
+
+def sync_folder(folder: str) -> None:
+    """Make renames and removals in `folder` durable; do nothing on platforms that cannot open folders."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..args.times import TIME_UNITS
+from .folder_lock import sync_folder
 from .manifest import (
     FORMAT,
     MANIFEST,
@@ -24,7 +25,6 @@ from .manifest import (
 )
 from .manifest_reader import parse_manifest
 from .manifest_tasks import task_json
-from .sync import sync_folder
 
 
 def check_about(value: Any, where: str = "about") -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..args.ids import IdArray
 from ..args.suggest import did_you_mean
@@ -15,12 +14,11 @@ from ..errors import FormatError
 from ..stores.features import FeatureStore
 from .columns import Column
 from .manifest import MANIFEST, ArrayRef, NodeType, edge_key
-from .node_ids import NodeIds
+from .node_ids import NodeIds, check_range
 
 __all__ = ["Lazy", "Mounter", "NodeData"]
 
 _T = TypeVar("_T")
-_CHUNK = 1 << 20  # numbers per block in verify
 
 
 class Lazy(Mapping[str, _T], Generic[_T]):
@@ -234,13 +232,3 @@ def read_whole(store: FeatureStore) -> IdArray:
     values: IdArray = np.array(store.get_tensor())
     store.get_tensor()  # raises if a page could not be read or the file was truncated
     return values
-
-
-def check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
-    """Raise FormatError at the first of `values` that is out of range."""
-    for begin in range(0, len(values), _CHUNK):
-        part = values[begin : begin + _CHUNK]
-        bad = np.flatnonzero((part < least) | (part >= past))
-        if bad.size:
-            at = begin + int(bad[0])
-            raise FormatError(f"{where}[{at}] = {values[at]}, expected a {what} from {least} to {past - 1}")

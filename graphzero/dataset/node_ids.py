@@ -16,6 +16,7 @@ from ..errors import FormatError
 from ..stores.features import FeatureStore
 from ..stores.idmap import IdMap
 
+_CHUNK = 1 << 20  # numbers per block in verify
 ORIGINAL, NEW = "original", "new"  # arrays of the file: by new id, by original id
 
 
@@ -94,12 +95,7 @@ class NodeIds:
             return
         there, back = arrays
         for name, ids in ((ORIGINAL, there), (NEW, back)):
-            for at in range(0, self._count, step):
-                bad = np.flatnonzero((ids[at : at + step] < 0) | (ids[at : at + step] >= self._count))
-                if bad.size:
-                    place = at + int(bad[0])
-                    expected = f"a node id from 0 to {self._count - 1}"
-                    raise FormatError(f"{self._path}: {name}[{place}] = {ids[place]}, expected {expected}")
+            check_range(ids, 0, self._count, f"{self._path}: {name}", "node id")
         for at in range(0, self._count, step):
             part = there[at : at + step]
             bad = np.flatnonzero(back[part] != np.arange(at, at + len(part)))
@@ -144,3 +140,13 @@ class NodeIds:
 
             return torch.from_numpy(found)
         return found
+
+
+def check_range(values: npt.NDArray[Any], least: int, past: int, where: str, what: str) -> None:
+    """Raise FormatError at the first of `values` that is out of range."""
+    for begin in range(0, len(values), _CHUNK):
+        part = values[begin : begin + _CHUNK]
+        bad = np.flatnonzero((part < least) | (part >= past))
+        if bad.size:
+            at = begin + int(bad[0])
+            raise FormatError(f"{where}[{at}] = {values[at]}, expected a {what} from {least} to {past - 1}")

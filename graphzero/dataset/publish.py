@@ -19,11 +19,10 @@ from typing import TypeVar
 
 from ..args.target import check_folder_name
 from ..errors import FormatError, StorageError
-from .folder_lock import is_abandoned, lock, locked, unlock
+from .folder_lock import is_abandoned, lock, locked, sync_folder, unlock
 from .manifest import MANIFEST, Manifest
 from .manifest_reader import parse_manifest, read_bytes
 from .manifest_writer import manifest_bytes, write_manifest
-from .sync import sync_folder
 
 _T = TypeVar("_T")
 _STAGE = re.compile(r"v(\d{1,9})-[0-9a-f]{8}")

@@ -7,11 +7,12 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core
 from ..args.ids import IdArray, as_ids
 from ..args.times import as_times, is_number
 from ..compile.features import compile_features
@@ -22,12 +23,10 @@ from .manifest import MANIFEST, Manifest, check_name
 from .manifest_reader import read_manifest
 from .manifest_tasks import TaskEntry
 from .manifest_writer import write_manifest
-from .node_data import Lazy, NodeData, check_range, read_whole
+from .node_data import Lazy, NodeData, read_whole
+from .node_ids import check_range
 from .splits_by_time import split_by_time
 from .writer import labels_of
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["TaskRows", "TaskTable"]
 
@@ -199,9 +198,7 @@ def _node_ids(ids: Any, node: NodeData) -> IdArray:
     array = ids.to_numpy() if hasattr(ids, "to_numpy") else ids
     text = np.asarray(array).dtype.kind in "OUS" if not hasattr(array, "detach") else False
     found = node.ids.to_dense(list(array)) if text else as_ids(array, "ids")
-    bad = found[(found < 0) | (found >= node.num_nodes)]
-    if len(bad):
-        raise IndexError(f"ids holds node id {bad[0]}, out of range for {node.num_nodes} nodes")
+    _core.check_ids(found, "ids", node.num_nodes, "nodes")
     return found
 
 
@@ -218,6 +215,5 @@ def _parts(splits: Any, times: Any, count: int, unit: str) -> dict[str, Any]:
         if array.dtype == np.bool_ and array.shape != (count,):
             raise ValueError(f"splits[{name!r}] is a mask of shape {array.shape}, expected ({count},)")
         found[name] = np.flatnonzero(array) if array.dtype == np.bool_ else as_ids(array, f"splits[{name!r}]")
-        if len(found[name]) and not 0 <= found[name].min() <= found[name].max() < count:
-            raise IndexError(f"splits[{name!r}] holds a row number that is out of range for {count} rows")
+        _core.check_ids(found[name], f"splits[{name!r}]", count, "rows")
     return found

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from .. import _core
 from ..args.dtypes import refuse_text
 from ..args.ids import IdArray, as_ids
+from ..args.progress import named
 from ..compile.features import compile_features
 from ..compile.graph import compile_graph
 from ..sources.edge_blocks import load_npy
@@ -28,7 +29,6 @@ from .publish import Stage
 
 _T = TypeVar("_T")
 _NODE = "node of the graph"
-_STEP = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class DatasetWriter:
         if path is not None and given:
             raise TypeError(f"{', '.join(given)}: options of compile_graph cannot be used with a compiled graph")
         if path is None:
-            report = compile_graph(source, self.target(file), **_announced(options, file))
+            options = {**options, "progress": named(options["progress"], file)}
+            report = compile_graph(source, self.target(file), **options)
             return self.made(file, report.source_edges)
         self.link(path, file)
         return self.made(file, None)
@@ -105,7 +106,8 @@ class DatasetWriter:
         path = compiled_path(source, FeatureStore, ".gd")
         source, row_shape = _flat(source)
         if path is None:
-            compile_features(source, self.target(file), name=array, num_nodes=rows, **_announced(options, file))
+            options = {**options, "progress": named(options["progress"], file)}
+            compile_features(source, self.target(file), name=array, num_nodes=rows, **options)
         else:
             array = source.name if isinstance(source, FeatureStore) else FeatureStore(path).name
             self.link(path, file)
@@ -172,7 +174,7 @@ class DatasetWriter:
                 "compile it with edge_ids=True"
             )
         folder, count = (f"/{where}" if where else ""), made.count if made.has_edge_ids else None
-        least = largest_edge_id(self.path(made.file)) + 1 if count is None and made.has_edge_ids else 0
+        least = Graph(self.path(made.file))._largest_edge_id() + 1 if count is None and made.has_edge_ids else 0
         rows: dict[str, ArrayRef] = {}
         for name, source in features.items():
             file, found = f"edge_features{folder}/{name}.gd", rows_known(source)
@@ -217,16 +219,6 @@ class DatasetWriter:
 def needs_edge_ids(features: Mapping[str, Any], splits: Mapping[str, Any]) -> bool:
     """Return whether edge ids are needed: for features, and for splits that are not pairs."""
     return bool(features) or any(np.ndim(_loaded(s)) == 1 for s in splits.values() if not isinstance(s, Iterator))
-
-
-def largest_edge_id(path: str) -> int:
-    """Return the largest edge id of a graph file that has them; -1 without edges."""
-    with Graph(path) as graph:
-        topology = graph._open()
-        ids = topology.array(f"{'in' if graph.direction == 'in' else 'out'}.edge_ids")
-        largest = max((int(ids[at : at + _STEP].max()) for at in range(0, len(ids), _STEP)), default=-1)
-        topology.check()
-        return largest
 
 
 def _loaded(values: Any) -> Any:
@@ -324,14 +316,6 @@ def as_split(ids: Any, name: str, count: int, what: str = "splits") -> IdArray:
     array = as_ids(ids, f"{what}[{name!r}]")
     _core.check_ids(array, f"{what}[{name!r}]", count, "nodes")
     return np.sort(array)
-
-
-def _announced(options: dict[str, Any], file: str) -> dict[str, Any]:
-    """Return `options` with a progress callback that names the file before the phase."""
-    progress = options["progress"]
-    if not callable(progress):
-        return options
-    return {**options, "progress": lambda phase, done, total: progress(f"{file}: {phase}", done, total)}
 
 
 def compiled_path(source: Any, kind: type[Graph] | type[FeatureStore], suffix: str) -> str | None:

@@ -68,14 +68,7 @@ def _small(blocks: Iterator[Block]) -> Iterator[Block]:
     """Split blocks so that the features of one block stay small."""
     for block in blocks:
         for at in range(0, len(block), _STEP):
-            part = slice(at, at + _STEP)
-            yield Block(
-                block.src[part],
-                block.dst[part],
-                None if block.weights is None else block.weights[part],
-                None if block.times is None else block.times[part],
-                None if block.edge_ids is None else block.edge_ids[part],
-            )
+            yield block.part(slice(at, at + _STEP))
 
 
 def _ends(pa: Any, ids: npt.NDArray[Any], names: NodeIds | None) -> Any:

@@ -1,4 +1,4 @@
-"""`export_dataset`: a dataset of one type or several to Parquet or .npy files."""
+"""Exports to files: a dataset to Parquet or .npy files, rows of nodes to a table with their original ids."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from ..dataset import manifest
 from ..errors import InputError
 from ..sources.edge_blocks import GraphFileSource
 from ..sources.tables import require_pyarrow
+from ..stores.features import FeatureStore
 from .arrow_out import edge_stream, is_scaled, node_stream
 from .columns_out import flat_lists
 from .exported_spec import exported_spec, task_columns
+from .table_out import write_table
 
 if TYPE_CHECKING:
     from ..dataset.dataset import Dataset
     from ..dataset.edge_data import EdgeData
     from ..dataset.node_data import NodeData
-    from ..stores.features import FeatureStore
 
-__all__ = ["export_dataset"]
+__all__ = ["export_dataset", "export_rows"]
 
 _STEP = 1 << 20
+_ROWS = 1 << 14  # of a table of rows, which is text
 SPEC = "tables.json"
 FORMATS = ("parquet", "csv", "npy")
 
@@ -77,6 +79,35 @@ def export_dataset(
         for name, node in dataset.nodes.items():
             writer.nodes(name, node)
         return writer.finish()
+
+
+def export_rows(
+    data: Dataset, rows: str | os.PathLike[str], out: str | os.PathLike[str], *, node_type: str | None = None
+) -> int:
+    """Write a `.gd` file with one row per node to a `.csv` or `.parquet` file of ids and columns; return the row count.
+
+    A `.gd` file of a temporal run has its own ids and times, which are written with its rows.
+    """
+    store = FeatureStore(rows)
+    timed = {"x", "ids"} <= set(store.names)
+    able = [name for name, node in data.nodes.items() if timed or node.num_nodes == store.num_nodes]
+    if (node_type is not None and node_type not in able) or not able:
+        sizes = ", ".join(f"{name!r}: {node.num_nodes}" for name, node in data.nodes.items())
+        raise ValueError(f"{os.fspath(rows)} has {store.num_nodes} rows, the node types have {sizes}")
+    if node_type is None and len(able) > 1:
+        raise ValueError(f"rows may belong to {', '.join(map(repr, able))}; choose one with node_type=")
+    ids = data.nodes[node_type or able[0]].ids
+
+    def blocks() -> Iterator[dict[str, Any]]:
+        for begin in range(0, store.num_nodes, _ROWS):
+            at = np.arange(begin, min(begin + _ROWS, store.num_nodes))
+            found: dict[str, Any] = {"id": ids.to_original(store.gather(at, name="ids") if timed else at)}
+            if "times" in store.names:
+                found["time"] = store.gather(at, name="times")
+            values = store.gather(at, name="x" if timed else None).reshape(len(at), -1)
+            yield found | {f"x{column}": values[:, column] for column in range(values.shape[1])}
+
+    return write_table(out, blocks())
 
 
 class _Writer:

@@ -80,7 +80,7 @@ def _check_parquet() -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
-        raise ImportError("a .parquet file needs pyarrow: pip install 'graphzero[import]', or write .csv") from error
+        raise ImportError("a .parquet file needs pyarrow; pip install 'graphzero[import]', or write .csv") from error
 
 
 def _write_csv(path: str, blocks: Iterator[Block]) -> int:

@@ -22,7 +22,7 @@ _BLOCK = 1 << 20
 
 
 def is_mag240m(folder: str) -> bool:
-    """Whether a folder is MAG240M's, or holds it."""
+    """Return whether a folder is MAG240M's, or holds it."""
     return os.path.exists(os.path.join(_mag(folder), "processed", "paper___cites___paper", "edge_index.npy"))
 
 
@@ -50,7 +50,7 @@ def plan_mag240m(folder: str) -> TypedPlan:
 
 
 def is_igb(folder: str) -> bool:
-    """Whether a folder is one size of IGB or IGBH."""
+    """Return whether a folder is one size of IGB or IGBH."""
     return os.path.exists(os.path.join(folder, "processed", "paper__cites__paper", "edge_index.npy"))
 
 
@@ -112,7 +112,7 @@ def _header(bare: Any) -> str:
 
 
 def _array(path: str, columns: int) -> npt.NDArray[np.float32] | None:
-    """Return a file that is called .npy and holds bare float32 numbers; None where it has a header."""
+    """Return a file that is called .npy and holds bare float32 numbers; None if it has a header."""
     with open(path, "rb") as file:
         if file.read(6) == b"\x93NUMPY":
             return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sources.decoding import decoded, is_arrow, kind_of, shown
+from ..sources.decoding import decoded, is_arrow, is_missing, kind_of, shown
 from .column_readers import ColumnReader, LeftOut, Lists, Numbers, Times
 from .column_rules import ColumnRule
 from .column_texts import Categories, CategoryLists, Embedded
@@ -49,7 +49,7 @@ def _kind(batch: Any, rule: ColumnRule) -> str:
     elif getattr(batch.dtype, "kind", "O") == "b":
         return "bool"
     elif batch.dtype.kind == "O" and getattr(batch, "ndim", 1) == 1:
-        first = next((value for value in batch[:100] if value is not None and value == value), None)
+        first = next((value for value in batch[:100] if not is_missing(value)), None)
         if isinstance(first, bool):
             return "bool"
         if isinstance(first, (list, tuple, np.ndarray)) and len(first) and isinstance(first[0], str):

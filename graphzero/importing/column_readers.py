@@ -36,20 +36,20 @@ class ColumnReader:
         self.notes: list[str] = []
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account, whose first row is `row`; `seen`: its training rows, None for all."""
+        """Add a batch, whose first row is `row`, to the statistics; `seen`: its training rows, None for all."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Know the statistics; LeftOut where the column cannot be imported."""
+        """Compute the statistics; raise LeftOut if the column cannot be imported."""
         raise NotImplementedError
 
     def values(self, batch: Any, row: int) -> npt.NDArray[Any]:
-        """Return what is stored for the rows of a batch."""
+        """Return the stored values of a batch."""
         raise NotImplementedError
 
 
 def refuse_missing(rule: ColumnRule, missing: npt.NDArray[np.bool_], where: str, row: int) -> None:
-    """Raise InputError at the first missing value where the rule says so."""
+    """Raise InputError at the first missing value if the rule is "error"."""
     if rule.missing == "error" and missing.any():
         at = row + int(np.argmax(missing))
         raise InputError(f"{where} has no value in row {at}; missing: keep imports it as missing")
@@ -59,7 +59,7 @@ class Numbers(ColumnReader):
     """Numbers and bools: float32, NaN for missing."""
 
     def __init__(self, kind: str, where: str, rule: ColumnRule) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         super().__init__(where, rule)
         self.kind = kind
         self._count = self._missing = self._infinite = self._rows = 0
@@ -73,7 +73,7 @@ class Numbers(ColumnReader):
         return np.asarray(with_nan(batch, self._where, row), np.float64)
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account."""
+        """Add a batch to the statistics."""
         values = self._read(batch, row)
         missing = np.isnan(values)
         refuse_missing(self._rule, missing, self._where, row)
@@ -94,7 +94,7 @@ class Numbers(ColumnReader):
         self._least, self._most = min(self._least, float(known.min())), max(self._most, float(known.max()))
 
     def finish(self) -> None:
-        """Know the statistics."""
+        """Compute the statistics."""
         known = self._count > 0
         deviation = float(np.sqrt(self._squares / self._count)) if known else 0.0
         found = (self._mean, deviation, self._least, self._most) if known else (0.0,) * 4
@@ -123,7 +123,7 @@ class Times(ColumnReader):
     kind, dtype, fill = "time", "int64", MISSING_TIME
 
     def __init__(self, where: str, rule: ColumnRule) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         super().__init__(where, rule)
         self._missing = 0
         self._least: int | None = None
@@ -136,7 +136,7 @@ class Times(ColumnReader):
         return times_or_missing(batch, self._where, row, "s")
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account."""
+        """Add a batch to the statistics."""
         values = self._read(batch, row)
         missing = values == MISSING_TIME
         refuse_missing(self._rule, missing, self._where, row)
@@ -148,7 +148,7 @@ class Times(ColumnReader):
             self._most = most if self._most is None else max(self._most, most)
 
     def finish(self) -> None:
-        """Know the statistics."""
+        """Compute the statistics."""
         self.stats = {"min": self._least or 0, "max": self._most or 0, "missing": self._missing}
         if self._least is not None and self._least == self._most:
             self.notes.append(f"constant: every value is {np.datetime64(self._least, 's')}")
@@ -165,7 +165,7 @@ class Lists(ColumnReader):
     kind = "embedding"
 
     def __init__(self, where: str, rule: ColumnRule) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         super().__init__(where, rule)
         self._missing = 0
 
@@ -178,7 +178,7 @@ class Lists(ColumnReader):
             raise LeftOut(str(error).removeprefix(self._where).strip()) from None
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account."""
+        """Add a batch to the statistics."""
         missing, found = self._matrix(batch, row)
         refuse_missing(self._rule, missing, self._where, row)
         self._missing += int(missing.sum())
@@ -188,7 +188,7 @@ class Lists(ColumnReader):
             self.width = int(found.shape[1])
 
     def finish(self) -> None:
-        """Know the statistics."""
+        """Compute the statistics."""
         if not self.width:
             raise LeftOut("holds no values")
         self.stats = {"missing": self._missing} if self._missing else {}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..dataset.columns import OTHER
 from ..errors import InputError
 from ..sources.categories import encoded
-from ..sources.decoding import decoded, is_arrow
+from ..sources.decoding import decoded, is_arrow, is_missing
 from .column_readers import ColumnReader, LeftOut, Times, refuse_missing
 from .column_rules import ColumnRule
 
@@ -28,15 +28,15 @@ class _Names:
     """Counts values of text, and gives the frequent ones codes."""
 
     def __init__(self, rule: ColumnRule) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         self._rule = rule
-        self.counts: dict[str, int] = {}  # of training rows; 0 for what only other rows have
+        self.counts: dict[str, int] = {}  # of training rows; 0 for values of other rows only
         self._codes: dict[str, int] = {}
         self._other = -1
         self.missing = self.rows = 0
 
     def count(self, codes: npt.NDArray[np.int64], names: list[Any], seen: npt.NDArray[np.bool_] | None) -> None:
-        """Count the codes of a batch, of which -1 is missing."""
+        """Count the codes of a batch; -1 is missing."""
         self.missing += int((codes < 0).sum())
         self.rows += len(codes)
         of = codes if seen is None else codes[seen]
@@ -47,7 +47,7 @@ class _Names:
                 self.counts[str(name)] = self.counts.get(str(name), 0) + number
 
     def choose(self) -> tuple[dict[str, Any], list[str]]:
-        """Return names and counts by code, the most frequent first, and what is to be reported."""
+        """Return names and counts by code, the most frequent first, and lines for the report."""
         ordered = sorted(self.counts, key=lambda name: (-self.counts[name], name))
         kept = [name for name in ordered if self.counts[name] >= self._rule.min_count]
         most = self._rule.max_categories
@@ -84,7 +84,7 @@ class Categories(ColumnReader):
     kind, dtype, fill = "category", "int32", -1
 
     def __init__(self, where: str, rule: ColumnRule) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         super().__init__(where, rule)
         self._names = _Names(rule)
         self._dates: Times | None = Times(where, rule) if rule.kind is None and rule.missing in MASKED else None
@@ -93,8 +93,11 @@ class Categories(ColumnReader):
             raise InputError(f"{where}: missing is 'mean', but text has no mean; expected keep, error or a value")
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account."""
-        codes, names = encoded(batch, self._where)
+        """Add a batch to the statistics."""
+        try:
+            codes, names = encoded(batch, self._where)
+        except InputError as error:
+            raise LeftOut(str(error).removeprefix(self._where).strip()) from None
         refuse_missing(self._rule, codes < 0, self._where, row)
         if len(self._names.counts) <= _MOST_NAMES:
             self._names.count(codes, names, seen)
@@ -108,7 +111,7 @@ class Categories(ColumnReader):
                 self._dates = None
 
     def finish(self) -> None:
-        """Know the statistics."""
+        """Compute the statistics."""
         counts = self._names.counts
         if not counts:
             raise LeftOut("holds no values")
@@ -143,7 +146,7 @@ class CategoryLists(ColumnReader):
     kind, dtype, fill = "multicategory", "int32", -1
 
     def __init__(self, where: str, rule: ColumnRule) -> None:
-        """Know nothing yet."""
+        """Start without values."""
         super().__init__(where, rule)
         self._names = _Names(rule)
         self.width = 1
@@ -151,12 +154,12 @@ class CategoryLists(ColumnReader):
 
     def _lists(self, batch: Any) -> tuple[npt.NDArray[np.int64], Any]:
         lists = decoded(batch).to_pylist() if is_arrow(batch) else list(batch)
-        lists = [[] if one is None or isinstance(one, float) else list(one) for one in lists]
+        lists = [[] if is_missing(one) else list(one) for one in lists]
         flat = np.array([value for one in lists for value in one], object)
         return np.array([len(one) for one in lists], np.int64), encoded(flat, self._where)
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account."""
+        """Add a batch to the statistics."""
         lengths, (codes, names) = self._lists(batch)
         refuse_missing(self._rule, lengths == 0, self._where, row)
         self._names.count(codes, names, None if seen is None else np.repeat(seen, lengths))
@@ -166,7 +169,7 @@ class CategoryLists(ColumnReader):
         self._cut += int((lengths > _WIDEST).sum())
 
     def finish(self) -> None:
-        """Know the statistics."""
+        """Compute the statistics."""
         if not self._names.counts:
             raise LeftOut("holds no values")
         self.stats, self.notes = self._names.choose()
@@ -191,12 +194,12 @@ class Embedded(ColumnReader):
     kind = "embedding"
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
-        """Take a batch into account."""
+        """Add a batch to the statistics."""
         if self.width is None and len(batch):
             self.width = int(self.values(batch[:1], row).shape[1])
 
     def finish(self) -> None:
-        """Know the statistics."""
+        """Compute the statistics."""
         if self.width is None:
             raise LeftOut("holds no values")
 
@@ -204,7 +207,7 @@ class Embedded(ColumnReader):
         """Return the stored values of a batch."""
         assert self._rule.embed is not None
         given = decoded(batch).to_pylist() if is_arrow(batch) else list(batch)
-        texts = ["" if text is None or text != text else str(text) for text in given]
+        texts = ["" if is_missing(text) else str(text) for text in given]
         found = np.asarray(self._rule.embed(texts), np.float32)
         if found.ndim != 2 or len(found) != len(texts) or self.width not in (None, found.shape[1]):
             expected = f"({len(texts)}, {self.width or 'width'})"

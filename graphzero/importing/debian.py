@@ -29,7 +29,7 @@ __all__ = [
     "related_names",
 ]
 
-APT = "apt:"  # in the place of a path: the index that apt has here
+APT = "apt:"  # instead of a path: the index of the local apt
 _RELATIONS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances")
 _FIELDS = (*_RELATIONS, "Package", "Section", "Priority", "Installed-Size", "Size", "Maintainer", "Description")
 _MORE = ("Tag", "Provides", "Essential", "Architecture")
@@ -44,7 +44,7 @@ Stanza = dict[str, str]
 
 
 def is_package_index(path: str) -> bool:
-    """Whether a file begins like a package index."""
+    """Return whether a file begins like a package index."""
     try:
         with open_text(path) as file:
             return file.read(9) == b"Package: "
@@ -159,7 +159,7 @@ def _rows(packages: dict[str, Stanza]) -> npt.NDArray[np.float32]:
 
 
 def _package_edges(packages: dict[str, Stanza]) -> tuple[dict[str, dict[str, npt.NDArray[Any]]], int]:
-    """Return the pairs of each relation: to every alternative, and to the providers of a name that is no package."""
+    """Return the pairs of each relation: to every alternative, and to the providers of a name that is not a package."""
     providers: dict[str, list[str]] = {}
     for name, stanza in packages.items():
         for provided in related_names(stanza.get("Provides", "")):
@@ -206,5 +206,5 @@ def _pairs(packages: dict[str, Stanza], field: str, parts: Any) -> dict[str, npt
 
 
 def is_apt(source: Any) -> bool:
-    """Whether the index that apt has here is meant."""
+    """Return whether the index of the local apt is meant."""
     return isinstance(source, (str, os.PathLike)) and os.fspath(source) == APT

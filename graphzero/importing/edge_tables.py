@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +19,17 @@ from ..sources.edge_blocks import as_weights
 from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
 from ..sources.edge_tables import pick_columns
 from ..sources.keys import present_keys
+from ..sources.numbered import WithRowNumbers
 from ..sources.rows import all_rows
 from ..sources.tables import Table
 from .node_tables import features_of, node_table
-from .parts import safe_name, split_name
+from .parts import is_path, safe_name, split_name
 from .plan import EdgePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import spilled
 from .table_columns import columns_of
 
-__all__ = ["EdgeTables", "TableRows", "note_of"]
+__all__ = ["EdgeTables", "TableRows", "described_table", "note_of"]
 
 
 def note_of(what: str, of: str, note: str) -> str:
@@ -55,6 +56,14 @@ class TableRows:
         return self.count if self.keep is None else int(np.count_nonzero(self.keep))
 
 
+def described_table(spec: TableSpec, source: Any, text: Sequence[str], memory: int) -> Table:
+    """Return a table of a description; one in memory has the name of its node type, for messages."""
+    table = node_table(source, text, memory)
+    if not is_path(source.source if isinstance(source, WithRowNumbers) else source):
+        table.name = next((name for name, node in spec.nodes.items() if node.table is source), table.name)
+    return table
+
+
 class EdgeTables:
     """Reads the edge tables of a description, once for the ends of edges and again for what rows hold."""
 
@@ -72,7 +81,7 @@ class EdgeTables:
         self._folder, self._memory = folder, memory
 
     def _table(self, source: Any, text: Any = ()) -> Table:
-        return node_table(source, text, self._memory)
+        return described_table(self._spec, source, text, self._memory)
 
     def _node(self, name: str) -> NodeSpec:
         return self._spec.nodes.get(name, NodeSpec())
@@ -218,7 +227,11 @@ class EdgeTables:
 
 def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:
     given = None if spec.source is None or spec.target is None else (spec.source, spec.target)
-    picked = EdgeColumns.of(table.names, pick_columns(table, given, False, None))
+    if given is not None and given[0] == given[1]:  # a primary key that is a foreign key too
+        both = named(table.name, table.names, given[0])
+        picked = EdgeColumns(both, both)
+    else:
+        picked = EdgeColumns.of(table.names, pick_columns(table, given, False, None))
     used = {
         picked.src,
         picked.dst,

@@ -20,7 +20,7 @@ _SETS = ("train_set", "validation_set", "test_set")
 
 
 def is_graphbolt(folder: str) -> bool:
-    """Whether a folder has GraphBolt's metadata."""
+    """Return whether a folder has GraphBolt's metadata."""
     return os.path.exists(os.path.join(folder, "metadata.yaml"))
 
 

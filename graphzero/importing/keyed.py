@@ -12,6 +12,7 @@ from ..args.suggest import did_you_mean
 from ..errors import InputError
 from ..sources.databases import database_tables, is_database
 from ..sources.numbered import ROW, WithRowNumbers
+from .node_tables import node_table
 from .parts import is_path, safe_name
 from .spec import (
     DUPLICATES,
@@ -123,6 +124,12 @@ def _described(value: Mapping[str, Any], where: str, folder: str) -> TableSpec:
         if not isinstance(keys, Mapping):
             raise InputError(f"{at}.foreign_keys: found {keys!r}, expected tables by column, {{user_id: users}}")
         options = {key: entry[key] for key in _OPTIONS if key in entry}
+        for column in (entry.get("primary_key"), *keys):
+            if isinstance(column, (list, tuple)):
+                raise InputError(
+                    f"{at}: found a key of several columns, {', '.join(map(str, column))}; expected one column; join "
+                    "them into one in the table, or omit the primary_key, and rows are numbered"
+                )
         foreign = {str(column): str(table) for column, table in keys.items()}
         tables[str(name)] = KeyedTable(source, entry.get("primary_key"), foreign, entry.get("time"), options)
     unit = value.get("time_unit", "s")
@@ -134,7 +141,14 @@ def keyed_spec(
     tables: Mapping[str, KeyedTable], where: str, name: str | None = None, unit: str = "s", tasks: Any = ()
 ) -> TableSpec:
     """Return the description in which each row is a node, and each foreign key an edge with its reverse."""
-    called = {table: safe_name(table).replace("__", "_") for table in tables}
+    called: dict[str, str] = {}
+    for table in tables:
+        name_of_type = safe_name(table).replace("__", "_")
+        other = next((one for one, known in called.items() if known == name_of_type), None)
+        if other is not None:
+            both = f"tables {other!r} and {table!r} would both be node type {name_of_type!r}"
+            raise InputError(f"{where}: {both}; rename one of them")
+        called[table] = name_of_type
     nodes: dict[str, NodeSpec] = {}
     edges: list[EdgeSpec] = []
     for table, one in tables.items():
@@ -142,6 +156,7 @@ def keyed_spec(
         source = one.source if one.primary_key else WithRowNumbers(one.source)
         key = one.primary_key or ROW
         one_of(one.options.get("duplicates", "error"), DUPLICATES, f"{at}.duplicates")
+        _check_columns(one, at)
         rest = {k: v for k, v in one.options.items() if k in ("label", "split", "ids", "duplicates")}
         nodes[called[table]] = NodeSpec(
             table=source,
@@ -167,6 +182,17 @@ def keyed_spec(
             raise InputError(f"{where}: tasks.{task.name}.entity: found {task.entity!r}, expected a table")
         task.entity = called[task.entity]
     return TableSpec(nodes, edges, name, unit, where, reverse=True, tasks=found, kind="tables with keys")
+
+
+def _check_columns(one: KeyedTable, where: str) -> None:
+    """Refuse keys and roles that name no column of the table."""
+    roles = {"primary_key": one.primary_key, "time": one.time, **{r: one.options.get(r) for r in ("label", "split")}}
+    named = [(role, column) for role, column in roles.items() if column is not None]
+    names = node_table(one.source).names
+    for role, column in [*named, *(("foreign_keys", column) for column in one.foreign_keys)]:
+        if isinstance(column, str) and column not in names:
+            shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+            raise InputError(f"{where}.{role}: no column {column!r} in the table; found {shown or 'none'}")
 
 
 def _relbench_folder(folder: str) -> dict[str, KeyedTable] | None:

@@ -95,7 +95,7 @@ _ROLES = {"id": IDS, "label": LABELS, "split": SPLITS}
 
 
 def pick(table: Table, asked: Any, known: Sequence[str], others: Sequence[str] = ()) -> str | None:
-    """Return the column that was asked for, or one with a known name that is not one of `others`."""
+    """Return the requested column, or one with a known name that is not one of `others`."""
     names = [name for name in table.names if name not in others]
     return known_column(names, known) if asked is None else named(table.name, table.names, asked)
 
@@ -120,7 +120,7 @@ def node_table(nodes: Any, text: Sequence[str] = (), memory: int | None = None) 
 
 
 def whole_column(table: Table, column: str) -> Any:
-    """Return a column as one array: numbers, or objects with None for what is missing."""
+    """Return a column as one array: numbers, or objects with None for missing values."""
     parts = []
     for (batch,) in table.batches([column]):
         if isinstance(batch, np.ndarray):
@@ -141,7 +141,7 @@ def _add_features(plan: Plan, table: Table, columns: Sequence[str]) -> None:
 
 @dataclass
 class TableFeatures:
-    """Rows by name, the names of codes, and what is to be said about them."""
+    """Rows by name, the names of codes, and lines for the report."""
 
     rows: dict[str, Any] = field(default_factory=dict)
     categories: dict[str, list[str]] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class TableFeatures:
 
 
 def features_of(table: Table, columns: Sequence[str] | Mapping[str, Any], unit: str = "s") -> TableFeatures:
-    """Return columns as features: a dict says which columns make which; of a list, numbers become one matrix x.
+    """Return columns as features: a dict names the columns of each feature; of a list, numbers become one matrix x.
 
     A matrix is float32; a column alone in a dict is a vector of its own type. Lists are a matrix each, text a vector of
     codes, dates whole units since 1970.
@@ -236,7 +236,7 @@ def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
 
 
 def _times(table: Table, column: str, name: str, unit: str, missing: bool = False) -> Rows:
-    """Return times; where they may be `missing`, the least int64 stands for one that is."""
+    """Return times; if they may be `missing`, missing ones are the least int64."""
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0

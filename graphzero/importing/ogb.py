@@ -27,7 +27,7 @@ _MARKS = ("edge.csv.gz", "edge.csv", "data.npz", "triplet-type-list.csv.gz", "tr
 
 
 def is_ogb(folder: str) -> bool:
-    """Whether a folder is one of OGB's node property datasets, or the `raw` folder's parent."""
+    """Return whether a folder is one of OGB's node property datasets, or the `raw` folder's parent."""
     raw = os.path.join(folder, "raw")
     return any(os.path.exists(os.path.join(raw, name)) for name in _MARKS)
 
@@ -82,7 +82,7 @@ def _from_csv(raw: str, name: str) -> Plan:
         if text.columns == 1:
             plan.labels = text.rows("y", plan.num_nodes)
             plan.found.append(f"labels: raw/{os.path.basename(labels)}")
-        else:  # several tasks a node: rows beside the features
+        else:  # several tasks per node: rows in addition to the features
             plan.features["y"] = text.rows("y", plan.num_nodes)
             plan.found.append(f"features y: raw/{os.path.basename(labels)}, {text.columns} tasks")
     weights = _file(raw, "edge-feat")
@@ -126,7 +126,7 @@ def _from_npz(raw: str, path: str) -> Plan:
 
 
 def _typed(folder: str, raw: str, triplets: str, name: str) -> TypedPlan:
-    """Return the plan for a heterogeneous folder: relations, and what each node type has."""
+    """Return the plan for a heterogeneous folder: relations, and the files of each node type."""
     plan = TypedPlan("OGB heterogeneous folder", name=name)
     counts = _file(raw, "num-node-dict")
     if counts is None:

@@ -1,4 +1,4 @@
-"""Features, labels and splits from files or objects: the parts of a dataset beside its edges."""
+"""Features, labels and splits from files or objects: the parts of a dataset other than its edges."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
 
 
 def is_path(source: Any) -> bool:
-    """Whether `source` names a file or folder."""
+    """Return whether `source` names a file or folder."""
     return isinstance(source, (str, os.PathLike))
 
 
 def is_shares(source: Any) -> bool:
-    """Whether splits are given as shares, such as "60/20/20"."""
+    """Return whether splits are given as shares, such as "60/20/20"."""
     return isinstance(source, str) and _SHARES.match(source) is not None
 
 
@@ -65,7 +65,7 @@ def _only(found: Mapping[str, Any], path: str, likely: tuple[str, ...]) -> Any:
 
 
 def count_of(source: Any) -> int | None:
-    """Return how many rows a source has where that is known without reading it; text says it only at its end."""
+    """Return the number of rows of a source if it is known without reading the source, else None."""
     if isinstance(source, Rows):
         return source.count
     if is_path(source):
@@ -226,7 +226,7 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
 
 
 def safe_name(text: object) -> str:
-    """Return a name for a type or a feature: what a dataset does not allow becomes an underscore.
+    """Return a name for a type or a feature: characters that a dataset does not allow become underscores.
 
     >>> safe_name("has topic")
     'has_topic'
@@ -236,7 +236,7 @@ def safe_name(text: object) -> str:
 
 
 def fitted(about: dict[str, Any]) -> dict[str, Any]:
-    """Return notes that fit a manifest: the longest lists of names go first, and it says how many there were."""
+    """Return notes that fit in a manifest: the longest lists of names are replaced by their number."""
     about = json.loads(json.dumps(about))
     while len(json.dumps(about, indent=2)) > _MOST_NOTES:
         lists = [(len(json.dumps(names)), table, key) for table, key, names in _name_lists(about)]

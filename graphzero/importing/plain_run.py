@@ -120,7 +120,7 @@ class PlainWork:
         return report
 
     def _both_ways(self, one_way: GraphReport) -> GraphReport:
-        """Compile the edges again, each followed by its reverse, which the edge feature "reverse" tells."""
+        """Compile the edges again, each followed by its reverse, which the edge feature "reverse" marks."""
         source = FileBothWays(one_way.path)
         shared = self._announced("graph, both ways")
         report = compile_graph(

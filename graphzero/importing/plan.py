@@ -1,4 +1,4 @@
-"""What an import is going to do: where edges, features, labels and splits are, before any of them is read."""
+"""The plan of an import: where edges, features, labels and splits are, before any of them is read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["EdgePlan", "NodePlan", "Plan", "TypedPlan"]
 class Plan:
     """One dataset to make. Adapters for layouts fill it in; arguments of `import_dataset` override what they found."""
 
-    kind: str  # for people: "edge list", "OGB folder"
+    kind: str  # shown in the report: "edge list", "OGB folder"
     edges: Any  # anything compile_graph takes
     graph: dict[str, Any] = field(default_factory=dict)  # options of compile_graph
     features: dict[str, Any] = field(default_factory=dict)  # anything compile_features takes
-    labels: Any = None  # one number a node
+    labels: Any = None  # one number per node
     splits: dict[str, Any] = field(default_factory=dict)  # ids or masks
     edge_features: dict[str, Any] = field(default_factory=dict)  # a row for each edge, in the order of `edges`
     edge_splits: dict[str, Any] = field(default_factory=dict)  # edge ids, masks or pairs
@@ -27,8 +27,8 @@ class Plan:
     num_classes: int | None = None
     columns: list[Column] = field(default_factory=list)  # of the node table; their values are features
     name: str | None = None
-    about: dict[str, Any] = field(default_factory=dict)  # more for the manifest: names of classes
-    found: list[str] = field(default_factory=list)  # what was seen in the source, a line each
+    about: dict[str, Any] = field(default_factory=dict)  # for the manifest: names of classes
+    found: list[str] = field(default_factory=list)  # what was found in the source, one line each
 
 
 @dataclass
@@ -41,7 +41,7 @@ class NodePlan:
     splits: dict[str, Any] = field(default_factory=dict)
     num_classes: int | None = None
     columns: list[Column] = field(default_factory=list)  # of its table; their values are features
-    id_map: str | None = None  # the file of original ids, where they were mapped
+    id_map: str | None = None  # the file of original ids, if they were mapped
 
 
 @dataclass
@@ -57,7 +57,7 @@ class EdgePlan:
 
 @dataclass
 class TypedPlan:
-    """A dataset of several types to make, or of one that has names; without `typed` it is loaded as a plain graph."""
+    """A dataset of several types, or of one that has names; without `typed` it is loaded as a graph without types."""
 
     kind: str
     nodes: dict[str, NodePlan] = field(default_factory=dict)
@@ -67,14 +67,14 @@ class TypedPlan:
     about: dict[str, Any] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
     prepare: Callable[[str, int, int], None] | None = None  # (folder, memory, threads): fills in what needs reading
-    reads: list[Any] = field(default_factory=list)  # files that are read beside the source itself
+    reads: list[Any] = field(default_factory=list)  # files that are read in addition to the source
     typed: bool = True
     time_unit: str = "s"
     reverse: bool = False  # add each edge type the other way round
     tasks: Callable[[Any], None] | None = None  # adds the task tables to the dataset once it is published
 
     def node(self, name: str) -> NodePlan:
-        """Return the plan of a node type, made when first asked for."""
+        """Return the plan of a node type, created on first use."""
         return self.nodes.setdefault(name, NodePlan())
 
     def add_edges(self, edge_type: tuple[str, str, str], edges: Any, **options: Any) -> EdgePlan:

@@ -22,7 +22,7 @@ from .node_tables import LABELS, SPLITS, node_table
 
 __all__ = ["Proposal", "ProposedTable", "propose"]
 
-_SAMPLE = 20_000  # rows that are looked at for kinds and foreign keys
+_SAMPLE = 20_000  # rows that are read to find kinds and foreign keys
 _KEYS = 2_000_000  # values of a primary key that are held for comparison
 _SHARED = 0.5  # of the values of a foreign key with a fitting name that a table must have
 _SURE = 0.95  # without one
@@ -46,7 +46,7 @@ class ProposedTable:
 
 @dataclass
 class Proposal:
-    """Tables by name, and what to say about them."""
+    """Tables by name, and lines that explain them."""
 
     tables: dict[str, ProposedTable]
     declared: bool = False  # keys come from the schema of a database

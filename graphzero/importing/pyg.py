@@ -15,7 +15,7 @@ __all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_file", "pl
 
 
 def is_pyg_data(source: Any) -> bool:
-    """Whether an object is a PyG `Data`, by its attributes."""
+    """Return whether an object is a PyG `Data`, by its attributes."""
     return hasattr(source, "edge_index") and hasattr(source, "num_nodes") and hasattr(source, "keys")
 
 
@@ -54,7 +54,7 @@ def plan_pyg_data(data: Any, name: str = "Data object") -> Plan:
 
 
 def is_pyg_folder(folder: str) -> bool:
-    """Whether a folder has a `processed/*.pt` of a PyG dataset."""
+    """Return whether a folder has a `processed/*.pt` of a PyG dataset."""
     return _processed(folder) is not None
 
 
@@ -96,7 +96,7 @@ def plan_pyg_file(path: str, name: str) -> Plan | TypedPlan:
 
 
 def _refuse_many(path: str, loaded: Any) -> None:
-    """Raise InputError where the slices of a file say that it holds several graphs."""
+    """Raise InputError if the slices of a file show that it holds several graphs."""
     slices = loaded[1] if isinstance(loaded, (tuple, list)) and len(loaded) > 1 else None
     while isinstance(slices, dict) and slices:
         slices = next((value for value in slices.values() if not isinstance(value, dict) or value), None)

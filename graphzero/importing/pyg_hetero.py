@@ -15,12 +15,12 @@ _TIMES = ("time", "edge_time")
 
 
 def is_hetero_data(source: Any) -> bool:
-    """Whether an object is a PyG `HeteroData`, by its attributes."""
+    """Return whether an object is a PyG `HeteroData`, by its attributes."""
     return all(hasattr(source, name) for name in ("node_types", "edge_types", "to_dict"))
 
 
 def is_hetero_dict(stores: Any) -> bool:
-    """Whether a dict is what `HeteroData.to_dict` gives: node types, and edge types as three names."""
+    """Return whether a dict is what `HeteroData.to_dict` gives: node types, and edge types as three names."""
     return isinstance(stores, Mapping) and any(isinstance(key, tuple) and len(key) == 3 for key in stores)
 
 

@@ -50,9 +50,9 @@ class ImportReport(HtmlReport):
     seconds: dict[str, float]  # by part, and "total"
     resumed: list[str]  # files that an earlier run had finished
     graph: GraphReport
-    peak_buffers: int  # the most that the engine's buffers held, a part of peak_memory
-    losses: list[str] = dataclasses.field(default_factory=list)  # what storing floats in a smaller type cost
-    peak_memory: int = 0  # the most anonymous memory of the process meanwhile: Python, NumPy and Arrow are in it
+    peak_buffers: int  # peak of the engine's buffers, a part of peak_memory
+    losses: list[str] = dataclasses.field(default_factory=list)  # by storing floats in a smaller type
+    peak_memory: int = 0  # peak anonymous memory of the process, including Python, NumPy and Arrow
 
     @property
     def dataset(self) -> Dataset:
@@ -177,9 +177,9 @@ def import_dataset(
     options = {**plan.graph, "direction": direction, **graph_options}
     if tag_reverse:
         options["tag_reverse"] = True
-        if "directed" not in graph_options:  # what an undirected source says: tag_reverse does it
+        if "directed" not in graph_options:  # set by an undirected source; tag_reverse does the same
             options.pop("directed", None)
-    if id_base is not None:  # a source may know its own: Matrix Market, KONECT
+    if id_base is not None:  # a source may define its own: Matrix Market, KONECT
         options["id_base"] = id_base
     _choose_ids(plan, ids, node_ids, options)
     key = fingerprint(
@@ -252,13 +252,13 @@ def _import_typed(
 
 
 def _ids_of_rows(ids: Any) -> Any:
-    """Return the ids of a node table where they need a map; None where they are 0, 1, 2, ... in order."""
+    """Return the ids of a node table if they need a map; None if they are 0, 1, 2, ... in order."""
     numbers = isinstance(ids, np.ndarray) and np.array_equal(ids, np.arange(len(ids)))
     return None if numbers else ids
 
 
 def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
-    """Decide whether ids are mapped, and check what that means for rows that come by number."""
+    """Decide whether ids are mapped, and check that rows given by number can be matched to them."""
     if ids == "auto":
         names = names_of(plan.edges) if node_ids is None and not options.get("id_base") else None
         node_ids = node_ids if names is None else names  # node i is the graph's own node i
@@ -289,7 +289,7 @@ def _override(
     name: str | None,
     id_base: int,
 ) -> None:
-    """Put the caller's arguments over what the layout says."""
+    """Override the plan of a layout by the caller's arguments."""
     if features is not None:
         named = features if isinstance(features, Mapping) else {"x": features}
         plan.features = {key: as_rows(value, key) for key, value in named.items()}

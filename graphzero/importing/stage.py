@@ -1,4 +1,4 @@
-"""The folder beside the target where an import makes its files, so that one that was killed goes on where it was."""
+"""The folder next to the target where an import writes its files, so that a killed import can be resumed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 
 from ..args.target import check_folder_name
 from ..dataset import manifest
-from ..dataset.folder_lock import lock, unlock
-from ..dataset.sync import sync_folder
+from ..dataset.folder_lock import lock, sync_folder, unlock
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -21,7 +20,7 @@ _RECORD = "import.json"
 
 
 def fingerprint(*things: Any) -> str | None:
-    """Return what tells this import from another: paths with size and time of change, options; None for objects."""
+    """Return a key that identifies an import: paths with size and modification time, options; None for objects."""
     try:
         text = json.dumps([_identity(thing) for thing in things], sort_keys=True)
     except TypeError:
@@ -54,7 +53,7 @@ class Stage:
     """`<target>.importing`: finished files and what they were made from. One import at a time may use it."""
 
     def __init__(self, target: str, key: str | None) -> None:
-        """Make the folder, or take over what an import with the same `key` left there."""
+        """Create the folder, or resume from the files of an import with the same `key`."""
         self.folder = f"{target}.importing"
         self._key = key
         self.resumed: list[str] = []
@@ -80,15 +79,15 @@ class Stage:
         return os.path.join(self.folder, name)
 
     def finished(self, name: str) -> Any:
-        """Return what was noted about a finished file of an earlier run, None where it is to be made."""
+        """Return the note about a file that an earlier run finished, None if there is none."""
         if name not in self._done or not os.path.exists(self.path(name)):
             return None
         self.resumed.append(name)
         return self._done[name]
 
-    def note(self, name: str, report: Any, beside: Iterable[str] = ()) -> None:
-        """Note that a file is complete, with the files `beside` it that belong to it."""
-        self._done |= {other: None for other in beside if os.path.exists(self.path(other))}
+    def note(self, name: str, report: Any, with_it: Iterable[str] = ()) -> None:
+        """Note that a file is complete, with the other files `with_it` that belong to it."""
+        self._done |= {other: None for other in with_it if os.path.exists(self.path(other))}
         self._done[name] = report
         record = self.path(_RECORD)
         with open(record + ".tmp", "w", encoding="utf-8") as file:
@@ -99,7 +98,7 @@ class Stage:
         sync_folder(self.folder)
 
     def close(self, remove: bool) -> None:
-        """Give the folder up; `remove` it where nothing could go on from it."""
+        """Release the folder; `remove` it, or keep it if an import can be resumed from it."""
         handle, self._lock = self._lock, None
         unlock(handle)
         if remove or self._key is None or not self._done:
@@ -107,7 +106,7 @@ class Stage:
 
 
 def check_target(target: str, overwrite: bool) -> None:
-    """Raise before any work where the dataset could not be published."""
+    """Raise before any work if the dataset could not be published."""
     check_folder_name(target)
     if os.path.isfile(target):
         raise InputError(f"{target}: is a file, expected the name of a dataset folder to make")

@@ -29,7 +29,7 @@ _SHOWN = 12  # categories that a report names
 
 @dataclass
 class TableColumns:
-    """The arrays that hold columns, what each column is, and what is to be reported."""
+    """The arrays that hold columns, their descriptions, and lines for the report."""
 
     rows: dict[str, Rows] = field(default_factory=dict)
     columns: list[Column] = field(default_factory=list)
@@ -113,7 +113,7 @@ def _scanned(
     train: npt.NDArray[np.bool_] | None,
     notes: list[str],
 ) -> dict[str, ColumnReader]:
-    """Return a reader for each column, after a pass over the table; what is left out is noted."""
+    """Return a reader for each column, after a pass over the table; columns that are not imported are noted."""
     readers: dict[str, ColumnReader] = {}
     left: dict[str, str] = {name: "skipped" for name in names if rules.of(name).kind == SKIP}
     wanted = [name for name in names if name not in left]

@@ -42,7 +42,7 @@ __all__ = ["TypedWork", "choose_types", "override_typed"]
 
 
 def choose_types(plan: TypedPlan, asked: Iterable[Any] | None) -> None:
-    """Keep the edge types that were asked for, given as three names or joined by underscores."""
+    """Keep the requested edge types, given as three names or joined by underscores."""
     if asked is None:
         return
     wanted: set[EdgeTypeName] = set()
@@ -94,7 +94,7 @@ class TypedWork:
     def __init__(
         self, plan: TypedPlan, stage: Stage, options: dict[str, Any], dtype: Any, reverse: bool, common: dict[str, Any]
     ) -> None:
-        """Take the plan; `options` of `compile_graph` hold for every edge type."""
+        """Take the plan; `options` of `compile_graph` apply to every edge type."""
         self.plan, self.stage, self.options, self.dtype, self.common = plan, stage, options, dtype, common
         self.reverse = reverse
         self.seconds: dict[str, float] = {}

@@ -10,20 +10,21 @@ import numpy.typing as npt
 
 from ..compile.edge_log import kept_rows
 from ..compile.id_space import IdSpace
+from ..dataset.writer import kind_of_labels
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded, missing_note
 from ..sources.decoding import without_rows
 from ..sources.edge_columns import named
 from ..sources.rows import all_rows
 from ..sources.tables import Table
-from .edge_tables import EdgeTables, TableRows, note_of
+from .edge_tables import EdgeTables, TableRows, described_table, note_of
 from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
 from .parts import label_rows, safe_name, split_name
 from .plan import NodePlan, TypedPlan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import STEP, spilled
 from .table_columns import columns_of, training_rows
-from .task_tables import add_tasks
+from .task_tables import add_tasks, check_tasks
 
 __all__ = ["plan_tables"]
 
@@ -32,6 +33,7 @@ def plan_tables(spec: TableSpec) -> TypedPlan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
     plan = TypedPlan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
     if spec.tasks:
+        check_tasks(spec.tasks)
         plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
     plan.reads = [*(node.table for node in spec.nodes.values()), *(edge.table for edge in spec.edges)]
     for name in spec.nodes:
@@ -71,7 +73,7 @@ class _Tables:
         self._rows: dict[str, TableRows] = {}  # of the node tables
 
     def _table(self, source: Any, text: Sequence[str] = ()) -> Table:
-        return node_table(source, text, self._batches)
+        return described_table(self._spec, source, text, self._batches)
 
     def _space(self, name: str) -> IdSpace:
         """Return an empty space. Those that edges add nodes to are open at the same time, and share the budget."""
@@ -206,6 +208,12 @@ class _Tables:
         if roles["label"] is not None:
             values, names = codes_of(table, roles["label"])
             values = values if keep is None else values[keep]
+            if names is None and kind_of_labels(values) == "classification" and (values < -1).any():
+                at = int(np.argmax(values < -1))
+                raise InputError(
+                    f"{table.name}: column {roles['label']!r}: node {at} has label {values[at]:g}, expected classes 0, "
+                    "1, 2, ..., with -1 for none; labels with fractions, or of text, may be any"
+                )
             node.labels = label_rows(values)
             if names is not None:
                 self._plan.about.setdefault("classes", {})[name] = names

@@ -28,8 +28,7 @@ from ..load.device import as_device
 from ..load.handoff import make_room
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from .batches import writer_memory
-from .modules import Job, block_loader, count_layers, rows_of, steps_of
+from .modules import Job, block_loader, count_layers, rows_of, steps_of, writer_memory
 
 if TYPE_CHECKING:
     import torch

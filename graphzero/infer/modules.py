@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import BudgetError
 from ..load.loader import NeighborLoader
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
-from .batches import inference_loader
 
 if TYPE_CHECKING:
     import torch
 
 _WIDENED = ("float16", "bfloat16", "int8")
+_BATCH_SIZES = (1024, 256, 64, 16, 4, 1)
+_WRITER_SHARE = 10  # of the budget: a tenth
+_LEAST_WRITER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def count_layers(model: Any, asked: int | None) -> int:
     if not isinstance(has, int):
         if asked is None:
             raise ValueError(
-                f"{type(model).__name__} has no num_layers: pass num_layers=, as many hops as its layers reach"
+                f"{type(model).__name__} has no num_layers; pass num_layers=, as many hops as its layers reach"
             )
         return asked
     layers = has if asked is None else asked
@@ -85,6 +88,33 @@ def steps_of(model: Any, layers: int) -> list[Step]:
 
 def _normalises(model: Any) -> bool:
     return any(getattr(part, "normalize", False) is True for part in model.modules())
+
+
+def writer_memory(budget: int) -> int:
+    """Return the part of the budget that writes the outputs; the loader has the rest."""
+    return max(budget // _WRITER_SHARE, _LEAST_WRITER)
+
+
+def inference_loader(graph: Any, features: Any, *, budget: int, device: Any, **options: Any) -> NeighborLoader:
+    """Return a loader that is planned, `options` being those of `NeighborLoader`; BudgetError where no batch fits."""
+    for size in _BATCH_SIZES:
+        loader = NeighborLoader(
+            graph,
+            features,
+            batch_size=size,
+            memory=budget - budget // _WRITER_SHARE,
+            device=None if device is None or device.type == "cpu" else device,
+            rank=0,
+            world_size=1,  # every process that calls this writes all rows
+            **options,
+        )
+        try:
+            loader._ready_plan()
+        except BudgetError as error:
+            reason = error
+        else:
+            return loader
+    raise reason
 
 
 def block_loader(job: Job, store: FeatureStore, hops: int, seeds: Any = None) -> NeighborLoader:

@@ -119,8 +119,8 @@ class TypeData(Attributes):
     """What a batch holds for one node type or edge type: attributes, as `batch["paper"].x`."""
 
     def __getattr__(self, name: str) -> Any:
-        """Say what there is."""
-        raise AttributeError(f"there is no {name!r} here, but {', '.join(self.__dict__) or 'nothing'}")
+        """Raise AttributeError, which lists the attributes."""
+        raise AttributeError(f"no attribute {name!r}; this type has {', '.join(self.__dict__) or 'none'}")
 
     def __repr__(self) -> str:
         """Show shapes: `{x=[423, 128], n_id=[423]}`."""
@@ -177,7 +177,7 @@ class HeteroBatch:
         types: dict[Any, TypeData] = self._edges if isinstance(key, tuple) else self._nodes
         if key not in types:
             what = "edge" if isinstance(key, tuple) else "node"
-            raise KeyError(f"no {what} type {key!r}, the batch has {', '.join(map(repr, types)) or 'none'}")
+            raise KeyError(f"no {what} type {key!r}; the batch has {', '.join(map(repr, types)) or 'none'}")
         return types[key]
 
     def __contains__(self, key: object) -> bool:
@@ -200,8 +200,8 @@ class HeteroBatch:
             if found:
                 return found
             has = sorted({key for _, data in self for key, _ in data})
-            raise AttributeError(f"no type of the batch has {name.removesuffix('_dict')!r}, types have {has}")
-        raise AttributeError(f"a HeteroBatch has no attribute {name!r}: what a type has is batch[type].{name}")
+            raise AttributeError(f"no type of the batch has {name.removesuffix('_dict')!r}; they have {has}")
+        raise AttributeError(f"a HeteroBatch has no attribute {name!r}; attributes belong to types: batch[type].{name}")
 
     def to(self, device: Any, non_blocking: bool = False) -> HeteroBatch:
         """Return the batch with every tensor on `device`."""

@@ -26,13 +26,13 @@ MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those
 PageLock = tuple[int, int, int, int, int]
 NO_PAGE_LOCK: PageLock = (0, 0, 0, 0, 0)
 
-# One a device, for all epochs of all loaders: torch keeps freed device memory for the stream it was made on, so a new
-# stream would ask the driver for all of it anew.
+# One per device, for all epochs of all loaders: torch keeps freed device memory for the stream it was made on, so a new
+# stream would request all of it from the driver again.
 _side_streams: dict[int, Any] = {}
 
 
 def as_device(device: Any) -> torch.device:
-    """Return `device` as torch has it; ValueError where there is no such device here."""
+    """Return `device` as a torch.device; ValueError if there is no such device."""
     import torch
 
     try:
@@ -43,7 +43,7 @@ def as_device(device: Any) -> torch.device:
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         count = torch.cuda.device_count()
         raise ValueError(
-            f"device is {device!r}, torch finds {count or 'no'} CUDA device{'' if count == 1 else 's'} here"
+            f"device is {device!r}, but torch finds {count or 'no'} CUDA device{'' if count == 1 else 's'}"
         )
     return found
 

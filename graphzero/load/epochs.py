@@ -1,4 +1,4 @@
-"""What all loaders share: epochs of batches that native threads make ahead, ranks, devices, statistics."""
+"""What all loaders share: epochs of batches prefetched by native threads, ranks, devices, statistics."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from .. import _core
 from ..args.ids import as_count, as_threads
 from ..args.sizes import format_size, parse_size
 from ..machine.ranks import as_rank, current_local_rank, current_rank, local_threads, warn_if_alone
 from ..sample.subgraph import resolve_seed
+from ..stores.closing import Closing
 from .batch import AnyBatch
 from .device import COPIES, CopyStage, CudaCopies, as_device, page_lock, plain_copies
 from .handoff import Handoff, Run
 from .source import LoadSource
 from .stats import LoaderStats
-
-_Loader = TypeVar("_Loader", bound="EpochLoader")
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class LoaderOptions:
     temporal: str
     window: int | None
     method: str
+    batch_dependency: int
     io: str
     cache: str
     rank: int | None
@@ -51,7 +51,7 @@ class LoaderOptions:
     uneven: str
 
 
-class EpochLoader:
+class EpochLoader(Closing):
     """A loader: a plan that is made once, and an epoch of batches each time it is iterated over.
 
     A kind of loader gives a source (what is sampled, with which rows), seeds (around what), and `_batch`, which makes a
@@ -105,6 +105,7 @@ class EpochLoader:
             disjoint=bool(options.disjoint) or timed,
             temporal=options.temporal,
             method=options.method,
+            batch_dependency=as_count(options.batch_dependency, "batch_dependency", least=1),
             window=None if window is None else as_count(window, "window", least=0),
         )
         self._check_views()
@@ -142,8 +143,8 @@ class EpochLoader:
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
         """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly.
 
-        `first_batch` goes on within an epoch: so many of its batches, counted over all ranks, are left out because they
-        are done. The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
+        `first_batch` goes on within an epoch: that many of its batches, counted over all ranks, are done and skipped.
+        The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
         """
         self._epoch, self._first_batch = (
             as_count(epoch, "epoch", least=0),
@@ -180,7 +181,7 @@ class EpochLoader:
         self._handoff.hold(run)
 
     def close(self) -> None:
-        """Give back memory and threads now: end iterators that are in use, and what is held for the next epoch.
+        """Release memory and threads now: end iterators in use, and what is held for the next epoch.
 
         The loader can be iterated over again and then starts afresh; an iterator that was in use raises RuntimeError.
         `with NeighborLoader(...) as loader:` closes it at the end of the block. So does dropping the last reference.
@@ -193,16 +194,8 @@ class EpochLoader:
         self._last = self._plan = self._outline = None
         self._handoff.release()
 
-    def __enter__(self: _Loader) -> _Loader:
-        """Return the loader; `close()` is called at the end of the block."""
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        """Close the loader."""
-        self.close()
-
     def stats(self) -> LoaderStats:
-        """Say where the time of the current (or last) epoch went, what was read and is held, and what is slow."""
+        """Return where the time of the current (or last) epoch went, what was read and is held, and the bottleneck."""
         self._leave_parent()
         raw, plan = self._final or (None, None)
         if self._last is not None:
@@ -219,16 +212,16 @@ class EpochLoader:
         )
 
     def __repr__(self) -> str:
-        """Say what it is: `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
+        """Return `NeighborLoader(12 batches of 1024, fanouts=[15, 10] along 'in' edges, parts=['x'], ...)`."""
         return (
             f"{type(self).__name__}({len(self)} batches of {self._batch_size}, {self._source}, "
             f"memory={format_size(self._memory) if self._memory else 'auto'})"
         )
 
     def __reduce__(self) -> Any:
-        """Refuse: hand the graph and features to the other process and make a loader there."""
+        """Raise TypeError: loaders cannot be pickled; graphs and features can."""
         raise TypeError(
-            f"a {type(self).__name__} does not pickle: pass the Graph and FeatureStore, which do, and make one there"
+            f"a {type(self).__name__} cannot be pickled; pass the Graph and FeatureStore, and create one there"
         )
 
     def _is_cuda(self) -> bool:
@@ -271,7 +264,7 @@ class EpochLoader:
         )
 
     def _leave_parent(self) -> None:
-        """Start anew in a forked child: threads of the parent may have held the plan's locks."""
+        """Reset in a forked child: threads of the parent may have held the plan's locks."""
         if self._process != os.getpid():
             self._plan = self._outline = self._last = self._copies = self._final = None
             self._iterators = weakref.WeakSet()
@@ -361,7 +354,7 @@ class _Batches:
 def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
     if copies is not None:
         copies.stop()
-    epoch.stop()  # what the copying thread waits for comes to its end
+    epoch.stop()  # ends what the copying thread waits for
     _join(copies)
 
 

@@ -1,4 +1,4 @@
-"""From one epoch to the next without a pause: who holds memory and threads for an epoch to come, and for how long.
+"""From one epoch to the next without a pause: how long memory and threads are held for the next epoch.
 
 While the last batches of an epoch are used, rows of the next one are read. When the epoch is over its run (threads, and
 the window of rows) is held for the epoch that follows. It is released when that does not come within a few seconds,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HOLD_SECONDS", "Handoff", "Run", "make_room", "release_held"]
 
-HOLD_SECONDS = 5.0  # beyond the longest pause between two epochs so far,
-_LONGEST_PAUSE = 60.0  # of which so much counts
+HOLD_SECONDS = 5.0  # in addition to the longest pause between two epochs so far,
+_LONGEST_PAUSE = 60.0  # but at most this much of it
 _MOST_EPOCHS, _MOST_BATCHES = 8, 1024  # to look ahead: a window has at most half as many batches
 
 _handoffs: weakref.WeakSet[Handoff] = weakref.WeakSet()
@@ -92,7 +92,7 @@ class Handoff:
         self._ended = 0.0  # when the last epoch was over
 
     def leave_parent(self) -> None:
-        """Start anew in a forked child: the threads are the parent's, and one of them may have held the lock."""
+        """Reset in a forked child: the threads belong to the parent, and one of them may have held the lock."""
         if self._process != os.getpid():
             self._reset()
 
@@ -109,7 +109,7 @@ class Handoff:
         return id(loader) in self._repeat
 
     def begin(self, loader: EpochLoader, number: int, share: _core.Share) -> Run:
-        """Start an epoch, or take it up from where it was made ahead, and say what follows it."""
+        """Start an epoch, or continue with its prefetched part, and announce what follows it."""
         self.leave_parent()
         run = self._take_up(loader, number, share)
         if run is None:
@@ -215,7 +215,7 @@ def _expire(handoff: weakref.ref[Handoff], run: weakref.ref[Run]) -> None:
 def release_held(but: Handoff | None = None, *, auto_only: bool = False) -> bool:
     """Release what loaders of this process hold between epochs; False where nothing was held.
 
-    `auto_only`: of those with memory="auto", which choose anew. A budget that the user set will be taken again, and
+    `auto_only`: of those with memory="auto", which choose again. A budget that the user set will be used again, and
     whole copies of files, which were chosen because they fit, are kept.
     """
     released = [

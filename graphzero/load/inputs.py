@@ -28,15 +28,15 @@ def find_split(
     """Return the type that has a split, and the split; ValueError unless `of_type`, or exactly one type, has it."""
     has = {name: list(data.splits) for name, data in types.items() if data.splits}
     if of_type is not None and of_type not in list(types):
-        raise ValueError(f"no {kind} type {of_type!r}, the dataset has {', '.join(map(repr, types))}")
+        raise ValueError(f"no {kind} type {of_type!r}; the dataset has {', '.join(map(repr, types))}")
     having = [name for name in has if split in has[name] and of_type in (None, name)]
     if not having:
         listed = "; ".join(f"{name!r}: {', '.join(splits)}" for name, splits in has.items()) or "none"
         of = "" if of_type is None else f" of {kind} type {of_type!r}"
-        raise ValueError(f"no {word} {split!r}{of}, the dataset has {word}s {listed}")
+        raise ValueError(f"no {word} {split!r}{of}; the dataset has {word}s {listed}")
     if len(having) > 1:
         found = ", ".join(map(repr, having))
-        raise ValueError(f"{word} {split!r} is of several {kind} types, {found}: choose one with {option}=")
+        raise ValueError(f"{word} {split!r} exists for several {kind} types, {found}; choose one with {option}=")
     return having[0], types[having[0]].splits[split]
 
 
@@ -47,9 +47,9 @@ def seeds_or_split(
     if split is None:
         return of_type, seeds
     if seeds is not None:
-        raise ValueError(f"give either split={split!r} or {name}=")
+        raise ValueError(f"pass either split={split!r} or {name}=")
     if not isinstance(data, Dataset):
-        raise ValueError(f"split is {split!r}, but only a Dataset has splits: pass one, or {name}=")
+        raise ValueError(f"split is {split!r}, but only a Dataset has splits; pass one, or {name}=")
     found, seeds = find(data, split, of_type)
     return found if data.is_typed else of_type, seeds
 
@@ -61,7 +61,7 @@ def seeds_of_type(
     named = None
     if isinstance(seeds, Mapping):
         if len(seeds) != 1:
-            raise ValueError(f"{name} are of types {list(seeds)}, expected one {kind} type: make a loader for each")
+            raise ValueError(f"{name} are of types {list(seeds)}, expected one {kind} type; create a loader for each")
         named, seeds = next(iter(seeds.items()))
     elif isinstance(seeds, (tuple, list)) and len(seeds) == 2 and is_type(seeds[0]):
         named, seeds = seeds
@@ -71,9 +71,9 @@ def seeds_of_type(
     if of_type is None and len(types) == 1:
         of_type = types[0]
     if of_type is None:
-        example = f"Give {option}= or {name}=(type, {'ids' if kind == 'node' else name})"
+        example = f"Pass {option}= or {name}=(type, {'ids' if kind == 'node' else name})"
         listed = ", ".join(map(repr, types))
-        raise ValueError(f"the type of the {name} is not known. {example}; the graph has {kind} types {listed}")
+        raise ValueError(f"the type of the {name} is unknown. {example}; the graph has {kind} types {listed}")
     return as_type(of_type), seeds
 
 
@@ -105,18 +105,18 @@ def named_features(
     elif isinstance(features, (list, tuple)):
         named = {getattr(store, "name", f"[{i}]"): store for i, store in enumerate(features)}
         if len(named) != len(features):
-            raise ValueError(f"{where}two features have the same name: pass a dict that gives them different names")
+            raise ValueError(f"{where}two features have the same name; pass a dict to rename them")
     else:
         named = {default: features}
     for name, store in named.items():
         if not isinstance(store, FeatureStore):
             raise TypeError(
-                f"{where}feature {name!r} must be a FeatureStore, got {type(store).__name__}: gz.compile_features "
-                "makes a .gd file of rows, gz.FeatureStore(path) opens it"
+                f"{where}feature {name!r} must be a FeatureStore, got {type(store).__name__}; gz.compile_features "
+                "writes a .gd file of rows, gz.FeatureStore(path) opens it"
             )
         if not isinstance(name, str) or not name.isidentifier() or name in ATTRIBUTES or hasattr(kind, name):
             raise ValueError(
-                f"{where}feature name {name!r} is taken or no attribute name: pass a dict with other names"
+                f"{where}feature name {name!r} is reserved or not a valid identifier; pass a dict to rename it"
             )
     return {name: (store, _converted(store, dtype)) for name, store in named.items()}
 
@@ -163,14 +163,14 @@ def _whole_numbers(store: FeatureStore, name: str) -> IdArray:
     """Read a vector of integers by checked reads: a page that cannot be read is an error, not zeros."""
     if len(store.shape) != 1 or store.dtype.kind not in "iu" or store.dtype_name == "bfloat16":
         raise TypeError(
-            f"{name} must be a vector of integers, {store.path}: {store.name!r} has shape {store.shape} and dtype "
+            f"{name} must be a vector of integers; {store.path}: {store.name!r} has shape {store.shape} and dtype "
             f"{store.dtype_name}"
         )
     return as_ids(store.gather(np.arange(store.shape[0])), name)
 
 
 class Labels:
-    """The labels of all nodes: an array in memory, or a `FeatureStore` of which each batch reads its own rows."""
+    """The labels of all nodes: an array in memory, or a `FeatureStore` from which each batch reads its rows."""
 
     def __init__(self, labels: Any, num_nodes: int) -> None:
         """Check the shape; nothing is read."""

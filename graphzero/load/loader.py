@@ -8,6 +8,7 @@ from typing import Any
 from ..args.keywords import known_keywords
 from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
+from ..stores.closing import Closing
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph
 from .batch import AnyBatch
@@ -29,7 +30,7 @@ class NeighborLoader(EpochLoader):
     cache first. `loader.stats().plan["why"]` says what was chosen. Worker processes are not needed.
 
     `graph`: a `Dataset`, a `Graph` or a `HeteroGraph`. A dataset has everything: its features, its labels, and its
-    splits, of which `split` names one. With a graph, `features` is a `FeatureStore`, several, or a dict that names
+    splits; `split` names one of them. With a graph, `features` is a `FeatureStore`, several, or a dict that names
     them; rows arrive as `batch.x` or under the array's name. `edge_features`: the same, with a row for each edge id of
     a graph compiled with `edge_ids=True`; they arrive as `batch.edge_attr` or under their names. `labels`: an array or
     a `FeatureStore` with an entry for each node; `batch.y` holds those of the seeds.
@@ -81,6 +82,7 @@ class NeighborLoader(EpochLoader):
         temporal: str = "uniform",
         window: int | None = None,
         method: str = "uniform",
+        batch_dependency: int = 1,
         direction: str | None = None,
         dtype: Any = None,
         io: str = "auto",
@@ -96,7 +98,7 @@ class NeighborLoader(EpochLoader):
         leave it unchanged. A repeated id is a seed as often as it is given, and each copy is expanded. In typed graphs
         `input_type` names their type, or `seeds=("paper", ids)` does. With a dataset, `split="train"` takes its ids,
         and the type that has such a split. What is given as `features`, `edge_features` or `labels` replaces the
-        dataset's own; `features={}` leaves them out.
+        dataset's own; `features={}` omits them.
 
         `time` holds one timestamp per seed, for graphs compiled with times; `window` keeps only edges newer than that
         minus `window`. In typed graphs, `node_time` has a timestamp for each node, by node type, as in
@@ -106,6 +108,10 @@ class NeighborLoader(EpochLoader):
         CUDA device: batches are then made in page-locked memory, and a thread copies them on a side stream while you
         compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
         ("auto", "on", "off") are for benchmarks; by default the loader decides.
+
+        `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from
+        one batch to the next, one of k nodes is chosen anew. Each batch alone is as random as before, but successive
+        batches share more nodes, so fewer rows are read. Up to 64 is usual; far more may reduce the accuracy.
 
         Times are numbers, taken as they are, or dates (datetime64, pandas, Arrow, Python's datetime), in seconds since
         1970 or the `time_unit` of a dataset; a single one applies to all seeds.
@@ -121,8 +127,9 @@ class NeighborLoader(EpochLoader):
         options = LoaderOptions(
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
-            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
-            rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
+            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
+            local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
@@ -130,7 +137,7 @@ class NeighborLoader(EpochLoader):
         )  # fmt: skip
         self._nodes = nodes = SeedNodes(source, seeds, split, input_type, labels, time)
         if window is not None and nodes.time is None:
-            raise ValueError("window needs time= or node_time=: it counts back from the time of each seed")
+            raise ValueError("window needs time= or node_time=, since it is relative to the time of each seed")
         super().__init__(source, nodes.source(), options, timed=nodes.time is not None, views=nodes.views)
 
     @property
@@ -204,6 +211,7 @@ class LinkNeighborLoader(EpochLoader):
         temporal: str = "uniform",
         window: int | None = None,
         method: str = "uniform",
+        batch_dependency: int = 1,
         direction: str | None = None,
         dtype: Any = None,
         io: str = "auto",
@@ -234,8 +242,9 @@ class LinkNeighborLoader(EpochLoader):
         options = LoaderOptions(
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
-            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method, io=io, cache=cache,
-            rank=rank, world_size=world_size, local_world_size=local_world_size, uneven=uneven,
+            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
+            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
+            local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
@@ -243,7 +252,7 @@ class LinkNeighborLoader(EpochLoader):
         )  # fmt: skip
         self._edges = found = SeedEdges(source, edges, split, edge_type, labels, time, neg_sampling, edge_order)
         if not found.timed and (source.node_time or window is not None):
-            raise ValueError(f"{'node_time' if source.node_time else 'window'} needs time=: a number for each edge")
+            raise ValueError(f"{'node_time' if source.node_time else 'window'} needs time=, one number per edge")
         seeds = found.source(
             method=neg_method, ratio=float(neg_ratio), strict=bool(strict), exponent=float(neg_exponent),
             exclude=exclude, disjoint=bool(disjoint),
@@ -260,7 +269,7 @@ class LinkNeighborLoader(EpochLoader):
         return self._source.batch(raw, self._edges.attributes(raw))
 
 
-class LoaderGroup:
+class LoaderGroup(Closing):
     """Says that loaders are iterated over in turn, as in a loop of training and validation.
 
     While the last training batches are used, the rows of the validation are read, and during the validation those of
@@ -269,7 +278,7 @@ class LoaderGroup:
     it in its turn: what the others hold is released before.
 
     Iterate over the loaders themselves. Another order than that of the arguments, a loop left early or `set_epoch` are
-    fine: batches are always those of the loader by itself, and only what was read ahead is lost.
+    fine: batches are always those of the loader alone, and only prefetched rows are lost.
 
     >>> import numpy as np
     >>> ds = gz.synthesize("group-example", nodes=2000, edges=10_000, dim=16)
@@ -301,7 +310,7 @@ class LoaderGroup:
         if not loaders:
             raise ValueError("a LoaderGroup needs at least one loader")
         if len({id(loader) for loader in loaders}) != len(loaders):
-            raise ValueError("a loader is given twice: each has one turn")
+            raise ValueError("duplicate loader; each may be given once")
         if any(all(loader is not member for member in loaders) for loader in repeat):
             raise ValueError("repeat has a loader that is not in the group")
         if not hold_seconds >= 0:
@@ -320,18 +329,10 @@ class LoaderGroup:
         return len(self._loaders)
 
     def close(self) -> None:
-        """Close all loaders: memory and threads are given back. They can be iterated over again."""
+        """Close all loaders, which releases memory and threads. They can be iterated over again."""
         for loader in self._loaders:
             loader.close()
 
-    def __enter__(self) -> LoaderGroup:
-        """Return itself; `close()` is called at the end."""
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        """Close all loaders."""
-        self.close()
-
     def __repr__(self) -> str:
-        """Say what it is."""
+        """List the loaders."""
         return f"LoaderGroup({', '.join(map(repr, self._loaders))})"

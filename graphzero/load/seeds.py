@@ -48,7 +48,7 @@ class SeedNodes:
         labels, time = (_of_type(given, self.type, types) for given in (labels, time))
         node_time = source.node_time.get(self.type)
         if source.node_time and time is None and node_time is None:
-            raise ValueError(f"no time for the seeds: give time=, or node_time for type {self.type!r}")
+            raise ValueError(f"no time for the seeds; pass time=, or node_time for type {self.type!r}")
         self.ids = resolve_seeds(seeds, num_nodes)
         self.labels = None if labels is None else Labels(labels, num_nodes)
         self.time = resolve_time(time, num_nodes if self.ids is None else len(self.ids))
@@ -144,7 +144,7 @@ class SeedEdges:
         if edges is None and not graph.has_edge_ids and edge_order != "file":
             _refuse_arrays(graph, labels=labels, time=None if self.own_times else time)
         if self._by_id and (labels is not None or (time is not None and not self.own_times)):
-            count = _largest_id(graph, side) + 1
+            count = graph._largest_edge_id() + 1
         self.time = None if self.own_times else resolve_time(time, count)
         self._negatives = negatives
         self._labels = None
@@ -288,12 +288,6 @@ def _dimensions(edges: Any) -> int:
     return int(edges.ndim) if hasattr(edges, "ndim") else np.ndim(edges)
 
 
-def _largest_id(graph: Graph, side: str) -> int:
-    """Return the largest edge id of a file, -1 where it has no edges. One pass over the ids."""
-    kept = graph._open().array(f"{side}.edge_ids")
-    return max((int(kept[at : at + _STEP].max()) for at in range(0, len(kept), _STEP)), default=-1)
-
-
 def _check_length(name: str, shape: Sequence[int], count: int, by_id: bool) -> None:
     """Raise unless an array has `count` entries; of edge ids, more may be left of edges that were dropped."""
     if by_id and shape[0] < count:
@@ -304,7 +298,7 @@ def _check_length(name: str, shape: Sequence[int], count: int, by_id: bool) -> N
 
 def _checked_labels(labels: Any, count: int, by_id: bool, negatives: str | None) -> Labels:
     if negatives == "triplet":
-        raise ValueError("labels and neg_sampling='triplet' do not go together: triplets have no labels")
+        raise ValueError("labels cannot be combined with neg_sampling='triplet', since triplets have no labels")
     shape: Sequence[int] = getattr(labels, "shape", None) or (len(labels),)
     _check_length("labels", shape, count, by_id)
     return Labels(labels, shape[0])

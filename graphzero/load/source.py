@@ -74,7 +74,7 @@ class LoadSource:
             self.node_time = graph._by_node_type(_read_times(in_time_unit(data, node_time)), "node_time")
         else:
             _refuse_types(graph, fanouts, node_time=node_time, **seed_type)
-            self.direction = self.asked_direction = direction or graph.message_direction
+            self.direction = direction or graph.message_direction
             if direction is None:
                 _warn_if_reversed(graph)
             self.types = HeteroGraph({EDGE: graph}, {NODE: graph.num_nodes})
@@ -83,7 +83,12 @@ class LoadSource:
         self._asked_fanouts = fanouts
         self._fanouts, hops = self.types._hops(fanouts)
         # the core has the fanouts of types with their edges, and needs only the number of hops here
-        self.hops = [0] * hops if self._typed else self._fanouts[EDGE]
+        self.hops = [0] * hops
+        self._single: Graph | None = None  # a graph of one type, which the core samples for many batches at once
+        if len(self.types.edge_types) == len(self.types.node_types) == 1 and not self.node_time:
+            (edge_type,) = self.types.edge_types
+            self._single, self.hops = self.types[edge_type], self._fanouts[edge_type]
+            self.asked_direction = self.side(edge_type)
         self._parts: list[_Part] = []
         name = wanted_dtype(dtype)
         for key, given in _by_type(features, "features", "node", '{"paper": store}').items():
@@ -115,8 +120,8 @@ class LoadSource:
     def open(self) -> tuple[_core.LoadGraph, list[_core.LoadPart]]:
         """Return what the core takes: the files as they are open in this process."""
         parts = [part.open() for part in self._parts]
-        if isinstance(self._graph, Graph):
-            return _core.LoadGraph(self._graph._open()), parts
+        if self._single is not None:
+            return _core.LoadGraph(self._single._open()), parts
         graph = _core.LoadGraph()
         number = {name: i for i, name in enumerate(self.types.node_types)}
         for name, count in self.types.num_nodes.items():
@@ -157,7 +162,7 @@ def _taken_apart(data: Any, features: Any, edge_features: Any) -> tuple[Graph | 
         return data, features, edge_features, None
     if not isinstance(data, Dataset):
         raise TypeError(
-            f"graph must be a Graph, a HeteroGraph or a Dataset, got {type(data).__name__}: open a .gl file with "
+            f"graph must be a Graph, a HeteroGraph or a Dataset, got {type(data).__name__}; open a .gl file with "
             "gz.Graph(path), a dataset folder with gz.Dataset(path)"
         )
     typed = data.is_typed
@@ -180,7 +185,7 @@ def _refuse_types(graph: Graph, fanouts: Any, **typed: Any) -> None:
     """Raise for arguments that only graphs of several types have."""
     for name, given in (typed | {"a dict of fanouts": isinstance(fanouts, Mapping) or None}).items():
         if given is not None:
-            raise ValueError(f"{name} is for graphs of several types, {graph.path} is one graph: see gz.HeteroGraph")
+            raise ValueError(f"{name} is for graphs of several types, but {graph.path} has one; see gz.HeteroGraph")
 
 
 def _refuse_same_name(name: str, store: FeatureStore, parts: list[_Part]) -> None:
@@ -188,8 +193,8 @@ def _refuse_same_name(name: str, store: FeatureStore, parts: list[_Part]) -> Non
     for part in parts:
         if part.name == name:
             raise ValueError(
-                f"features and edge_features both have the name {name!r} ({part.store.path} and {store.path}): "
-                'pass a dict that gives them different names, as in edge_features={"edge_attr": store}'
+                f"features and edge_features both have the name {name!r} ({part.store.path} and {store.path}); "
+                'pass a dict to rename one, as in edge_features={"edge_attr": store}'
             )
 
 
@@ -211,8 +216,8 @@ def _warn_if_reversed(graph: Graph) -> None:
     _warned.add(graph.path)
     warnings.warn(
         f"{graph.path} has out-rows only: each node gets messages from the targets of its edges, against their "
-        'direction. Compile it with direction="in" (or "both") to sample as PyG does; direction="out" says that it is '
-        "meant",
+        'direction. Compile it with direction="in" (or "both") to sample as PyG does; direction="out" accepts '
+        "this",
         stacklevel=5,
     )
 

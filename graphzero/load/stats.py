@@ -72,19 +72,19 @@ class LoaderStats:
 
     @property
     def read_amplification(self) -> float:
-        """Bytes read from the disk for each byte that was asked of it."""
+        """Bytes read from the disk per byte requested from it."""
         missed = self.bytes_useful * (1 - self.hit_rate)
         return self.bytes_read / missed if missed > 0 else 0.0
 
     @property
     def batches_per_second(self) -> float:
-        """Batches delivered a second, your own step included."""
+        """Batches delivered per second, including your own step."""
         seconds = self.starved_seconds + self.consumer_seconds
         return self.batches / seconds if seconds > 0 else 0.0
 
     @property
     def copy_to_device_gb_per_second(self) -> float:
-        """Gigabytes (10^9 bytes) a second while copies to the device ran."""
+        """Gigabytes (10^9 bytes) per second while copies to the device ran."""
         return self.copy_to_device_bytes / self.copy_to_device_seconds / 1e9 if self.copy_to_device_seconds > 0 else 0.0
 
     @property
@@ -127,7 +127,7 @@ class LoaderStats:
         return html_table("LoaderStats", rows, note=str(self.plan.get("why", "")))
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a short summary."""
         copied = ""
         if self.copy_to_device_bytes:
             copied = (

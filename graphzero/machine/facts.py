@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import sys
 from typing import Any
 
 from .. import _core
+from ..args.sizes import format_size
+from ..errors import BudgetError
+
+_TORCH_BYTES = 240_000_000  # torch 2.13, an optimizer and a first small step, code pages not counted
 
 
 def _read_text(path: str) -> str:
@@ -71,3 +76,16 @@ def torch() -> dict[str, Any] | None:
         return None
     gpus = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())] if t.cuda.is_available() else []
     return {"version": str(t.__version__), "threads": t.get_num_threads(), "gpus": gpus}
+
+
+def check_room_for_torch() -> None:
+    """Raise BudgetError if torch is not loaded yet and does not fit: the kernel would kill the process."""
+    found = _core.available_memory()  # 0 if unknown
+    if not found or found >= _TORCH_BYTES or "torch" in sys.modules or memory()["swap"]:
+        return
+    raise BudgetError(
+        f"{format_size(found)} of memory is available, but torch and an optimizer need about "
+        f"{format_size(_TORCH_BYTES)} before the first batch; raise the memory limit by at least "
+        f"{format_size(_TORCH_BYTES - found)}",
+        _TORCH_BYTES,
+    )

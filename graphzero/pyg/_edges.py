@@ -70,7 +70,7 @@ def describe(data: Any, time_attr: str | None, weight_attr: str | None) -> Graph
     if is_remote(data):
         if weight_attr is not None:
             raise NotImplementedError(
-                "weight_attr is not supported for (FeatureStore, GraphStore): pass a Data, a HeteroData, a Dataset or "
+                "weight_attr is not supported for (FeatureStore, GraphStore); pass a Data, a HeteroData, a Dataset or "
                 "a Graph compiled with weights"
             )
         return _remote(data[0], data[1], time_attr)

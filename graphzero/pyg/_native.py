@@ -105,11 +105,9 @@ def _only(by_type: dict[Any, Any]) -> Any:
     return next(iter(by_type.values()), {})
 
 
-def why_not_native(data: Any, sampler: Any, given_sampler: bool, kwargs: dict[str, Any]) -> str | None:
+def why_not_native(data: Any, sampler: Any, kwargs: dict[str, Any]) -> str | None:
     """Return why PyG's own loader has to be used; None if the native one can be."""
-    if given_sampler:
-        return "neighbor_sampler is given"
-    for name in ("sampler", "batch_sampler", "custom_cls", "transform_sampler_output"):
+    for name in ("neighbor_sampler", "sampler", "batch_sampler", "custom_cls", "transform_sampler_output"):
         if kwargs.get(name) is not None:
             return f"{name} is given"
     if kwargs.get("batch_size", 1) is None:

@@ -80,8 +80,8 @@ class NeighborLoader(NativeEpochs, NodeLoader):  # type: ignore[misc]  # PyG has
         sampler = neighbor_sampler or NeighborSampler(
             data, num_neighbors, *sampling, directed=directed, cache_dir=cache_dir
         )
-        given = {**kwargs, "transform_sampler_output": transform_sampler_output}
-        self.why_not_native = why_not_native(data, sampler, neighbor_sampler is not None, given)
+        given = {**kwargs, "transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
+        self.why_not_native = why_not_native(data, sampler, given)
         self._user_transform = transform
         stores = _as_stores(data)
         super().__init__(
@@ -169,8 +169,8 @@ class LinkNeighborLoader(NativeEpochs, LinkLoader):  # type: ignore[misc]
         sampler = neighbor_sampler or NeighborSampler(
             data, num_neighbors, *sampling, directed=directed, cache_dir=cache_dir
         )
-        given = {**kwargs, "transform_sampler_output": transform_sampler_output}
-        self.why_not_native = why_not_native(data, sampler, neighbor_sampler is not None, given)
+        given = {**kwargs, "transform_sampler_output": transform_sampler_output, "neighbor_sampler": neighbor_sampler}
+        self.why_not_native = why_not_native(data, sampler, given)
         if self.native and time_attr is not None:
             self.why_not_native = "edges or nodes have times"
         self._user_transform = transform

@@ -187,88 +187,68 @@ class NeighborSampler(BaseSampler):  # type: ignore[misc]  # PyG has no types
             "seed": torch.default_generator,
             "num_threads": 1 if torch.utils.data.get_worker_info() is not None else None,
         }
-        if isinstance(seed, dict):
-            return self._typed_sample({t: _as_ids(ids) for t, ids in seed.items()}, options, induced)
-        seed = _as_ids(seed)
-        return self._plain_sample(seed, options, induced) if self._plain else self._one_typed_sample(seed, options)
-
-    def _plain_sample(self, seed: torch.Tensor, options: dict[str, Any], induced: bool) -> SamplerOutput:
-        graph, side, fanouts = self._mounted.graph, self._mounted.side, self.fanouts()
-        hops = len(fanouts)
-        found = graph.sample(seed, fanouts if hops else [0], direction=side, **options)  # no hops: only the seeds
-        row, col, edge = found.row, found.col, found.edge
-        counts: tuple[Any, Any] = (found.num_sampled_nodes[: hops + 1], found.num_sampled_edges[:hops])
-        if induced:
-            row, col, edge = _between(graph.sample(found.node, [-1], direction=side, seed=0), len(found.node))
-            counts = (None, None)
-        return self._output(found.node, row, col, edge, found.batch, *counts)
-
-    def _one_typed_sample(self, seed: torch.Tensor, options: dict[str, Any]) -> SamplerOutput:
-        """Sample a homogeneous graph whose nodes have times."""
-        fanouts = self.fanouts()
-        found = self._sample_types({"node": seed}, fanouts, _by_type(options, "node"))
-        edge_type = HOMOGENEOUS
-        return self._output(
-            found.node["node"],
-            found.row[edge_type],
-            found.col[edge_type],
-            found.edge[edge_type],
-            None if found.batch is None else found.batch["node"],
-            found.num_sampled_nodes["node"],
-            found.num_sampled_edges[edge_type],
-        )
-
-    def _output(self, node: Any, row: Any, col: Any, edge: Any, batch: Any, nodes: Any, edges: Any) -> SamplerOutput:
-        row, col = (col, row) if self._backward else (row, col)
-        node, row, col, edge = map(torch.from_numpy, (node, row, col, edge))
-        batch = None if batch is None else torch.from_numpy(batch)
-        return SamplerOutput(
-            node=node, row=row, col=col, edge=edge, batch=batch, num_sampled_nodes=nodes, num_sampled_edges=edges
-        )
-
-    def _typed_sample(self, seed: dict[str, Any], options: dict[str, Any], induced: bool) -> HeteroSamplerOutput:
+        if self._plain:
+            return self._output(self._plain_sample(_as_ids(seed), options, induced), induced)
+        if self._homogeneous:  # with times of nodes, which only the typed sampler has
+            seed, options["time"] = {"node": seed}, None if seed_time is None else {"node": seed_time}
         fanouts = self.fanouts()
         if self._backward:
             fanouts = {t[::-1]: values for t, values in fanouts.items()}
-        found = self._sample_types(seed, fanouts, options)
-        row, col, edge = found.row, found.col, found.edge
-        counts: tuple[Any, Any] = (found.num_sampled_nodes, found.num_sampled_edges)
-        if induced:
-            assert self._typed is not None
-            whole = self._typed.sample(found.node, [-1], seed=0)
-            row, col, edge = _between_types(whole, found)
-            counts = (None, None)
-        if self._backward:  # stored reversed, returned in the original direction
-            row, col, edge = ({t[::-1]: v for t, v in values.items()} for values in (col, row, edge))
-            if counts[1] is not None:
-                counts = (counts[0], {t[::-1]: v for t, v in counts[1].items()})
-        return HeteroSamplerOutput(
-            node=_tensors(found.node),
-            row=_tensors(row),
-            col=_tensors(col),
-            edge=_tensors(edge),
-            batch=None if found.batch is None else _tensors(found.batch),
-            num_sampled_nodes=counts[0],
-            num_sampled_edges=counts[1],
-        )
+        return self._output(self._typed_sample({t: _as_ids(ids) for t, ids in seed.items()}, fanouts, options), induced)
 
-    def _sample_types(self, seed: dict[str, Any], fanouts: Any, options: dict[str, Any]) -> HeteroSubgraph:
+    def _plain_sample(self, seed: torch.Tensor, options: dict[str, Any], induced: bool) -> HeteroSubgraph:
+        """Sample a graph of one type, which has rows in either direction, as the case of one type."""
+        graph, side, fanouts = self._mounted.graph, self._mounted.side, self.fanouts()
+        hops = len(fanouts)
+        found = graph.sample(seed, fanouts if hops else [0], direction=side, **options)  # no hops: only the seeds
+        edges = graph.sample(found.node, [-1], direction=side, seed=0) if induced else found
+        edge_type = HOMOGENEOUS
+        made = HeteroSubgraph(
+            node={"node": found.node},
+            row={edge_type: edges.row},
+            col={edge_type: edges.col},
+            edge={edge_type: edges.edge},
+            batch=None if found.batch is None else {"node": found.batch},
+            num_sampled_nodes={"node": found.num_sampled_nodes[: hops + 1]},
+            num_sampled_edges={edge_type: found.num_sampled_edges[:hops]},
+            edge_index={edge_type: edges.edge_index},
+        )
+        return _between(made, made) if induced else made
+
+    def _typed_sample(self, seed: dict[str, Any], fanouts: Any, options: dict[str, Any]) -> HeteroSubgraph:
         assert self._typed is not None
         node_time = {t: times.numpy() for t, times in self._mounted.node_time.items()} or None
         if any(fanouts.values()):
-            return self._typed.sample(seed, fanouts, node_time=node_time, **options)
-        found = self._typed.sample(seed, {key: [0] for key in fanouts}, node_time=node_time, **options)  # no hop
-        nodes = {t: counts[:1] for t, counts in found.num_sampled_nodes.items()}
-        return replace(found, num_sampled_nodes=nodes, num_sampled_edges={t: [] for t in found.num_sampled_edges})
+            found = self._typed.sample(seed, fanouts, node_time=node_time, **options)
+        else:  # no hops: only the seeds
+            found = self._typed.sample(seed, {key: [0] for key in fanouts}, node_time=node_time, **options)
+            nodes = {t: counts[:1] for t, counts in found.num_sampled_nodes.items()}
+            found = replace(found, num_sampled_nodes=nodes, num_sampled_edges={t: [] for t in found.num_sampled_edges})
+        if self.subgraph_type == SubgraphType.induced:
+            return _between(self._typed.sample(found.node, [-1], seed=0), found)
+        return found
+
+    def _output(self, found: HeteroSubgraph, induced: bool) -> SamplerOutput | HeteroSamplerOutput:
+        parts: list[dict[Any, Any]] = [found.row, found.col, found.edge, found.num_sampled_edges]
+        if self._backward:  # stored reversed, returned in the original direction
+            parts = [{t[::-1]: v for t, v in of.items()} for of in (parts[1], parts[0], *parts[2:])]
+        row, col, edge, edges = parts
+        output: dict[str, Any] = {
+            "node": _tensors(found.node),
+            "row": _tensors(row),
+            "col": _tensors(col),
+            "edge": _tensors(edge),
+            "batch": None if found.batch is None else _tensors(found.batch),
+            "num_sampled_nodes": None if induced else found.num_sampled_nodes,
+            "num_sampled_edges": None if induced else edges,
+        }
+        if not self._homogeneous:
+            return HeteroSamplerOutput(**output)
+        return SamplerOutput(**{name: None if of is None else next(iter(of.values())) for name, of in output.items()})
 
     def _asked_types(self) -> list[EdgeType]:
         types: list[EdgeType] = list(self._mounted.relations)
         return [t[::-1] for t in types] if self._backward else types
-
-
-def _by_type(options: dict[str, Any], node_type: str) -> dict[str, Any]:
-    time = options["time"]
-    return {**options, "time": None if time is None else {node_type: time}}
 
 
 def _as_ids(ids: torch.Tensor) -> torch.Tensor:
@@ -280,16 +260,8 @@ def _tensors(arrays: dict[Any, Any]) -> dict[Any, torch.Tensor]:
     return {key: torch.from_numpy(array) for key, array in arrays.items()}
 
 
-def _between(found: Any, count: int) -> tuple[Any, Any, Any]:
-    """Of all edges into `count` nodes, return those whose source is one of them."""
-    inside = np.flatnonzero(found.row < count)
-    return found.row[inside], found.col[inside], found.edge[inside]
-
-
-def _between_types(
-    whole: HeteroSubgraph, found: HeteroSubgraph
-) -> tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]:
+def _between(whole: HeteroSubgraph, found: HeteroSubgraph) -> HeteroSubgraph:
+    """Return `found` with those of all edges into its nodes, `whole`, whose source is one of them."""
     inside = {t: np.flatnonzero(row < len(found.node[t[0]])) for t, row in whole.row.items()}
-    row = {t: whole.row[t][kept] for t, kept in inside.items()}
-    col = {t: whole.col[t][kept] for t, kept in inside.items()}
-    return row, col, {t: whole.edge[t][kept] for t, kept in inside.items()}
+    row, col, edge = ({t: of[t][kept] for t, kept in inside.items()} for of in (whole.row, whole.col, whole.edge))
+    return replace(found, row=row, col=col, edge=edge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from .. import _core
@@ -62,50 +62,31 @@ class Part:
 
     def range(self) -> Any:
         """Return it in the form that the core expects."""
-        return _core.RowRange(
-            side=self.side,
-            row_begin=self.row_begin,
-            row_end=self.row_end,
-            bucket_bits=self.bucket_bits,
-            shift=self.shift,
-            largest_neighbour=self.largest_neighbour,
-            runs=self.runs,
-        )
+        return _core.RowRange(**{f.name: getattr(self, f.name) for f in fields(Part) if f.name != "records"})
 
 
 @dataclass(frozen=True)
 class WriteOptions:
     """The options for writing every range."""
 
-    folder: str
+    spill_folder: str
     memory: int
     threads: int
 
 
 def count_distinct(part: Part, options: WriteOptions) -> int:
     """Return the number of edges of a range without duplicates."""
-    if is_stopped(options.folder):
-        return 0
-    return int(part.range().count_distinct(memory=options.memory, threads=options.threads, spill_folder=options.folder))
+    return 0 if is_stopped(options.spill_folder) else int(part.range().count_distinct(**vars(options)))
 
 
 def write(
     part: Part, path: str, shape: dict[str, Any], edges_before: int, edges: int, options: WriteOptions
 ) -> dict[str, Any]:
     """Write the rows of a range into the shared file; return its checksums and the fragments at its ends."""
-    if is_stopped(options.folder):
+    if is_stopped(options.spill_folder):
         return {}
-    return dict(
-        part.range().write(
-            path=path,
-            shape=_core.GraphShape(**shape),
-            edges_before=edges_before,
-            edges=edges,
-            memory=options.memory,
-            threads=options.threads,
-            spill_folder=options.folder,
-        )
-    )
+    layout = {"path": path, "shape": _core.GraphShape(**shape), "edges_before": edges_before, "edges": edges}
+    return dict(part.range().write(**layout, **vars(options)))
 
 
 def _limit_arrow(threads: int) -> None:

@@ -31,6 +31,7 @@ __all__ = ["compile_graph"]
 
 _SPLIT_EDGES = 1 << 26  # bounds the work lost when a worker dies to seconds
 _NARROW = 1 << 32
+_SHAPED = ("two_sided", "directed", "direction", "weights", "times", "edge_ids", "self_loops")  # options of the layout
 
 
 def compile_graph(
@@ -142,7 +143,7 @@ class _Job:
     def compile(self, source: Source, options: GraphOptions, dedup: bool, begin: float) -> GraphReport:
         """Cut, plan, write, publish."""
         cuts = self.tasks.run(
-            cut, [(split, options) for split in source.splits], "reading", self.progress, self.options.folder
+            cut, [(split, options) for split in source.splits], "reading", self.progress, self.options.spill_folder
         )
         read = time.perf_counter()
         if not cuts:  # no edges: as an empty builder
@@ -163,16 +164,10 @@ class _Job:
         shape = {
             "nodes": sources,
             "targets": targets,
-            "two_sided": options.two_sided,
             "stored": stored,
             "edges": sum(next(iter(edges.values()))),
-            "directed": options.directed,
-            "direction": options.direction,
-            "weights": options.weights,
-            "times": options.times,
-            "edge_ids": options.edge_ids,
             "dedup": dedup,
-            "self_loops": options.self_loops,
+            **{name: getattr(options, name) for name in _SHAPED},
             "wide_edge_ids": source.num_edges > _NARROW if options.edge_ids else False,
         }
         file = _core.SharedFile.graph(self.target, _core.GraphShape(**shape))
@@ -208,7 +203,7 @@ class _Job:
         if not dedup:
             return [part.records for part in parts]
         calls = [(part, self.options) for part in parts]
-        return self.tasks.run(count_distinct, calls, "counting", self.progress, self.options.folder)
+        return self.tasks.run(count_distinct, calls, "counting", self.progress, self.options.spill_folder)
 
     def _write(
         self, path: str, shape: dict[str, Any], parts: dict[str, list[Part]], edges: dict[str, list[int]]
@@ -219,7 +214,7 @@ class _Job:
             for part, own in zip(of, edges[side], strict=True):
                 calls.append((part, path, shape, before, own, self.options))
                 before += own
-        return self.tasks.run(write, calls, "sorting", self.progress, self.options.folder)
+        return self.tasks.run(write, calls, "sorting", self.progress, self.options.spill_folder)
 
 
 class _NoEdges:

@@ -141,7 +141,7 @@ def _duckdb_tables(path: str) -> dict[str, DatabaseTable]:
 
 
 class _DuckTable:
-    """A table of a DuckDB file as an Arrow stream, which can be read again and again."""
+    """A table of a DuckDB file as an Arrow stream, which can be read repeatedly."""
 
     def __init__(self, path: str, table: str) -> None:
         self._path, self._table = path, table

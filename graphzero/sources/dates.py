@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from ..errors import InputError
 from .decoding import check_complete, decimals, decoded, is_arrow, kind_of, missing_rows, numbers, shown, without_rows
 
 __all__ = ["as_time_column", "times_or_missing"]
+
+_OFFSET = re.compile(r"\d\d:\d\d.*[+-]\d\d:?\d\d$")  # of a time zone, such as +02:00
 
 
 def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.NDArray[np.int64]:
@@ -79,9 +83,12 @@ def _ticks(column: Any) -> npt.NDArray[Any]:
 
 
 def _in_utc(text: Any) -> Any:
-    """Return a date as NumPy reads it, which knows no time zones."""
+    """Return a date as NumPy reads it, which does not support time zones."""
     if isinstance(text, datetime.datetime) and text.tzinfo is not None:
-        return text.astimezone(datetime.UTC).replace(tzinfo=None)
+        return text.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    if isinstance(text, str) and _OFFSET.search(text):
+        with contextlib.suppress(ValueError):
+            return datetime.datetime.fromisoformat(text).astimezone(datetime.timezone.utc).replace(tzinfo=None)
     return text[:-1] if isinstance(text, str) and text.endswith("Z") else text
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "decimals",
     "decoded",
     "is_arrow",
+    "is_missing",
     "is_text_type",
     "kind_of",
     "kind_of_type",
@@ -89,7 +90,7 @@ def kind_of(column: Any) -> str:
         return kind
     if dtype.kind in "cV":
         return str(dtype)
-    first = next((value for value in column[:100] if not _is_missing(value)), None)
+    first = next((value for value in column[:100] if not is_missing(value)), None)
     if isinstance(first, (decimal.Decimal, int, float, np.number)):  # with None among them, NumPy has objects
         return "number"
     if isinstance(first, (datetime.date, np.datetime64)):
@@ -99,7 +100,8 @@ def kind_of(column: Any) -> str:
     return type(first).__name__ if isinstance(first, (dict, set)) else "text"
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether one value of a column of Python objects is missing: None, NaN, NA or NaT."""
     no_number = isinstance(value, float) and value != value
     return value is None or no_number or type(value).__name__ in ("NAType", "NaTType")
 
@@ -169,7 +171,7 @@ def missing_rows(column: Any) -> npt.NDArray[np.bool_]:
     if column.dtype.kind == "f" and column.ndim == 1:
         return np.asarray(np.isnan(column))
     if column.dtype.kind == "O" and column.ndim == 1:
-        return np.array([_is_missing(value) for value in column], bool)
+        return np.array([is_missing(value) for value in column], bool)
     return np.zeros(len(column), bool)
 
 

@@ -1,14 +1,14 @@
-"""Edges from wherever they are, as one stream of blocks.
+"""Edges of any source, as one stream of blocks.
 
 Anything with a method `edge_blocks()` is a source for `compile_graph`. It returns an iterator of blocks; a block is
 
 - an integer array of shape (2, B) or (B, 2), or
 - a tuple `(src, dst)`, `(src, dst, weights)` or `(src, dst, weights, times)` of arrays of one length,
 
-NumPy or torch. These attributes are looked at where they exist: `num_edges` (for progress and to plan memory),
+NumPy or torch. These attributes are used if they exist: `num_edges` (for progress and to plan memory),
 `num_nodes` (one number or two, as in the argument of that name), `has_weights` and `has_times` (so that a source
-without a single edge keeps its columns; otherwise the first block tells), `name` (for messages). That is all another
-format needs:
+without a single edge keeps its columns; otherwise the first block decides), `name` (for messages). Another format
+needs nothing else:
 
 >>> class Pairs:
 ...     def edge_blocks(self):
@@ -50,6 +50,11 @@ class Block:
         """Return the number of edges."""
         return len(self.src)
 
+    def part(self, chosen: Any) -> Block:
+        """Return some of the edges, by anything that indexes an array."""
+        columns = (self.src, self.dst, self.weights, self.times, self.edge_ids)
+        return Block(*(None if column is None else column[chosen] for column in columns))  # type: ignore[arg-type]
+
 
 @runtime_checkable
 class EdgeSource(Protocol):
@@ -68,7 +73,7 @@ def to_numpy(values: Any) -> npt.NDArray[Any]:
 
 
 def load_npy(path: str) -> npt.NDArray[Any]:
-    """Map a `.npy` file of numbers; what Python objects one may hold are never unpickled."""
+    """Map a `.npy` file of numbers; Python objects in it are never unpickled."""
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -98,7 +103,7 @@ def as_weights(values: Any) -> npt.NDArray[np.float32]:
     weights = to_numpy(values)
     if weights.dtype.kind not in "fiub" or weights.ndim != 1:
         raise TypeError(f"weights must be a vector of numbers, got dtype {weights.dtype}, shape {weights.shape}")
-    with np.errstate(over="ignore"):  # the core refuses what is not finite, and says where it stands
+    with np.errstate(over="ignore"):  # the core rejects values that are not finite, with their position
         return np.ascontiguousarray(weights, dtype=np.float32)
 
 
@@ -141,7 +146,7 @@ def _as_matrix(rows: list[Any]) -> npt.NDArray[Any]:
     if len({len(row) for row in rows}) > 1:
         raise InputError("edges: rows of different lengths, expected pairs (source, target)")
     if len(rows[0]) == 3 and len(rows) != 2:
-        raise TypeError("edges: a list of three numbers each, expected pairs; pass weights apart, (src, dst, weights)")
+        raise TypeError("edges: found lists of three numbers, expected pairs; pass (src, dst, weights)")
     return np.asarray(rows)
 
 
@@ -245,7 +250,7 @@ class GraphFileSource:
         self.undirected = bool(self._graph.info["undirected"])
         self.legacy = bool(self._graph.info["legacy"])
         self._once = once and self.undirected
-        self.num_edges = 0 if self._once else self._stored  # of half of them, self-loops apart: not known
+        self.num_edges = 0 if self._once else self._stored  # unknown: half of them, plus half of the self-loops
         self.has_edge_ids = f"{side}.edge_ids" in arrays
         self.has_weights = f"{side}.weights" in arrays
         self.has_times = f"{side}.times" in arrays
@@ -296,8 +301,8 @@ def as_source(source: Any, weights: Any = None, times: Any = None, once: bool = 
     for name, extra in (("weights", extra_w), ("times", extra_t)):
         if extra is not None:
             raise TypeError(
-                f"an array of {name} goes with edges in arrays, not with {_what(source)}: "
-                "pass (src, dst, weights, times)"
+                f"an array of {name} can be combined only with edges in arrays, not with "
+                f"{_what(source)}; pass (src, dst, weights, times)"
             )
     if isinstance(source, (str, os.PathLike)):
         return GraphFileSource(os.fspath(source), once)
@@ -316,7 +321,7 @@ def _what(source: Any) -> str:
 
 
 def _array_source(source: Any, extra_w: Any, extra_t: Any) -> ArraySource | None:
-    """Return edges that lie in arrays or lists, None for anything else."""
+    """Return edges that are in arrays or lists, None for anything else."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if path.endswith(".npy"):

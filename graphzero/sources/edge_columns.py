@@ -74,7 +74,7 @@ def pick(
     times: Any,
     numeric: Callable[[int], bool] = lambda column: True,
 ) -> Picked:
-    """Return the columns as asked for, else by their names (None: a text without a header), else the first two.
+    """Return the requested columns, else those with known names (None: a text without a header), else the first two.
 
     The third of three columns is taken for weights where `numeric(its number)`.
     """
@@ -104,14 +104,14 @@ def pick(
         return Picked(src, dst, rest[0], time, True) if numeric(rest[0]) else Picked(src, dst, -1, time)
     if weights is False:
         return Picked(src, dst, -1, time)
-    if weights is True and rest and (names is None or count == 3):  # no name tells which
+    if weights is True and rest and (names is None or count == 3):  # no name says which
         return Picked(src, dst, rest[0], time)
     weight = _called(where, names, WEIGHTS, "weight") if weights is True else _column(where, names, count, weights)
     return Picked(src, dst, weight, time)
 
 
 def describe(names: Sequence[str] | None, count: int, at: Picked, two_sided: bool = False) -> list[str]:
-    """Return for people what each column was taken for, what was left out, and what that means for ids."""
+    """Describe how each column was interpreted, which were omitted, and what that means for ids."""
     weight = "weight (the third of three columns)" if at.guessed_weight else "weight"
     roles = {at.weight: weight, at.time: "time", at.src: "source", at.dst: "target"}
     shown = [f"{i} {names[i]!r}" if names is not None and i < len(names) else str(i) for i in range(count)]
@@ -129,13 +129,13 @@ def describe(names: Sequence[str] | None, count: int, at: Picked, two_sided: boo
         if known_column(ends[:1], SOURCES) is None or known_column(ends[1:], TARGETS) is None:
             lines.append(
                 f"source and target columns {ends[0]!r}, {ends[1]!r} share one id space; use a typed description to "
-                "keep them apart"
+                "keep them separate"
             )
     return lines
 
 
 def is_index(name: str) -> bool:
-    """Whether a column is the index of a DataFrame, which pandas writes beside the others: not a weight."""
+    """Whether a column is the index of a DataFrame, which pandas writes next to the others: not a weight."""
     return name == "" or name.lower() in ("index", "unnamed: 0") or name.startswith("__index_level_")
 
 

@@ -34,7 +34,7 @@ class TableEdges:
 
     @classmethod
     def of(cls, table: Table, columns: Any, weights: Any, times: Any) -> TableEdges:
-        """Pick the columns by what was asked for, or by their names."""
+        """Select the requested columns, or those with known names."""
         at, names = pick_columns(table, columns, weights, times), table.names
         return cls(table, EdgeColumns.of(names, at), described=describe(names, len(names), at))
 

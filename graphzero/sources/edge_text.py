@@ -12,10 +12,28 @@ from ..errors import InputError
 from .edge_columns import Picked, describe, is_number, pick
 from .matrix_market import MatrixMarket, read_matrix_market
 from .read_ahead import ahead
+from .tables import is_table_file
 from .text import Dialect, is_compressed, sniff, start_of, text_blocks
 
 # From here on, an integer in a column without a name is not exact in float32, and most likely a time.
 _MOST_GUESSED = 1 << 24
+
+
+def text_paths(source: Any) -> list[str]:
+    """Return the text files that `source` names; an empty list if it is something else."""
+    many = source if isinstance(source, (list, tuple)) else [source]
+    if not many or not all(isinstance(path, (str, os.PathLike)) for path in many):
+        return []
+    paths = [os.fspath(path) for path in many]
+    for path in paths:
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path}: no such file")
+        if os.path.isdir(path) and not is_table_file(path):
+            raise IsADirectoryError(f"{path}: is a folder, expected a file of edges")
+    binary = [path for path in paths if path.endswith((".npy", ".gl"))]
+    if binary and many is source:
+        raise TypeError(f"{binary[0]}: not a text file; a list of sources may contain only text files")
+    return [] if binary else paths
 
 
 @dataclass(frozen=True)
@@ -54,10 +72,10 @@ class TextReader:
             for path in paths:
                 _refuse_bipartite(path)
         self._files = [_look(path, delimiter, header, columns, weights, times) for path in paths]
-        self.columns = _tell(self._files, two_sided)
+        self.columns = _describe_files(self._files, two_sided)
         matrices = [file.matrix for file in self._files if file.matrix is not None]
         if matrices and len(paths) > 1:
-            raise ValueError("a Matrix Market file is a whole graph: compile it alone, not in a list of files")
+            raise ValueError("a Matrix Market file is a whole graph; compile it alone, not in a list of files")
         self.own_nodes = matrices[0].size if matrices else None
         self.own_base = 1 if matrices else None
         self.undirected = bool(matrices) and matrices[0].symmetric
@@ -66,7 +84,7 @@ class TextReader:
         self.weights = full[0].weight >= 0
         self.times = full[0].time >= 0
         if any((c.weight >= 0) != self.weights for c in full):
-            raise ValueError("some files have weights and some have none: pass weights=False, or name the column")
+            raise ValueError("some files have weights and some have none; pass weights=False, or name the column")
 
     def feed(self, builder: _core.GraphBuilder) -> None:
         """Parse every file."""
@@ -124,10 +142,10 @@ def _look(
         dialect = sniff(path, delimiter, header)
         return _File(path, dialect, _pick(path, dialect, columns, weights, times), None)
     if delimiter not in (None, " ") or header or columns is not None:
-        raise ValueError(f"{path}: a Matrix Market file defines its own columns: omit delimiter, header and columns")
+        raise ValueError(f"{path}: a Matrix Market file defines its own columns; omit delimiter, header and columns")
     if matrix.negated and matrix.values and weights is not False:
         raise ValueError(
-            f"{path}: weights of a skew-symmetric matrix are negative in one direction, expected 0 or more: pass "
+            f"{path}: weights of a skew-symmetric matrix are negative in one direction, expected 0 or more; pass "
             "weights=False"
         )
     count = 3 if matrix.values else 2
@@ -141,8 +159,8 @@ def _refuse_bipartite(path: str) -> None:
     words = start_of(path).split(b"\n", 1)[0].split()
     if words[:2] == [b"%", b"bip"] or words[:1] == [b"%bip"]:
         raise InputError(
-            f"{path}: line 1: a bipartite KONECT graph, whose two sides use the same ids: pass num_nodes=(None, None) "
-            "to keep sources and targets apart"
+            f"{path}: line 1: a bipartite KONECT graph, whose two sides use the same ids; pass num_nodes=(None, None) "
+            "to keep sources and targets separate"
         )
 
 
@@ -164,13 +182,13 @@ def _refuse_times(path: str, dialect: Dialect, column: int) -> None:
     if value.isascii() and value.isdigit() and int(value) >= _MOST_GUESSED:
         raise InputError(
             f"{path}: line {dialect.first_line}: found {value[:40]!r} in column {column}, too large an integer for a "
-            f"float32 weight: pass times={column} if it is a time, weights={column} to round it, or weights=False to "
-            "leave it out"
+            f"float32 weight; pass times={column} if it is a time, weights={column} to round it, or weights=False to "
+            "omit it"
         )
 
 
-def _tell(files: list[_File], two_sided: bool) -> list[str]:
-    """Return for people what each column was taken for, once for files that are alike."""
+def _describe_files(files: list[_File], two_sided: bool) -> list[str]:
+    """Describe how each column was interpreted, once for files that are alike."""
     notes: dict[tuple[str, ...], list[str]] = {}
     for file in files:
         if file.dialect.columns == 0:

@@ -17,14 +17,14 @@ class MatrixMarket:
     size: int  # rows, and as many columns
     entries: int
     values: bool  # a third column: real or integer; a pattern has none
-    symmetric: bool  # (i, j) stands for (j, i) too
+    symmetric: bool  # an entry (i, j) implies (j, i)
     negated: bool  # skew-symmetric: with the opposite sign
     begin: int  # the byte where entries start
     lines_before: int
 
 
 def read_matrix_market(path: str) -> MatrixMarket | None:
-    """Return what the head of `path` says, None for other text; matrices that are no graph are refused."""
+    """Return what the head of `path` says, None for other text; matrices that are not graphs are rejected."""
     head = start_of(path)
     if head[: len(_BANNER)].lower() != _BANNER.lower():
         return None

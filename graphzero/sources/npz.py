@@ -48,7 +48,7 @@ class NpzMember:
         return f"{self.path}[{self.member.removesuffix('.npy')}]"
 
     def values(self, skip: int, count: int, step: int) -> Iterator[npt.NDArray[Any]]:
-        """Yield `count` values from number `skip` on, in the order they lie, `step` at a time."""
+        """Yield `count` values from number `skip` on, in the order of the file, `step` at a time."""
         with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
             _header(stream, self.name)
             for at in range(0, skip * self.dtype.itemsize, _SKIP):

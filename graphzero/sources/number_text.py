@@ -1,4 +1,4 @@
-"""Text files of plain numbers, a row a line and no ids: OGB's and others. Streamed in blocks of lines."""
+"""Text files of plain numbers, one row per line, without ids, as OGB has them. Streamed in blocks of lines."""
 
 from __future__ import annotations
 

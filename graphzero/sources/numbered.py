@@ -1,4 +1,4 @@
-"""Tables whose rows have no key of their own: the number of each row becomes one."""
+"""Tables whose rows have no key: the row number is the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tables import Table
 
 __all__ = ["ROW", "NumberedTable", "WithRowNumbers"]
 
-ROW = "(row)"  # the column that is added
+ROW = "(row)"  # the name of the added column
 
 
 @dataclass(frozen=True)

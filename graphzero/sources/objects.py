@@ -24,7 +24,7 @@ def edges_of(
 ) -> Any:
     """Return a source of edges for objects and table files; None for what `compile_graph` reads itself.
 
-    What is asked for in `weights` and `times` is a column's name here; the source yields what was picked.
+    `weights` and `times` are names of columns here; the source yields the selected ones.
     """
     table = as_table(source, None if memory is None else memory // 4)
     if table is not None:
@@ -34,7 +34,7 @@ def edges_of(
         return TableEdges.of(table, columns, weights, times)
     if hasattr(source, "tocoo") and hasattr(source, "shape"):
         if times not in (None, False):
-            raise ValueError(f"{type(source).__name__}: a matrix has no times; give a table with a column of them")
+            raise ValueError(f"{type(source).__name__}: a matrix has no times; pass a table with a column of times")
         return SparseEdges(source, weights)
     module = type(source).__module__.split(".")[0]
     if module == "igraph" and hasattr(source, "get_edgelist"):
@@ -51,7 +51,7 @@ class SparseEdges:
         """Take a square matrix of any sparse format."""
         self.name = type(matrix).__name__
         if matrix.shape[0] != matrix.shape[1]:
-            raise InputError(f"{self.name}: shape {matrix.shape}, expected a square matrix, one row and column a node")
+            raise InputError(f"{self.name}: shape {matrix.shape}, expected a square matrix, one row per node")
         self.num_nodes, self.num_edges = int(matrix.shape[0]), int(matrix.nnz)
         self._matrix = matrix if matrix.format in ("csr", "csc", "coo") else matrix.tocoo()
         data = self._matrix.data
@@ -120,7 +120,7 @@ def _attributes(graph: str, weights: Any, times: Any, total: int, have: Callable
         key = asked if isinstance(asked, str) else usual
         found = have(key) if wanted else 0
         if found < total and (found or isinstance(asked, str) or asked is True):
-            left_out = f"; {usual}s=False leaves them out" if asked is None else ""
+            left_out = f"; {usual}s=False omits them" if asked is None else ""
             raise InputError(f"{graph}: {total - found} of {total} edges have no {key!r}{left_out}")
         picked.append(key if wanted and total and found else None)
     return picked

@@ -1,4 +1,4 @@
-"""Making the next item in another thread, while this one is worked on."""
+"""Prefetches items in another thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Item = TypeVar("_Item")
 
 
 def ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """Yield the items, one of them ahead: so reading, inflating and decoding run beside the work on what was read."""
+    """Yield the items, prefetching one: reading and decompressing run in parallel with the work on the last item."""
     end = object()
     with ThreadPoolExecutor(1, "graphzero-read") as pool:
         coming: Future[Any] = pool.submit(next, items, end)

@@ -131,7 +131,7 @@ class TextRows:
     def compile_through_float32(
         self, path: str, dtype: str, callback: Callback | None, compile_rows: Callable[..., FeatureReport]
     ) -> FeatureReport:
-        """Types that text is not parsed into are made from float32 rows in a temporary file beside the output."""
+        """Compile types that text is not parsed into from float32 rows in a temporary file next to the output."""
         with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix=".gzrows-") as folder:
             parsed = self.compile(os.path.join(folder, "rows.gd"), "float32", callback)
             rows = rows_of_file(parsed.path)

@@ -1,4 +1,4 @@
-"""Rows of features from wherever they are, as blocks of arrays."""
+"""Rows of features of any source, as blocks of arrays."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Rows:
     count: int | None  # None: not known before the end
     blocks: Callable[[int], Iterator[npt.NDArray[Any]]]
     rewindable: bool = True
-    raw: tuple[str, int] | None = None  # the file and byte where the rows lie as they are
-    complete: bool = False  # fewer rows than nodes are a mistake, not labels that are missing
+    raw: tuple[str, int] | None = None  # the file and byte at which the rows are stored in this form
+    complete: bool = False  # fewer rows than nodes are an error, not missing labels
 
     @property
     def width(self) -> int:
@@ -67,7 +67,7 @@ def _rows_of(source: Any, name: str) -> list[Rows]:
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if is_text(path):
-            raise TypeError(f"{path}: text cannot be one of several arrays: compile it on its own first")
+            raise TypeError(f"{path}: text cannot be one of several arrays; compile it on its own first")
         return rows_of_file(path) if path.endswith(".gd") else [_rows_of_npy(path, name)]
     if hasattr(source, "detach"):
         source = source.detach().cpu()
@@ -118,7 +118,7 @@ def rows_of_file(path: str) -> list[Rows]:
     for array in store.names:
         one = store[array]
         if one._open().scale(array) is not None:
-            raise InputError(f"{path}: array {array!r} is scaled int8: copy the file, or compile from the original")
+            raise InputError(f"{path}: array {array!r} is scaled int8; copy the file, or compile from the original")
         rows = _rows_of_array(one.get_tensor(), array, one.dtype_name)
         offset = next(a["offset"] for a in one.info["arrays"] if a["name"] == array)
         rows.raw = (path, int(offset))

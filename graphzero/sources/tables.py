@@ -18,7 +18,7 @@ _BATCH = 1 << 20
 _ROWS = 1 << 17  # of Parquet at a time: larger batches are no faster (benchmarks/importing) and hold more
 _READ = 1 << 20  # bytes of a column at a time: a row group may be larger than the budget
 _PROBE = 256  # rows that are read to see what a row takes
-_KEPT = 64 << 20  # of freed buffers, about what Arrow's allocator keeps for strings: too much beside smaller batches
+_KEPT = 64 << 20  # of freed buffers, about what Arrow's allocator keeps for strings: too much for smaller budgets
 _COPIES = 4  # of a batch: it, the next one ahead, its pages and its NumPy arrays
 _PARQUET = (".parquet", ".pq", ".parq")
 _IPC = (".arrow", ".feather", ".ipc", ".arrows")
@@ -179,7 +179,7 @@ def _rows_at_once(file: Any, path: str, groups: list[int], columns: list[str], m
     if each * _COPIES > memory:
         least = format_size(each * _COPIES * 4)  # batches get a quarter of the budget
         raise BudgetError(
-            f"{path}: a row takes about {format_size(each)}, and {_COPIES} must fit in a quarter of the budget: pass "
+            f"{path}: a row takes about {format_size(each)}, and {_COPIES} must fit in a quarter of the budget; pass "
             f"memory={least!r} or more",
             each * _COPIES * 4,
         )
@@ -214,7 +214,7 @@ def as_table(source: Any, memory: int | None = None) -> Table | None:
     if hasattr(source, "__arrow_c_stream__"):
         return ArrowTable(type(source).__name__, source)
     if type(source).__module__.split(".")[0].endswith("duckdb"):
-        if hasattr(source, "execute"):  # its result can be read once, and which query made it is unknown
+        if hasattr(source, "execute"):  # its result can be read only once, and the query is unknown
             raise InputError("DuckDB: found a connection, expected a relation: con.sql(query), not con.execute(query)")
         if hasattr(source, "fetch_arrow_reader"):
             return ArrowTable(type(source).__name__, source.fetch_arrow_reader(_BATCH))
@@ -281,14 +281,14 @@ def _common_schema(dataset: Any) -> Any:
 
 
 def _is_stream(path: str) -> bool:
-    """Whether an Arrow file is a stream, which has no footer: it starts with the length of its schema."""
+    """Whether an Arrow file is a stream: it has no footer and starts with the length of its schema."""
     with open(path, "rb") as file:
         start = file.read(6)
     return start[:4] == b"\xff\xff\xff\xff"
 
 
 class _StreamFile:
-    """An Arrow stream in a file, which can be read again and again."""
+    """An Arrow stream in a file, which can be read repeatedly."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -324,4 +324,8 @@ def _row_count(source: Any) -> int | None:
 
 
 def _values(column: Any) -> Any:
-    return column if isinstance(column, np.ndarray) else getattr(column, "array", column)
+    if isinstance(column, np.ndarray):
+        return column
+    if type(column.dtype).__name__ == "ArrowDtype":  # pandas over Arrow: the array itself, with its nulls
+        return column.array.__arrow_array__().combine_chunks()
+    return getattr(column, "array", column)

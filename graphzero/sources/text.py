@@ -1,4 +1,4 @@
-"""Text files as people have them: compression, byte order marks, delimiters, headers."""
+"""Text files in the wild: compression, byte order marks, delimiters, headers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _opener_by_pyarrow(codec: str) -> Callable[..., Any]:
             import pyarrow
         except ImportError:
             raise InputError(
-                f"{name}: is compressed by {codec}, which needs pyarrow: pip install 'graphzero[import]', or "
+                f"{name}: is compressed with {codec}, which needs pyarrow; pip install 'graphzero[import]', or "
                 f"decompress it first ({codec} -d)"
             ) from None
         file = source if isinstance(source, str) else pyarrow.PythonFile(source, mode="r")
@@ -52,17 +52,17 @@ _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a"))  # the last: what ends
 _DELIMITERS = (",", "\t", ";", "|")
 _QUOTED = re.compile(r'"[^"]*"')
 _MARK = b"\xef\xbb\xbf"
-# What people hand over by mistake, by its first bytes, and what to do about it.
+# Files that are passed by mistake, by their first bytes, and what to do about them.
 _NOT_TEXT = {
-    b"PK\x03\x04": "is a zip archive (.zip, .npz, .xlsx): extract it first",
-    b"7z\xbc\xaf": "is a 7z archive: extract it first",
-    b"PAR1": "is a Parquet file: its name must end in .parquet",
-    b"ARROW1": "is an Arrow file: its name must end in .arrow or .feather",
-    b"\x89HDF": "is an HDF5 file: read its arrays with h5py and pass them",
-    b"\x93NUMPY": "is a NumPy file: its name must end in .npy",
-    b"\x89GZF": "is a GraphZero file: its name must end in .gl or .gd",
-    b"graphlit": "is a GraphZero file: its name must end in .gl",
-    b"\x80\x04": "is a pickle, which is never opened: load it and pass its arrays",
+    b"PK\x03\x04": "is a zip archive (.zip, .npz, .xlsx); extract it first",
+    b"7z\xbc\xaf": "is a 7z archive; extract it first",
+    b"PAR1": "is a Parquet file; its name must end in .parquet",
+    b"ARROW1": "is an Arrow file; its name must end in .arrow or .feather",
+    b"\x89HDF": "is an HDF5 file; read its arrays with h5py and pass them",
+    b"\x93NUMPY": "is a NumPy file; its name must end in .npy",
+    b"\x89GZF": "is a GraphZero file; its name must end in .gl or .gd",
+    b"graphlit": "is a GraphZero file; its name must end in .gl",
+    b"\x80\x04": "is a pickle, which is never opened; load it and pass its arrays",
 }
 
 
@@ -85,7 +85,7 @@ def open_text(path: str) -> IO[bytes]:
 
 @contextlib.contextmanager
 def _decompressing(path: str) -> Iterator[None]:
-    """Raise what a decompressor raises as an InputError that names the file."""
+    """Convert errors of a decompressor to an InputError that names the file."""
     try:
         yield
     except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
@@ -127,7 +127,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Line:
-    """A line that is neither empty nor a comment: where it stands and what it says."""
+    """A line that is neither empty nor a comment: its position and text."""
 
     at: int  # the byte where it starts
     after: int  # the byte where the next one starts
@@ -136,9 +136,9 @@ class Line:
 
 
 def content_lines(path: str) -> Iterator[Line]:
-    """Yield the lines of a text file that are neither empty nor comments, read as far as they are asked for.
+    """Yield the lines of a text file that are neither empty nor comments, read as far as they are consumed.
 
-    However long the comments at the head of a file are, and wherever a line ends: only whole lines are looked at.
+    Only whole lines are inspected, however long the comments at the head of a file are.
     """
     with open_text(path) as file:
         at, number = 0, 0
@@ -250,7 +250,7 @@ def sniff(path: str, delimiter: str | None = None, header: bool | None = None) -
 
 
 def _fields(line: Line, delimiter: str) -> list[str]:
-    """Return the fields of a line that tells how many columns there are; an empty field at its end does not count."""
+    """Return the fields of a line that determines the number of columns; an empty field at its end does not count."""
     try:
         fields = split_line(line.text, delimiter)
     except InputError:

@@ -12,7 +12,7 @@ __all__ = ["load_pt"]
 
 
 def _harmless() -> list[Any]:
-    """Return what a file may name beside tensors: NumPy arrays, and the classes of PyG's stores."""
+    """Return what a file may name in addition to tensors: NumPy arrays, and the classes of PyG's stores."""
     import numpy as np
 
     allowed: list[Any] = [np.ndarray, np.dtype, *{type(np.dtype(code)) for code in "?bBhHiIlLqQefd"}]

@@ -17,11 +17,12 @@ from ..args.ids import as_id, as_ids, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size
 from ..load.handoff import make_room
+from .closing import Closing
 
 __all__ = ["FeatureStore"]
 
 
-class FeatureStore:
+class FeatureStore(Closing):
     """The features in a `.gd` file, mounted instantly regardless of size.
 
     A file may hold several named arrays; `name` selects one, and may be omitted if there is only one (or one named
@@ -179,14 +180,6 @@ class FeatureStore:
     def close(self) -> None:
         """Close the file. Arrays already returned stay valid; later calls raise ValueError."""
         self._file = None
-
-    def __enter__(self) -> FeatureStore:
-        """Return self: `with gz.FeatureStore(path) as fs:`."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -19,11 +19,14 @@ from ..sample.links import LinkMethods
 from ..sample.subgraph import Subgraph, resolve_seed
 from ..sample.subgraph_kinds import bidirectional, check_kind, induced
 from ..sample.walks import WalkMethods
+from .closing import Closing
 
 __all__ = ["Graph"]
 
+_STEP = 1 << 22  # edge ids that are read together
 
-class Graph(WalkMethods, LinkMethods):
+
+class Graph(WalkMethods, LinkMethods, Closing):
     """A graph in a `.gl` file, mounted instantly regardless of size.
 
     Nothing is loaded: rows are read from the mapped file, and the operating system caches those in use. The object is
@@ -247,11 +250,25 @@ class Graph(WalkMethods, LinkMethods):
         """
         check_kind(subgraph, disjoint, time is not None)
         exclude = None if exclude_edges is None else as_edges(exclude_edges, "exclude_edges")
-        found = self._sample(
-            *(seeds, fanouts, replace, weighted, disjoint, time, temporal, direction, method, seed, num_threads),
-            exclude=exclude,
-            reverse=bool(exclude_reverse),
+        ids = as_ids(seeds, "seeds")
+        node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_hood(
+            self._open(),
+            ids,
+            as_fanouts(fanouts),
+            replace,
+            weighted,
+            disjoint,
+            None if time is None else as_times(time, count=len(ids)),
+            temporal,
+            method,
+            direction,
+            resolve_seed(seed),
+            as_threads(num_threads),
+            "auto",
+            exclude,
+            bool(exclude_reverse),
         )
+        found = Subgraph(node, edge_index[0], edge_index[1], edge, batch, num_nodes, num_edges, edge_index)
         if subgraph == "induced":
             call = _core.TypedCall()
             call.add_node_type("", self.num_nodes, None)
@@ -261,58 +278,11 @@ class Graph(WalkMethods, LinkMethods):
             return induced(call, found, as_threads(num_threads))
         return bidirectional(found) if subgraph == "bidirectional" else found
 
-    def _sample(
-        self,
-        seeds: Any,
-        fanouts: Sequence[int],
-        replace: bool,
-        weighted: bool,
-        disjoint: bool,
-        time: Any,
-        temporal: str,
-        direction: str | None,
-        method: str,
-        seed: Any,
-        num_threads: int | None,
-        io: str = "auto",
-        exclude: tuple[IdArray, IdArray] | None = None,
-        reverse: bool = False,
-    ) -> Subgraph:
-        """Sample with `io="mmap"` to leave cold pages to plain page faults, the baseline for prefetching."""
-        ids = as_ids(seeds, "seeds")
-        times = None if time is None else as_times(time, count=len(ids))
-        node, edge_index, edge, batch, num_nodes, num_edges = _core.sample_hood(
-            self._open(),
-            ids,
-            as_fanouts(fanouts),
-            replace,
-            weighted,
-            disjoint,
-            times,
-            temporal,
-            method,
-            direction,
-            resolve_seed(seed),
-            as_threads(num_threads),
-            io,
-            exclude,
-            reverse,
-        )
-        return Subgraph(node, edge_index[0], edge_index[1], edge, batch, num_nodes, num_edges, edge_index)
-
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Close the file. Arrays already returned stay valid; later calls raise ValueError."""
         self._topology = None
-
-    def __enter__(self) -> Graph:
-        """Return self: `with gz.Graph(path) as g:`."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def __reduce__(self) -> tuple[type[Graph], tuple[str]]:
         """Pickle as the path: a worker mounts the same file."""
@@ -349,6 +319,14 @@ class Graph(WalkMethods, LinkMethods):
         if self._topology is None:
             raise ValueError(f"{self._path}: the graph is closed")
         return self._topology
+
+    def _largest_edge_id(self) -> int:
+        """Return the largest edge id of a file that has them, -1 without edges: one pass over the ids."""
+        topology = self._open()
+        ids = topology.array(f"{'in' if self.direction == 'in' else 'out'}.edge_ids")
+        largest = max((int(ids[at : at + _STEP].max()) for at in range(0, len(ids), _STEP)), default=-1)
+        topology.check()
+        return largest
 
     def _has(self, what: str) -> bool:
         return any(a["name"] in (f"out.{what}", f"in.{what}") for a in self._info["arrays"])

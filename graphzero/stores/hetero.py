@@ -16,6 +16,7 @@ from ..sample.hgt import HgtMethods
 from ..sample.links import HeteroLinkSubgraph, LinkCall
 from ..sample.subgraph import resolve_seed
 from ..sample.subgraph_kinds import bidirectional_types, check_kind, induced_types
+from .closing import Closing
 from .graph import Graph
 
 __all__ = ["HeteroGraph", "HeteroSubgraph"]
@@ -23,7 +24,7 @@ __all__ = ["HeteroGraph", "HeteroSubgraph"]
 Fanouts = Sequence[int] | Mapping[EdgeTypeName, Sequence[int]]
 
 
-class HeteroGraph(HgtMethods):
+class HeteroGraph(HgtMethods, Closing):
     """A graph of several node and edge types: one mounted topology for each (source type, relation, target type).
 
     Ids of each node type start at 0. Messages flow from source to target, so sampling follows incoming edges: each file
@@ -340,14 +341,6 @@ class HeteroGraph(HgtMethods):
         """Close every topology."""
         for graph in self._relations.values():
             graph.close()
-
-    def __enter__(self) -> HeteroGraph:
-        """Return self: `with gz.HeteroGraph(...) as g:`."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def __reduce__(self) -> tuple[type[HeteroGraph], tuple[dict[EdgeTypeName, Graph], dict[str, int]]]:
         """Pickle as the paths: a worker mounts the same files."""

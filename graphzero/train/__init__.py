@@ -9,6 +9,7 @@ from ..machine.monitor import MemoryMonitor
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from .columns import TableEncoder, to_tensor_frame
 from .hetero import HeteroSAGE
+from .history import read_result
 from .models import GCN, GraphSAGE, SampledModel, make_model
 from .predictions import PredictionReport, predict
 from .records import EpochRecord, Observer, TrainingData, TrainOptions, TrainResult
@@ -35,6 +36,7 @@ __all__ = [
     "load_model",
     "make_model",
     "predict",
+    "read_result",
     "save_checkpoint",
     "to_tensor_frame",
     "typed_inference",

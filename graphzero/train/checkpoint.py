@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy.lib.npyio import NpzFile
 
 from ..args.target import check_extension
-from ..dataset.sync import sync_folder
+from ..dataset.folder_lock import sync_folder
 from ..errors import FormatError
 
 __all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]

@@ -90,7 +90,7 @@ def _title(result: TrainResult) -> str:
 
 def _subtitle(result: TrainResult) -> str:
     read = sum(e.bytes_read + e.topology_bytes_read for e in result.epochs)
-    how = f"Out of core: {format_size(read)} read from disk." if read else "No reads from disk: all data was in RAM."
+    how = f"Trained out of core: {format_size(read)} read from disk." if read else "Trained with all data in RAM."
     task = {"nodes": "", "links": "Link prediction. "}.get(result.options.task, f"Task {result.options.task}. ")
     return f"{task}{how}" + (f" Bound by {waits(result)}." if result.epochs else "")
 
@@ -118,7 +118,7 @@ def _tiles(result: TrainResult) -> list[tuple[str, str, str]]:
 
 
 def _epoch_table(result: TrainResult) -> str:
-    heads = ["epoch", "loss", "train", f"validation {metric_name(result.metric)}", "seconds", "seeds/s"]
+    heads = ["epoch", "loss", "train accuracy", f"validation {metric_name(result.metric)}", "seconds", "seeds/s"]
     heads += ["read from disk", "rows from RAM", "bound by"]
     rows = [
         [

@@ -20,8 +20,8 @@ from ..args.suggest import did_you_mean
 from ..args.target import as_target
 from ..compile.features import compile_features
 from ..dataset.dataset import Dataset
-from ..infer.batches import inference_loader, writer_memory
 from ..infer.inference import InferenceReport, evaluating
+from ..infer.modules import inference_loader, writer_memory
 from ..load.device import as_device
 from ..load.loader import NeighborLoader
 from ..stores.features import FeatureStore

@@ -153,7 +153,7 @@ def test_calls(graph, store, call, error, match):
         (
             {"graph": "g.gl"},
             TypeError,
-            r"graph must be a Graph, a HeteroGraph or a Dataset, got str: open a .gl file with gz.Graph\(path\)",
+            r"graph must be a Graph, a HeteroGraph or a Dataset, got str; open a .gl file with gz.Graph\(path\)",
         ),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_loader_is_refused_when_it_is_made(graph, store, arguments, error, mat
 
 @pytest.mark.parametrize("name", ["num_sampled_nodes", "to", "num_nodes"])
 def test_features_cannot_hide_what_a_batch_has(graph, store, name):
-    with pytest.raises(ValueError, match=f"feature name '{name}' is taken"):
+    with pytest.raises(ValueError, match=f"feature name '{name}' is reserved"):
         gz.NeighborLoader(graph, {name: store}, fanouts=[2])
 
 
@@ -186,7 +186,7 @@ def test_edge_features_need_a_row_for_each_edge(graph, here):
             gz.InputError,
             r"dst\[0\] is 18446744073709551615, .*below",
         ),
-        ([(0, 1, 2)] * 3, {}, TypeError, r"pass weights apart, \(src, dst, weights\)"),
+        ([(0, 1, 2)] * 3, {}, TypeError, r"expected pairs; pass \(src, dst, weights\)"),
         ((EDGES[0], EDGES[1], None, np.full(4, np.datetime64("NaT", "s"))), {}, gz.InputError, r"times\[0\] is NaT"),
         ((EDGES[0], EDGES[1], None, np.full(4, 2**63, np.uint64)), {}, gz.InputError, r"less than 2\^63"),
         (EDGES, {"num_nodes": "4"}, TypeError, "num_nodes must be an integer, got str"),

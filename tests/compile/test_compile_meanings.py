@@ -129,7 +129,7 @@ def test_the_weights_that_are_given_win(tmp_path: Path) -> None:
     with pytest.raises(gz.InputError, match="src has 2 elements, weights has 3"):
         gz.compile_graph((src, dst, own), tmp_path / "g.gl", weights=np.ones(3))
     for source in (tmp_path / "g.gl", iter([(src, dst, own)])):
-        with pytest.raises(TypeError, match="an array of weights goes with edges in arrays, not with"):
+        with pytest.raises(TypeError, match="an array of weights can be combined only with edges in arrays, not with"):
             gz.compile_graph(source, tmp_path / "h.gl", weights=given)
 
 
@@ -165,7 +165,7 @@ def test_no_edges_are_an_error_unless_they_are_meant(tmp_path: Path) -> None:
         (b'{"edges": [[0, 1]]}', "looks like JSON"),
         (b'[{"src": 0}]', "looks like JSON"),
         (b"<!DOCTYPE html>\n<html>\n", "looks like HTML"),
-        (b"\x28\xb5\x2f\xfd$1abc", "damaged or truncated|compressed by zstd"),
+        (b"\x28\xb5\x2f\xfd$1abc", "damaged or truncated|compressed with zstd"),
         (b"PK\x03\x04abcd", "zip archive"),
         (b"PAR1abcd", "Parquet"),
         (gzip.compress(b"", mtime=0), "found no edges"),

@@ -169,12 +169,12 @@ TEST(populating_memory_leaves_what_is_written) {
 }
 
 #ifdef __linux__
-TEST(a_thread_gives_way_and_the_others_do_not) {
+TEST(a_thread_lowers_its_own_priority_alone) {
   const auto priority = [] { return getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid))); };
   const int before = priority();
   int after = before;
   std::thread([&] {
-    give_way();
+    lower_thread_priority();
     after = priority();
   }).join();
   CHECK(after > before || before == 19);

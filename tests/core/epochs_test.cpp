@@ -103,7 +103,7 @@ TEST(groups_of_batches_end_where_an_epoch_does) {
   CHECK(!pipeline.continue_with(*plan, 1, {}));
 }
 
-TEST(guests_are_made_within_the_budget_of_the_first) {
+TEST(epochs_of_other_loaders_use_the_budget_of_the_first) {
   const HubFiles files = hub_files("guests", kWindowed);
   const auto train = hub_plan(files, kWindowed);
   std::vector<std::shared_ptr<LoadPlan>> guests;
@@ -118,8 +118,8 @@ TEST(guests_are_made_within_the_budget_of_the_first) {
   check_all({{train, 0}, {guests[0], 0}, {guests[1], 0}, {train, 1}, {guests[2], 5}, {guests[0], 0}, {train, 2}});
 }
 
-TEST(what_delivers_other_rows_is_no_guest) {
-  const HubFiles files = hub_files("strangers", kWindowed), other = hub_files("other_strangers", kWindowed);
+TEST(a_loader_of_other_rows_cannot_share_a_pipeline) {
+  const HubFiles files = hub_files("unlike", kWindowed), other = hub_files("other_unlike", kWindowed);
   const auto plan = hub_plan(files, kWindowed);
   Pipeline pipeline(plan, 0, {});
   CHECK(!pipeline.expect(hub_plan({other.topology, files.rows}, kWindowed), 0, {}));
@@ -130,7 +130,7 @@ TEST(what_delivers_other_rows_is_no_guest) {
   CHECK(!without_window.expect(in_ram, 1, {}));
 }
 
-TEST(only_what_was_expected_next_is_gone_on_to) {
+TEST(only_the_expected_epoch_can_follow) {
   const HubFiles files = hub_files("order", kWindowed);
   const auto plan = hub_plan(files, kWindowed), other = hub_plan(files, kWindowed);
   Pipeline pipeline(plan, 0, {});
@@ -200,7 +200,7 @@ TEST(a_pipeline_is_left_at_any_moment) {
 }
 
 // While threads make batches, others say what follows and ask for figures.
-TEST(what_follows_is_said_and_seen_while_batches_are_made) {
+TEST(following_epochs_are_announced_while_batches_are_built) {
   const auto plan = hub_plan("said", kWindowed);
   constexpr uint64_t kEpochs = 6;
   Pipeline pipeline(plan, 0, {});

@@ -62,7 +62,7 @@ TEST(a_file_is_written_resized_and_read_back) {
   CHECK_EQ(contents(file).size(), 15u);
 }
 
-TEST(what_cannot_be_opened_is_told_with_path_and_reason) {
+TEST(an_error_of_open_names_path_and_reason) {
   const std::string path = test::scratch("absent");
   try {
     File::open(path);

@@ -146,7 +146,7 @@ TEST(every_flipped_bit_of_a_header_is_refused) {
   }
 }
 
-TEST(what_is_no_header_is_refused) {
+TEST(invalid_headers_are_rejected) {
   const auto parse = [](size_t size) {
     std::vector<std::byte> zeros(size);
     return test::message_of<FormatError>([&] { parse_header(zeros, size, "f.gl"); }, __FILE__, __LINE__);

@@ -17,7 +17,7 @@ constexpr uint64_t kHubNodes = 3000;
 using Degree = uint64_t (*)(uint64_t node);
 inline uint64_t every_50th_is_a_hub(uint64_t node) { return node % 50 == 49 ? 1500 : 1; }
 inline uint64_t node_27_is_a_hub(uint64_t node) { return node == 27 ? 300'000 : 20; }
-inline uint64_t nobody_is_a_hub(uint64_t) { return 20; }
+inline uint64_t no_node_is_a_hub(uint64_t) { return 20; }
 
 struct HubSetting {
   uint64_t memory = uint64_t{64} << 20;

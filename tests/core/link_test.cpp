@@ -10,7 +10,6 @@
 #include "check.h"
 #include "load/seeds.h"
 #include "load_files.h"
-#include "sample/link/edges_at.h"
 #include "sample/subgraph/exclude.h"
 #include "sample/subgraph/hgt.h"
 #include "sample/subgraph/induce.h"

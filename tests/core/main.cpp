@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 #include <random>
+#include <system_error>
 
 #include "check.h"
 
@@ -38,7 +39,8 @@ int main(int argc, char** argv) {
       ++failed;
     }
   }
-  std::filesystem::remove_all(g_folder);
+  std::error_code left;  // Wine keeps a folder for a moment after its last file is gone
+  std::filesystem::remove_all(g_folder, left);
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed == 0 && passed > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

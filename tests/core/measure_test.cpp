@@ -1,6 +1,4 @@
 // measure: reads are counted, stay within the file, and failures are reported.
-#include "storage/measure.h"
-
 #include <filesystem>
 #include <vector>
 

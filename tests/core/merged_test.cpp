@@ -10,7 +10,7 @@
 #include "check.h"
 #include "fake_reader.h"
 #include "format/container.h"
-#include "sample/merged/file_order.h"
+#include "sample/merged/ordered_reads.h"
 #include "storage/topology.h"
 #include "subgraphs.h"
 
@@ -128,7 +128,7 @@ TEST(merged_reads_leave_gaps_that_are_not_worth_reading) {
   CHECK(reads[0] > reads[1]);
 }
 
-TEST(merged_reads_that_come_short_or_want_to_be_asked_again_are_finished) {
+TEST(short_and_interrupted_merged_reads_are_continued) {
   const auto topology = write_graph("merged-short.gl", 3000, 50000);
   const Group group(*topology, 5, 40);
   const SampleOptions options = options_of({6, 4});
@@ -202,7 +202,7 @@ TEST(file_order_gives_every_item_once_in_order) {
   }
 }
 
-TEST(merged_asks_what_is_resident_of_what_a_sample_reads) {
+TEST(merged_counts_the_resident_share_of_what_a_sample_reads) {
   const auto topology = write_graph("merged-resident.gl", 3000, 50000);
   const auto share = resident_share(*topology, options_of({1}));
   if (!share) return;  // not reported by this system

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/per_process.h"
 #include "check.h"
 #include "hub_plan.h"
 #include "load/budget.h"
@@ -47,7 +47,7 @@ void underestimate(LoadPlan& plan) {
 
 }  // namespace
 
-TEST(batches_that_find_no_room_are_made_again) {
+TEST(batches_without_memory_are_rebuilt) {
   uint64_t remade = 0, whole = 0;
   for (const int threads : {2, 4}) {
     const auto plan = hub_plan("tight", {.threads = threads, .cache = CacheMode::kOff});
@@ -81,7 +81,7 @@ TEST(room_that_changes_at_any_moment_changes_no_batch) {
   CHECK(!refused);
 }
 
-TEST(windows_forget_what_finds_no_room) {
+TEST(windows_cancel_batches_without_memory) {
   uint64_t remade = 0, whole = 0, gave_up = 0;
   for (const Io io : {Io::kAuto, Io::kPread}) {
     const auto plan = hub_plan("window", {.threads = 2, .cache = CacheMode::kOn, .io = io});
@@ -127,7 +127,7 @@ TEST(batches_after_one_that_found_no_room_are_delivered) {
 
 TEST(rows_that_are_held_again_take_the_room_of_idle_buffers) {
   const uint64_t others = bytes_held();
-  const HubSetting setting{.threads = 1, .cache = CacheMode::kOn, .degree = nobody_is_a_hub, .columns = 2048};
+  const HubSetting setting{.threads = 1, .cache = CacheMode::kOn, .degree = no_node_is_a_hub, .columns = 2048};
   const auto plan = hub_plan("held_again", setting);
   CHECK(plan->division.ways[0] == Way::kWhole);
   // As an epoch leaves it, one of whose batches needed the room of the rows.
@@ -160,7 +160,7 @@ TEST(merged_groups_are_the_same_batches_and_shrink_where_there_is_no_room) {
   }
 }
 
-TEST(rows_are_given_up_beside_another_epoch) {
+TEST(held_rows_are_released_next_to_another_epoch) {
   const auto plan = hub_plan("second", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
   put_window(*plan);
   underestimate(*plan);
@@ -174,7 +174,7 @@ TEST(rows_are_given_up_beside_another_epoch) {
 }
 
 // A sweep publishes the held memory to other ranks, also while another epoch waits for it to drop its claims.
-TEST(an_epoch_that_sweeps_with_other_ranks_rests_for_another) {
+TEST(an_epoch_that_sweeps_with_other_ranks_pauses_for_another) {
   const auto plan = hub_plan("paused", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
   underestimate(*plan);
   plan->group = LocalGroup::join({0, 2, text("pipeline_test ", process_id())}, "paused", kSweepBytes + kPageBytes);
@@ -223,7 +223,7 @@ TEST(two_epochs_at_once_share_too_little_room) {
   }
 }
 
-TEST(batches_that_are_kept_from_many_epochs_are_their_owners) {
+TEST(batches_kept_from_many_epochs_are_written_off) {
   const auto plan = hub_plan("kept", {.threads = 2, .cache = CacheMode::kOff});
   std::vector<LoadedBatch> kept;
   for (int epoch = 0; epoch < 12; ++epoch) {
@@ -264,7 +264,7 @@ TEST(an_epoch_that_is_over_holds_no_rows) {
   CHECK_EQ(rows.use_count(), 1);
 }
 
-TEST(a_later_epoch_takes_what_the_first_could_take) {
+TEST(a_later_epoch_gets_the_memory_of_the_first) {
   const auto plan = hub_plan("later", {.memory = uint64_t{20} << 20, .threads = 1});
   plan->ledger->note_batch(uint64_t{10} << 20);  // three of which do not fit
   CHECK(!run_epoch(plan, 1).refused);
@@ -273,7 +273,7 @@ TEST(a_later_epoch_takes_what_the_first_could_take) {
 // A consumer that keeps batches gets them intact, and is planned for from the next epoch on.
 TEST(a_consumer_that_keeps_batches_is_served_and_remembered) {
   for (const bool windowed : {false, true}) {
-    const auto plan = hub_plan("keeps", {.threads = 2, .cache = CacheMode::kOff, .degree = nobody_is_a_hub});
+    const auto plan = hub_plan("keeps", {.threads = 2, .cache = CacheMode::kOff, .degree = no_node_is_a_hub});
     if (windowed) put_window(*plan);
     CHECK(!run_epoch(plan, 0).refused);
     CHECK(!plan->ledger->keeps_more());

@@ -12,10 +12,8 @@
 #include "check.h"
 #include "format/container.h"
 #include "sample/rows/draw.h"
-#include "sample/rows/weighted.h"
 #include "sample/subgraph/expansion.h"
-#include "sample/subgraph/in_order.h"
-#include "sample/subgraph/labels.h"
+#include "sample/subgraph/growing.h"
 #include "sample/subgraph/neighbours.h"
 #include "storage/file.h"
 #include "storage/topology.h"
@@ -218,7 +216,7 @@ TEST(labels_grow_and_keep_what_they_have) {
   CHECK_EQ(graph.nodes, (1u << 11) + 1);
 }
 
-TEST(nodes_whose_hashes_agree_are_told_apart) {
+TEST(nodes_with_equal_hashes_are_distinguished) {
   const std::vector<uint64_t> twins{2291320, 7012075};  // the lower 32 and the upper 10 bits of their hashes are equal
   const auto hash = [](uint64_t node) { return mix(mix(node + kGolden)); };
   CHECK_EQ(hash(twins[0]) << 32, hash(twins[1]) << 32);

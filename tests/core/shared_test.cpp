@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/process.h"
+#include "base/per_process.h"
 #include "base/random.h"
 #include "check.h"
 #include "gather_files.h"
@@ -44,7 +44,7 @@ void wait_for(const std::shared_ptr<LocalGroup>& group, uint32_t rank, bool ther
 
 }  // namespace
 
-TEST(local_ranks_see_each_others_blocks_and_notice_who_goes) {
+TEST(local_ranks_see_each_others_blocks_and_exits) {
   auto first = join(0, "blocks", 8192);
   CHECK(first->member(1) == nullptr);
   auto second = join(1, "blocks", 4096);
@@ -150,9 +150,9 @@ TEST(shared_sweeps_leave_one_that_stops_at_any_distance) {
 TEST(shared_chunks_are_copied_while_they_are_there) {
   auto first = join(0, "chunks"), second = join(1, "chunks");
   wait_for(second, 0, true);
-  const auto a = sweep_of(first), b = sweep_of(second), stranger = sweep_of(nullptr);
-  CHECK(stranger == nullptr);
-  CHECK(!b->must_wait(0));  // looks around
+  const auto a = sweep_of(first), b = sweep_of(second), alone = sweep_of(nullptr);
+  CHECK(alone == nullptr);
+  CHECK(!b->must_wait(0));  // refreshes what it knows of the others
   PublishedReads& reads = a->published();
   std::vector<std::byte> row(512);
   const auto put = [&](uint64_t offset, size_t bytes, int value) {

@@ -109,14 +109,14 @@ TEST(a_file_system_that_refuses_direct_reads_is_read_through_the_page_cache_for_
   CHECK(file->file().direct() == nullptr);
 }
 
-TEST(residency_is_unknown_to_those_who_neither_own_nor_may_write_a_file) {
+TEST(residency_is_unknown_without_ownership_or_write_permission) {
   const std::string path = test::scratch("owned");
   std::ofstream(path) << std::string(8192, 'a');
   chmod(path.c_str(), 0644);
   unsigned char pages[2] = {};
   CHECK(Mapping::map(File::open(path), 8192, Mapping::Access::kReadOnly)->resident(0, 8192, pages));
   if (geteuid() != 0) return;
-  const int fd = open(path.c_str(), O_RDONLY);  // the folder may be closed to strangers
+  const int fd = open(path.c_str(), O_RDONLY);  // other users may not enter the folder
   const pid_t child = fork();
   if (child == 0) {
     if (setresuid(12345, 12345, 12345) != 0) _exit(2);
@@ -131,7 +131,7 @@ TEST(residency_is_unknown_to_those_who_neither_own_nor_may_write_a_file) {
   CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(pages_of_any_size_are_told_by_4_kib) {
+TEST(residency_is_reported_per_4_kib_whatever_the_page_size) {
   const unsigned char system[3] = {1, 0, 1};
   std::vector<unsigned char> out(7, 9);
   // 16 KiB pages; bytes 12 K to 37 K lie in pages 0, 1 and 2, and touch 4 KiB pages 3 to 9.

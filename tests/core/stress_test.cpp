@@ -115,7 +115,7 @@ TEST(many_callers_of_parallel_for_nested_and_failing) {
   });
 }
 
-TEST(buffers_are_taken_and_given_back_by_many) {
+TEST(many_threads_take_and_return_buffers) {
   together(kCallers, [](int caller) {
     Random random(make_key(static_cast<uint64_t>(caller)));
     std::vector<std::shared_ptr<Buffer>> held(8);

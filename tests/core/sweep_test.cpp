@@ -169,7 +169,7 @@ TEST(a_sweep_that_stops_waits_for_its_reads) {
   CHECK_EQ(steps.disk->in_flight(), 0u);
 }
 
-TEST(a_sweep_waits_for_its_peers_and_takes_what_they_have) {
+TEST(a_sweep_waits_for_its_peers_and_copies_their_reads) {
   auto peers = std::make_unique<RichPeers>();
   RichPeers& rich = *peers;
   Steps steps(5000, 64, 3000, {.target = 8, .most = 8, .claims = 1}, no_fault, std::move(peers));

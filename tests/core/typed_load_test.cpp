@@ -153,7 +153,7 @@ TEST(typed_windows_are_complete_where_a_batch_needs_no_rows) {
 }
 
 // If memory is short, batches are discarded, rebuilt, or built exclusively; their arrays too.
-TEST(typed_batches_that_find_no_room_are_made_again) {
+TEST(typed_batches_without_memory_are_rebuilt) {
   uint64_t remade = 0, whole = 0;
   const auto plan =
       make_plan(shop(), shop_parts(), std::make_shared<Pairs>(), options_of(CacheMode::kOff, Io::kAuto), {}, nullptr);

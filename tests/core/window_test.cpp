@@ -165,7 +165,8 @@ TEST(window_forgets_claims_and_goes_on) {
   }
 }
 
-TEST(window_tells_a_truncated_file) {
+#ifndef _WIN32  // where a mapped file cannot be truncated
+TEST(a_window_reports_a_truncated_file) {
   const std::string path = noise("cut.gd", 20000, 128);
   Swept swept(path, "x", 5000, {.target = 4, .most = 4, .claims = 1, .io = Io::kPread});
   std::filesystem::resize_file(path, 1 << 20);
@@ -176,6 +177,7 @@ TEST(window_tells_a_truncated_file) {
   CHECK_THROWS(StorageError, "the file ends at byte",
                swept.reader.copy(request.get(), ids, out.data(), {}, nullptr, nullptr));
 }
+#endif
 
 TEST(window_reads_rows_across_pages_to_the_last_byte_of_the_file) {
   const std::string path = test::write_legacy_features("legacy.gd", 1000, 77);

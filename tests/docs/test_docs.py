@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,36 +19,46 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
-@pytest.fixture
-def data_folder(tmp_path, monkeypatch):
-    """A folder with the files that the pages speak of, as the current one."""
-    rng = np.random.default_rng(0)
-    edges = rng.integers(0, 200, (1500, 2))
-    np.savetxt(tmp_path / "edges.csv", edges, "%d", delimiter=",", header="src,dst", comments="")
-    rows = rng.standard_normal((200, 8)).astype(np.float32)
-    np.save(tmp_path / "features.npy", rows)
-    table = np.column_stack([np.arange(200), rows])
-    np.savetxt(tmp_path / "features.csv", table, ["%d"] + ["%.6f"] * 8, delimiter=",")
-    gz.synthesize(tmp_path / "papers", nodes=1000, edges=5000, dim=8)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def examples(page: Path) -> list[tuple[int, str]]:
-    """The line number and text of each fenced Python block."""
+def examples(page: Path) -> list[tuple[int, str, str]]:
+    """The line number, language and text of each fenced block of Python or of commands."""
     text = page.read_text()
-    found = re.finditer(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
-    return [(text[: match.start(1)].count("\n"), match.group(1)) for match in found]
+    found = re.finditer(r"^```(python|console)\n(.*?)^```$", text, flags=re.M | re.S)
+    return [(text[: match.start(2)].count("\n"), match.group(1), match.group(2)) for match in found]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_examples_of_a_page_run_in_order(page, data_folder):
+def commands(block: str) -> list[list[str]]:
+    """The words of each `$ graphzero ...` line."""
+    return [shlex.split(line[2:], comments=True) for line in block.splitlines() if line.startswith("$ graphzero ")]
+
+
+# Pages whose commands run as they are printed, between their Python blocks. The others name data of the reader.
+WITH_COMMANDS = ("docs/tasks/", "docs/guides/import.md", "docs/guides/reorder.md")
+
+
+def runs(page: Path) -> bool:
+    """Whether a page has something to run."""
+    languages = {language for _, language, _ in examples(page)}
+    return "python" in languages or ("console" in languages and str(page.relative_to(ROOT)).startswith(WITH_COMMANDS))
+
+
+@pytest.mark.parametrize("page", list(filter(runs, PAGES)), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_examples_of_a_page_run_in_order_in_an_empty_folder(page, tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_geometric")
+    typer_testing = pytest.importorskip("typer.testing")
+    from graphzero.cli.app import app
+
     torch.set_num_threads(1)  # on a busy machine torch's threads wait for one another
+    monkeypatch.chdir(tmp_path)
+    with_commands = str(page.relative_to(ROOT)).startswith(WITH_COMMANDS)
     namespace: dict[str, object] = {"__name__": "example"}
-    for line, code in examples(page):
-        exec(compile("\n" * line + code, str(page), "exec"), namespace)
+    for line, language, code in examples(page):
+        if language == "python":
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+            continue
+        for words in commands(code) if with_commands else ():
+            done = typer_testing.CliRunner().invoke(app, words[1:])
+            assert done.exit_code == 0, f"{words}: {done.output}"
 
 
 def test_the_scripts_for_pyg_users_run_on_pygs_own_loaders(tmp_path):
@@ -77,20 +88,36 @@ def test_the_scripts_for_pyg_users_run_on_pygs_own_loaders(tmp_path):
 
 
 def test_most_pages_have_examples():
-    assert sum(len(examples(page)) for page in PAGES) >= 20
+    assert sum(len(examples(page)) for page in PAGES) >= 50
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"], ids=lambda p: p.name)
 def test_links_to_files_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
+            target = re.sub(r"^notebooks/", "../examples/", target)  # copied when the site is built
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_every_public_name_is_in_the_api_page():
-    listed = set(re.findall(r":: graphzero\.(\w+)", (ROOT / "docs" / "api.md").read_text()))
+    page = (ROOT / "docs" / "api.md").read_text()
+    listed = set(re.findall(r"^\.\. auto\w+:: graphzero\.([\w.]+)", page, flags=re.M))
     errors = {name for name in gz.__all__ if name.endswith("Error")}  # by automodule
-    assert set(gz.__all__) - errors - {"__version__"} == listed - {"errors", "train", "pyg", "ray"}
+    expected = set(gz.__all__) - errors - {"__version__"} | {"errors"}
+    for room in ("train", "pyg", "ray"):
+        module = pytest.importorskip(f"graphzero.{room}")
+        expected |= {f"{room}.{name}" for name in module.__all__}
+    assert listed == expected
+
+
+def test_every_public_method_is_in_the_api_page():
+    """Members of a base class, such as walks of a graph, are shown only where the page asks for them."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    for name, options in re.findall(r"^\.\. autoclass:: graphzero\.(\w+)\n((?:   :.*\n)*)", page, flags=re.M):
+        kind = getattr(gz, name)
+        bases = [base for base in kind.__mro__[1:] if base.__module__.startswith("graphzero")]
+        inherited = {member for base in bases for member in vars(base) if not member.startswith("_")}
+        assert ":inherited-members:" in options or not inherited - set(vars(kind)), f"{name}: {inherited}"
 
 
 def test_every_statistic_is_explained(tmp_path):
@@ -143,38 +170,47 @@ def test_the_version_is_the_same_everywhere():
     assert f"## {gz.__version__} " in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_figures_can_be_filled_in(tmp_path, monkeypatch):
+@pytest.fixture
+def figures(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import table
+    import figures
 
-    for path in (table.README, table.MEASURING):
-        page = path.read_text()
-        assert page.count(table.BEGIN) == page.count(table.END) == 1
-    machine = dict.fromkeys(("cpu", "cores", "memory_gb", "kernel", "python", "read_ahead_kb", "date"), 1)
-    rows = [("mmap, MADV_RANDOM|x", "9 ms", "3 times"), ("training", "1 ms", "2x c")]
-    result = {"program": "outofcore.py", "machine": machine, "tables": [{"title": "Out of core: new", "rows": rows}]}
-    measuring = table.MEASURING.read_text()
-    filled = table.filled(measuring, [result], readme=False)
-    assert "| Out of core: new (benchmarks/outofcore.py, 1) | | |" in filled
-    assert "| mmap, MADV_RANDOM/x | 9 ms | 3 times |" in filled
-    assert filled.count("| Out of core:") == measuring.count("| Out of core:") == 1  # in place of the old one
-    assert filled.count("\n|---|") == measuring.count("\n|---|")  # what was not measured stays
-    assert table.filled(measuring, [], readme=False) == measuring
-    readme = table.README.read_text()
-    assert table.filled(readme, [], readme=True) == readme
-    row = "of features in 3 GB of RAM | 1 ms | mmap, MADV_RANDOM|x: 9 ms; 3 times |"
-    assert row in table.filled(readme, [result], readme=True)
+    return figures
 
 
-def test_readme_is_two_screens_and_every_headline_names_a_benchmark(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import table
+def test_pages_and_charts_are_drawn_from_the_results(figures):
+    """`make figures-draw` changes nothing: no figure was typed by hand, and none is out of date."""
+    found = figures.results()
+    assert figures.PAGE.read_text() == figures.page(found)
+    for path in figures.SHORT:
+        assert path.read_text() == figures.filled(path.read_text(), found)
+    for scheme in figures.INKS:
+        assert (figures.PICTURES / f"chart-{scheme}.svg").read_text() == figures.chart(found["outofcore"], scheme)
 
-    readme = table.README.read_text()
-    assert len(readme.splitlines()) < 150
-    block = readme.split(table.BEGIN)[1].split(table.END)[0]
-    labels = {line.split("|")[1].strip() for line in block.splitlines() if line.startswith("|")} - {"", "---"}
-    assert labels <= set(table.HEADLINES)
-    titles = "\n".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py") if path.name != "table.py")
-    for title, _, _ in table.HEADLINES.values():
-        assert f'"{title}' in titles, title
+
+def test_a_new_result_replaces_the_old_one(figures):
+    found = figures.results()
+    table = {"title": "Out of core: 4.1 GB of features and 0.5 GB of topology in 1500MB, [10, 5]"}
+    table["rows"] = [[row, f"{n} ms a batch", ""] for n, row in enumerate(figures.BARS, 7)]
+    found["outofcore"] = {**found["outofcore"], "tables": [table], "command": "python benchmarks/x.py"}
+    text = figures.filled((ROOT / "README.md").read_text(), found)
+    assert "| train: 4.1 GB of features in 1500 MB of RAM | 9 ms a batch | `np.memmap`: 7 ms a batch |" in text
+    assert "by `python benchmarks/x.py`" in figures.page(found)
+    assert "4.1 GB of features in 1500 MB" in figures.chart(found["outofcore"], "dark")
+
+
+def test_readme_is_two_screens_and_every_headline_names_a_result(figures):
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+    found = figures.results()
+    for name, title, row, peer, _ in figures.HEADLINES:
+        table = next(t for t in found[name]["tables"] if t["title"].startswith(title))
+        for start in filter(None, (row, peer)):
+            assert any(what.startswith(start) for what, _, _ in table["rows"]), (name, start)
+
+
+def test_pictures_of_the_pipeline_are_up_to_date(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
+    import pipeline
+
+    for scheme in pipeline.INKS:
+        assert (ROOT / "docs" / "pictures" / f"pipeline-{scheme}.svg").read_text() == pipeline.pipeline(scheme)

@@ -154,7 +154,7 @@ def test_graphs_bring_names_weights_and_times(tmp_path: Path, library: str) -> N
 @pytest.mark.parametrize("library", ["igraph", "networkx"])
 def test_attributes_that_some_edges_lack_are_told(tmp_path: Path, library: str) -> None:
     graph = graph_of(library, weight=[0.5, None])
-    with pytest.raises(gz.InputError, match="1 of 2 edges have no 'weight'; weights=False leaves them out"):
+    with pytest.raises(gz.InputError, match="1 of 2 edges have no 'weight'; weights=False omits them"):
         gz.import_dataset(graph, tmp_path / "out")
     with pytest.raises(gz.InputError, match="2 of 2 edges have no 'time'"):
         gz.import_dataset(graph, tmp_path / "out", weights=False, times=True)

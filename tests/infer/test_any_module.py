@@ -98,7 +98,7 @@ def test_layers_of_a_model_that_offers_them(data: gz.Dataset, tmp_path: Path) ->
 
 def test_what_cannot_be_run_is_told(data: gz.Dataset, tmp_path: Path) -> None:
     graph, x, out = data.graph, data.features["x"], tmp_path / "out.gd"
-    with pytest.raises(ValueError, match="ByHand has no num_layers: pass num_layers="):
+    with pytest.raises(ValueError, match="ByHand has no num_layers; pass num_layers="):
         gz.inference(by_hand(), graph, x, out)
     with pytest.raises(TypeError, match=r"model must be a torch\.nn\.Module"):
         gz.inference(lambda x, edges: x, graph, x, out)  # type: ignore[arg-type]

@@ -367,7 +367,7 @@ def test_loaders_of_a_group_hand_on_one_window(stores, options, repeat):
 
 def test_a_group_that_is_not_a_group_is_refused(stores):
     train, valid = make(stores), make(stores, **VALID)
-    for wrong, match in [((), "at least one"), ((train, train), "given twice"), (([train],), "got list")]:
+    for wrong, match in [((), "at least one"), ((train, train), "duplicate loader"), (([train],), "got list")]:
         with pytest.raises((ValueError, TypeError), match=match):
             gz.LoaderGroup(*wrong)
     with pytest.raises(ValueError, match="not in the group"):

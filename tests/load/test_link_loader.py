@@ -287,9 +287,9 @@ def test_splits_of_a_dataset_and_all_edges_of_a_type(typed):
     every = gz.LinkNeighborLoader(ds, edges=BUYS, shuffle=True, **make)
     assert len(every) == 7
     check_typed(ds, every, buys, 6, exclude="self")  # input_id is the edge id here
-    with pytest.raises(ValueError, match=r"'test' is of several edge types.*choose one with edge_type="):
+    with pytest.raises(ValueError, match=r"'test' exists for several edge types.*choose one with edge_type="):
         gz.LinkNeighborLoader(ds, split="test", **make)
-    with pytest.raises(ValueError, match=r"no edge split 'valid', the dataset has edge splits \('user', 'buys'"):
+    with pytest.raises(ValueError, match=r"no edge split 'valid'; the dataset has edge splits \('user', 'buys'"):
         gz.LinkNeighborLoader(ds, split="valid", **make)
 
 
@@ -324,7 +324,7 @@ def test_mistakes_are_named(world, typed):
         "neg_ratio is -1": {"neg_sampling": "binary", "neg_ratio": -1},
         "neg_method is 'best'": {"neg_method": "best"},
         "split is 'train', but only a Dataset has splits": {"split": "train", "edges": None},
-        "give either split='train' or edges=": {"split": "train"},
+        "pass either split='train' or edges=": {"split": "train"},
         "edge_type is for graphs of several types": {"edge_type": BUYS},
         "window needs time=": {"window": 3},
         "triplets have no labels": {"labels": [1, 2], "neg_sampling": "triplet"},
@@ -336,12 +336,12 @@ def test_mistakes_are_named(world, typed):
         loader_of(world, [[0], [120]])
     with pytest.raises(IndexError, match=r"edges\[0\]\[1\] = 50 is out of range for node type 'user' with 50 nodes"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=(BUYS, [[0, 50], [1, 1]]))
-    with pytest.raises(ValueError, match=r"the type of the edges is not known.*\('user', 'buys', 'item'\)"):
+    with pytest.raises(ValueError, match=r"the type of the edges is unknown.*\('user', 'buys', 'item'\)"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=[[0], [1]])
     with pytest.raises(ValueError, match=r"no edge type \('user', 'bought', 'item'\); the graph has \('user', 'buys'"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edge_type=("user", "bought", "item"))
     with pytest.raises(ValueError, match="drawing by degree needs the degrees of both ends"):
         gz.LinkNeighborLoader(ds, fanouts=[2], edges=BUYS, neg_sampling="binary", neg_method="degree")
     loader = loader_of(world, None)
-    with pytest.raises(TypeError, match="a LinkNeighborLoader does not pickle"):
+    with pytest.raises(TypeError, match="a LinkNeighborLoader cannot be pickled"):
         pickle.dumps(loader)

@@ -283,7 +283,7 @@ def test_bad_arguments_are_told(data, options, error, message):
 def test_bad_features_are_told(data):
     with pytest.raises(TypeError, match="FeatureStore"):
         gz.NeighborLoader(data["graph"], {"x": data["x"]}, fanouts=[2])
-    with pytest.raises(ValueError, match="taken"):
+    with pytest.raises(ValueError, match="reserved"):
         gz.NeighborLoader(data["graph"], {"n_id": data["features"]}, fanouts=[2])
 
 
@@ -325,7 +325,7 @@ def test_hits_are_counted_with_a_cache(data):
 def test_it_does_not_pickle_and_says_what_to_do(data):
     import pickle
 
-    with pytest.raises(TypeError, match="make one there"):
+    with pytest.raises(TypeError, match="create one there"):
         pickle.dumps(make(data))
 
 

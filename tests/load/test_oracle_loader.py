@@ -25,7 +25,7 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16"
 
 
 class Order:
-    """The order of an epoch, from the description in core/load/order.h."""
+    """The order of an epoch, from the descriptions in core/load/seeds.h and core/base/permutation.h."""
 
     def __init__(self, count, shuffle, seed, epoch):
         self.count, self.shuffle = count, shuffle

@@ -67,17 +67,17 @@ def test_a_batch_reads_like_heterodata(world):
     assert "paper" in batch
     assert WRITES in batch
     assert "reader" not in batch
-    with pytest.raises(KeyError, match="no node type 'reader', the batch has 'paper', 'author'"):
+    with pytest.raises(KeyError, match="no node type 'reader'; the batch has 'paper', 'author'"):
         batch["reader"]
     with pytest.raises(
-        KeyError, match=r"no edge type \('a', 'b', 'c'\), the batch has \('author', 'writes', 'paper'\)"
+        KeyError, match=r"no edge type \('a', 'b', 'c'\); the batch has \('author', 'writes', 'paper'\)"
     ):
         batch["a", "b", "c"]
-    with pytest.raises(AttributeError, match="no type of the batch has 'z', types have"):
+    with pytest.raises(AttributeError, match="no type of the batch has 'z'; they have"):
         _ = batch.z_dict
-    with pytest.raises(AttributeError, match=r"what a type has is batch\[type\].x"):
+    with pytest.raises(AttributeError, match=r"attributes belong to types: batch\[type\].x"):
         _ = batch.x
-    with pytest.raises(AttributeError, match="there is no 'z' here, but x"):
+    with pytest.raises(AttributeError, match="no attribute 'z'; this type has x"):
         _ = batch["paper"].z
     batch.note = torch.ones(2)
     for other in (batch.to("cpu"), copy.copy(batch), pickle.loads(pickle.dumps(batch))):
@@ -131,12 +131,16 @@ def test_untyped_datasets_give_plain_batches(tmp_path):
 
 
 MISTAKES = [
-    ({}, ValueError, r"the type of the seeds is not known.* the graph has node types 'paper', 'author'"),
-    ({"split": "valid"}, ValueError, "no split 'valid', the dataset has splits 'paper': train, test; 'author': test"),
-    ({"split": "test"}, ValueError, "split 'test' is of several node types, 'paper', 'author': choose one with input_"),
+    ({}, ValueError, r"the type of the seeds is unknown.* the graph has node types 'paper', 'author'"),
+    ({"split": "valid"}, ValueError, "no split 'valid'; the dataset has splits 'paper': train, test; 'author': test"),
+    (
+        {"split": "test"},
+        ValueError,
+        "split 'test' exists for several node types, 'paper', 'author'; choose one",
+    ),
     ({"split": "train", "input_type": "author"}, ValueError, "no split 'train' of node type 'author'"),
-    ({"split": "train", "input_type": "reader"}, ValueError, "no node type 'reader', the dataset has 'paper'"),
-    ({"split": "train", "seeds": [1]}, ValueError, "give either split='train' or seeds="),
+    ({"split": "train", "input_type": "reader"}, ValueError, "no node type 'reader'; the dataset has 'paper'"),
+    ({"split": "train", "seeds": [1]}, ValueError, "pass either split='train' or seeds="),
     ({"input_type": "reader"}, ValueError, "no node type 'reader'; the graph has 'paper', 'author'"),
     (
         {"seeds": ("paper", [1]), "input_type": "author"},
@@ -155,7 +159,7 @@ MISTAKES = [
     ({"input_type": "paper", "fanouts": {WRITES: [2]}}, ValueError, "fanouts has no entry for edge type"),
     ({"input_type": "paper", "direction": "out"}, ValueError, "typed graphs are sampled along 'in' edges"),
     ({"input_type": "paper", "window": 3}, ValueError, "window needs time= or node_time="),
-    ({"input_type": "paper", "node_time": {"author": np.zeros(140, int)}}, ValueError, "no time for the seeds: give"),
+    ({"input_type": "paper", "node_time": {"author": np.zeros(140, int)}}, ValueError, "no time for the seeds; pass"),
     ({"input_type": "paper", "node_time": {"paper": [1, 2]}}, ValueError, "node_time of 'paper' has 2 values"),
     ({"input_type": "paper", "time": [1, 2]}, ValueError, "time has 2 values for 300 seeds, expected one per seed"),
     ({"input_type": "paper", "method": "labor", "replace": True}, ValueError, "cannot be combined with replace=True"),
@@ -172,7 +176,7 @@ def test_features_of_a_type_must_have_its_rows(world):
     features = {"paper": world.ds.nodes["author"].features["x"]}
     with pytest.raises(ValueError, match="'x' has 140 rows, but node type 'paper' has 300 nodes"):
         gz.NeighborLoader(world.ds, features, input_type="paper", fanouts=[2])
-    with pytest.raises(ValueError, match="feature name 'n_id' is taken"):
+    with pytest.raises(ValueError, match="feature name 'n_id' is reserved"):
         gz.NeighborLoader(world.ds, {"author": {"n_id": features["paper"]}}, input_type="paper", fanouts=[2])
 
 

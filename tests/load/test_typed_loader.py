@@ -135,3 +135,32 @@ def test_wide_ids(tmp_path):
     (batch,) = gz.NeighborLoader(graph, seeds=("far", [2**32]), fanouts=[-1], seed=0)
     assert batch["far"].n_id.tolist() == [2**32]
     assert batch["near"].n_id.tolist() == []
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"weighted": True, "replace": True}, {"disjoint": True}, {"time": 60}], ids=str
+)
+def test_a_single_type_is_sampled_as_a_graph_without_types(tmp_path, options):
+    """In the core it is one: only such a graph is sampled for many batches at once where it does not fit."""
+    rng = np.random.default_rng(0)
+    edges, rows = rng.integers(0, 300, (2, 3000)), rng.standard_normal((300, 4), dtype=np.float32)
+    given = {"weights": rng.random(3000, dtype=np.float32), "times": rng.integers(0, 100, 3000), "direction": "in"}
+    typed = gz.Dataset.create(tmp_path / "typed", graphs={CITES: edges}, features={"paper": rows}, **given)
+    plain = gz.Dataset.create(tmp_path / "plain", edges, features=rows, **given)
+    common = {"fanouts": [4, 3], "batch_size": 32, "shuffle": True, "seed": 3, **options}
+    for one, other in zip(gz.NeighborLoader(typed, **common), gz.NeighborLoader(plain, **common), strict=True):
+        same(one, other, "n_id", "edge_index", "e_id", "x", "input_id", *(["batch"] if "batch" in other else []))
+    for one, other in zip(
+        gz.LinkNeighborLoader(typed, neg_sampling="binary", exclude="self", **common),
+        gz.LinkNeighborLoader(plain, neg_sampling="binary", exclude="self", **common),
+        strict=True,
+    ):
+        same(one, other, "n_id", "edge_index", "x", "edge_label_index", "edge_label", "input_id")
+    with pytest.raises(IndexError, match=r"seeds\[0\] = 300 is out of range for .*paper__cites__paper\.gl"):
+        gz.NeighborLoader(typed, seeds=[300], fanouts=[2])
+
+
+def same(typed, plain, *names):
+    found = dict(typed["paper"]) | dict(typed[CITES])
+    for name in names:
+        np.testing.assert_array_equal(found[name], plain[name], err_msg=name)

@@ -25,6 +25,7 @@ def import_error(folder: Path, *path: Path) -> str:
         [sys.executable, "-c", "import graphzero"], cwd=folder, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 1
+    assert "circular import" not in done.stderr  # which Python guesses at
     return done.stderr.splitlines()[-1]
 
 

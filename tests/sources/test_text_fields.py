@@ -181,3 +181,12 @@ def test_blanks_within_quotes_stay(tmp_path: Path) -> None:
 def _kinds(dataset: gz.Dataset) -> list[str]:
     (column,) = [c for node in dataset.nodes.values() for c in node.columns.values()]
     return list(column.names)
+
+
+def test_a_node_table_may_be_separated_by_tabs_and_quoted(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "edges.csv").write_text("src,dst\nzsh,bash\n")
+    (tmp_path / "nodes.csv").write_text('id\tkind\n"bash"\t"a ""shell"""\n"zsh"  \tshell\n')
+    report = gz.import_dataset(tmp_path / "edges.csv", tmp_path / "ds", nodes=tmp_path / "nodes.csv")
+    assert report.dataset.ids.to_original([0, 1]) == ["bash", "zsh"]
+    assert _kinds(report.dataset) == ['a "shell"', "shell"]

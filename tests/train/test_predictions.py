@@ -105,7 +105,7 @@ def test_parquet_and_gd_say_the_same(named: gz.Dataset, tmp_path: Path) -> None:
 
 def test_parquet_without_pyarrow_says_what_to_do(named: gz.Dataset, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(ImportError, match=r"a \.parquet file needs pyarrow: pip install 'graphzero\[import\]'"):
+    with pytest.raises(ImportError, match=r"a \.parquet file needs pyarrow; pip install 'graphzero\[import\]'"):
         predict(named, tmp_path / "none.npz", tmp_path / "p.parquet")
 
 

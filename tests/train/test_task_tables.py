@@ -114,10 +114,10 @@ def test_tasks_are_kept_checked_and_replaced(leaky: gz.Dataset, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"ids": [0, 2]}, IndexError, "ids holds node id 2, out of range for 2 nodes"),
+        ({"ids": [0, 2]}, IndexError, r"ids\[1\] = 2 is out of range for 2 nodes"),
         ({"labels": [1]}, ValueError, "labels has 1 rows, ids has 2"),
         ({"splits": None}, ValueError, "splits is required without time="),
-        ({"splits": {"train": [5]}}, IndexError, r"splits\['train'\] holds a row number"),
+        ({"splits": {"train": [5]}}, IndexError, r"splits\['train'\]\[0\] = 5 is out of range for 2 rows"),
         ({"entity": "shop"}, ValueError, "entity is 'shop', expected one of 'node'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -122,14 +121,6 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     write_comparison({HOSTILE: hostile, "b": result()}, tmp_path / "c.html")
     for name in ("r.html", "c.html"):
         assert not {"script", "img"} & set(Page((tmp_path / name).read_text()).tags)
-
-
-def test_out_of_core_is_said_only_when_bytes_were_read(tmp_path: Path) -> None:
-    result().write_report(tmp_path / "read.html")
-    in_ram = [dataclasses.replace(e, bytes_read=0) for e in result().epochs]
-    dataclasses.replace(result(), epochs=in_ram).write_report(tmp_path / "ram.html")
-    assert "Out of core: 3 GB" in (tmp_path / "read.html").read_text()
-    assert "Out of core" not in (tmp_path / "ram.html").read_text()
 
 
 def test_a_saved_run_is_shown_as_it_was_and_plots_survive_a_resume(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "compile/sort/drain.h"
-#include "compile/write/array_sink.h"
+#include "compile/write/container_writer.h"
 #include "format/container.h"
 
 namespace gz {

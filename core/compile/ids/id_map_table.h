@@ -2,10 +2,13 @@
 // threads share nothing and growing rehashes one part at a time.
 //
 // Keys themselves are not stored: 96 bits of their hash identify them (64 in the slot, 24 next to the id, 8 by the
-// part). The probability that two of 10^9 keys collide is 10^-11, less than that of a wrong byte from a disk.
+// part). Searches are linear from the start of a cache line, and a part is at most three quarters full. The probability
+// that two of 10^9 keys collide is 10^-11, less than that of a wrong byte from a disk.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "base/key_hash.h"
@@ -30,8 +33,27 @@ class IdTable {
   static uint64_t tag_of(const KeyHash& hash) { return hash.low << 40; }  // the lower 40 bits are 0
 
   // Bytes of all parts with capacity for `more[p]` more keys in part p.
-  uint64_t bytes_with(const std::array<uint32_t, kParts>& more) const;
-  void make_room(size_t part, uint32_t more);
+  uint64_t bytes_with(const std::array<uint32_t, kParts>& more) const {
+    uint64_t bytes = 0;
+    for (size_t p = 0; p < kParts; ++p) bytes += capacity_for(parts_[p], more[p]) * sizeof(Slot);
+    return bytes;
+  }
+  void make_room(size_t index, uint32_t more) {
+    Part& part = parts_[index];
+    const uint64_t capacity = capacity_for(part, more);
+    if (capacity == part.capacity) return;
+    Buffer larger = Buffer::zeroed(static_cast<size_t>(capacity) * sizeof(Slot), Purpose::kCompile);
+    Slot* to = larger.as<Slot>();
+    const Slot* from = slots(part);
+    for (uint64_t i = 0; i < part.capacity; ++i) {
+      if (from[i].tag_id == 0) continue;
+      uint64_t at = first_of(from[i].high, capacity);
+      while (to[at].tag_id != 0) at = (at + 1) & (capacity - 1);
+      to[at] = from[i];
+    }
+    part.buffer = std::move(larger);
+    part.capacity = capacity;
+  }
 
   void prefetch(size_t part, uint64_t high) const {
     const Part& p = parts_[part];
@@ -64,7 +86,11 @@ class IdTable {
   // Where the search for a key begins: at the start of a cache line, so that most searches end in the prefetched line.
   static uint64_t first_of(uint64_t high, uint64_t capacity) { return high & (capacity - 1) & ~(kLine - 1); }
   static Slot* slots(const Part& part) { return part.buffer.as<Slot>(); }
-  static uint64_t capacity_for(const Part& part, uint32_t more);
+  static uint64_t capacity_for(const Part& part, uint32_t more) {
+    const uint64_t keys = part.count + more;
+    if (keys * 4 <= part.capacity * 3) return part.capacity;
+    return std::bit_ceil(std::max<uint64_t>(16, keys * 4 / 3 + 1));
+  }
 
   std::array<Part, kParts> parts_;
 };

@@ -2,13 +2,12 @@
 #include "compile/ids/id_map_text.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/threads.h"
 #include "compile/text/edge_text.h"
 #include "compile/text/fields.h"
+#include "compile/text/parse_real.h"
 
 namespace gz {
 namespace {
@@ -70,8 +69,7 @@ class Parser {
       return {};
     }
     int64_t value = 0;
-    const auto [stop, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-    if (stop != field.data() + field.size() || error != std::errc()) {
+    if (!parse_whole(field, value)) {
       return text("found ", shown(field),
                   ", expected a 64-bit integer, as in the first lines; ids='text' accepts any id");
     }
@@ -90,19 +88,7 @@ class Parser {
 
 bool parse_keys(std::string_view text, const KeyTextOptions& options, bool text_keys, ParsedKeys& out) {
   Parser parser(options, text_keys, out);
-  const char *at = text.data(), *end = at + text.size();
-  while (at < end) {
-    const void* newline = std::memchr(at, '\n', static_cast<size_t>(end - at));
-    const char* stop = newline != nullptr ? static_cast<const char*>(newline) : end;
-    ++out.lines.lines;
-    std::string fault = parser.line({at, static_cast<size_t>(stop - at)});
-    if (!fault.empty()) {
-      out.lines.add(out.lines.lines, std::move(fault));
-      if (!options.skip_errors) return false;
-    }
-    at = stop + 1;
-  }
-  return true;
+  return for_each_line(text, options.skip_errors, out.lines, [&](std::string_view line) { return parser.line(line); });
 }
 
 KeyText::KeyText(IdMapBuilder& ids, KeyTextOptions options)

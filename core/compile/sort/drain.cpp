@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <condition_variable>
-#include <future>
 #include <mutex>
 #include <vector>
 
@@ -112,11 +111,8 @@ class Drain {
   void run(const RunStore& store, const KeyRange& range, bool top) {
     const auto groups = make_groups(store, range);
     Buffer current, next;
-    std::future<std::vector<Run>> reading;
-    const auto start_reading = [&](size_t g, Buffer& into) {
-      return std::async(std::launch::async,
-                        [&store, &into, group = groups[g]] { return store.load(group.begin, group.end, into); });
-    };
+    std::vector<Run> runs, coming;  // of this group, and of the next one
+    BackgroundTask reading;
     for (size_t g = 0; g < groups.size(); ++g) {
       const Group& group = groups[g];
       if (group.large) {
@@ -128,9 +124,16 @@ class Drain {
         report(store.records_in(group.begin, group.end), top);
         continue;
       }
-      const auto runs = reading.valid() ? reading.get() : store.load(group.begin, group.end, next);
+      if (reading.valid()) {
+        reading.wait();
+        runs = std::move(coming);
+      } else {
+        runs = store.load(group.begin, group.end, next);
+      }
       std::swap(current, next);
-      if (top && g + 1 < groups.size() && !groups[g + 1].large) reading = start_reading(g + 1, next);
+      if (top && g + 1 < groups.size() && !groups[g + 1].large) {
+        reading = BackgroundTask([&, ahead = groups[g + 1]] { coming = store.load(ahead.begin, ahead.end, next); });
+      }
       sort_group(store, runs, range, group, top);
       if (!top) current = Buffer();  // the levels below load their own
     }

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/progress.h"
-#include "compile/sort/records.h"
+#include "compile/sort/run.h"
 #include "compile/sort/run_store.h"
 
 namespace gz {

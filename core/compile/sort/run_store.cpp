@@ -67,10 +67,6 @@ RunStore::RunStore(Options options, std::vector<Run> runs, uint64_t largest_neig
   count_ = bucket_begin_.back() - bucket_begin_.front();
 }
 
-RunStore::~RunStore() {
-  if (spilling_.valid()) spilling_.wait();
-}
-
 std::byte* RunStore::take(size_t bytes) {
   bytes = (bytes + 15) & ~size_t{15};
   if (active_.slabs.empty() || active_.used + bytes > active_.slabs.back().size()) {
@@ -166,19 +162,15 @@ void RunStore::release(uint64_t bytes) {
   reserved_ -= bytes;
 }
 
-void RunStore::wait() {
-  if (spilling_.valid()) spilling_.get();
-}
-
 void RunStore::start_spill(Front front) {
-  wait();
+  spilling_.wait();
   if (!spill_file_) {
     spill_file_ = std::make_shared<SpillFile>();
     spill_file_->cached =
         options_.spill_path.empty() ? File::create_nameless(options_.spill_folder) : File::create(options_.spill_path);
     spill_file_->direct = spill_file_->cached.direct();
   }
-  spilling_ = std::async(std::launch::async, [this, front = std::make_shared<Front>(std::move(front))] {
+  spilling_ = BackgroundTask([this, front = std::make_shared<Front>(std::move(front))] {
     spill(*front);
     std::lock_guard lock(mutex_);
     for (Buffer& slab : front->slabs) idle_.push_back(std::move(slab));
@@ -192,7 +184,7 @@ void RunStore::make_room(uint64_t expected_bytes) {
   const uint64_t held = resident_bytes();
   if (expected_bytes > 0) {
     if (held + expected_bytes - std::min(expected_bytes, added_bytes_) <= options_.memory) {
-      wait();                                                  // the remaining input fits next to what is in RAM
+      spilling_.wait();                                        // the remaining input fits next to what is in RAM
       most_active_ = std::min(half_, options_.memory - held);  // unless there is more than expected
       return;
     }
@@ -225,7 +217,7 @@ void RunStore::seal(bool keep) {
       full_.pop_front();
     }
   }
-  wait();
+  spilling_.wait();
   idle_.clear();
   runs_ = spilled_;
   for (const Front& front : full_) {

@@ -9,14 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/memory.h"
-#include "compile/sort/records.h"
+#include "base/threads.h"
 #include "compile/sort/run.h"
 #include "storage/file.h"
 
@@ -45,7 +44,6 @@ class RunStore {
   // A sealed store over runs spilled by other processes, in source order. Bucket 0 is the first of each run's
   // `offsets`, and starts at the id options.split.base.
   RunStore(Options options, std::vector<Run> runs, uint64_t largest_neighbour);
-  ~RunStore();
 
   // Adds a piece as one run. Thread-safe; `scratch` is the caller's own.
   struct Scratch {
@@ -111,7 +109,6 @@ class RunStore {
   void spill(Front& front);
   KeyLayout spilled_layout(const Front& front, uint32_t shift);
   void check_spill_room(uint64_t expected_bytes) const;
-  void wait();
   void index_buckets();
   void start_spill(Front front);
 
@@ -128,13 +125,13 @@ class RunStore {
   uint64_t largest_row_ = 0, largest_neighbour_ = 0;  // guarded by mutex_
   uint32_t shift_ = 0;                                // guarded by mutex_
   std::deque<Front> full_;                            // waiting to be spilled, oldest first
-  std::future<void> spilling_;                        // owns the front it writes
   bool eager_ = false;
   std::shared_ptr<SpillFile> spill_file_;
   uint64_t spill_end_ = 0;              // guarded by spilling_
   std::vector<Run> spilled_;            // guarded by spilling_
   std::vector<uint64_t> bucket_begin_;  // after seal(): records of all runs before each bucket
   std::vector<Run> runs_;               // after seal()
+  BackgroundTask spilling_;             // owns the front it writes; the last member, so that it ends first
 };
 
 }  // namespace gz

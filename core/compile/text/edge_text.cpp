@@ -211,17 +211,14 @@ EdgeTextReport report_of(const LineAccount& account) {
 
 std::string parse_weight(std::string_view field, float& weight) {
   double value = 0;
-  const char* end = field.data() + field.size();
-  const auto [stop, error] = parse_real(field.data(), end, value);
+  const bool good = parse_whole(field, value);
   weight = static_cast<float>(value);
-  if (stop == end && error == std::errc() && value >= 0 && std::isfinite(weight)) return {};
+  if (good && value >= 0 && std::isfinite(weight)) return {};
   return text("found ", shown(field), ", expected a weight: a finite number, 0 or more");
 }
 
 std::string parse_time(std::string_view field, int64_t& time) {
-  const char* end = field.data() + field.size();
-  const auto [stop, error] = std::from_chars(field.data(), end, time);
-  if (stop == end && error == std::errc() && time != INT64_MAX) return {};
+  if (parse_whole(field, time) && time != INT64_MAX) return {};
   return text("found ", shown(field), ", expected a time: a 64-bit integer");
 }
 

@@ -2,8 +2,6 @@
 #include "compile/text/number_text.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -19,20 +17,13 @@ constexpr size_t kChunk = size_t{256} << 10;
 
 template <class T>
 std::string parse_number(std::string_view field, T& value) {
-  const char* end = field.data() + field.size();
-  if constexpr (std::is_integral_v<T>) {
-    const auto [stop, error] = std::from_chars(field.data(), end, value);
-    if (stop == end && error == std::errc()) return {};
-    return text("found ", shown(field), ", expected a 64-bit integer");
-  } else {
-    if (field.empty() || field == "NA" || field == "null") {
-      value = std::numeric_limits<T>::quiet_NaN();
-      return {};
-    }
-    const auto [stop, error] = parse_real(field.data(), end, value);
-    if (stop == end && error == std::errc()) return {};
-    return text("found ", shown(field), ", expected a number");
+  constexpr bool kReal = std::is_floating_point_v<T>;
+  if (kReal && (field.empty() || field == "NA" || field == "null")) {
+    value = std::numeric_limits<T>::quiet_NaN();
+    return {};
   }
+  if (parse_whole(field, value)) return {};
+  return text("found ", shown(field), kReal ? ", expected a number" : ", expected a 64-bit integer");
 }
 
 }  // namespace
@@ -41,13 +32,7 @@ template <class T>
 void NumberText<T>::parse(std::string_view text, std::vector<T>& out, ChunkLines& lines) const {
   std::deque<std::string> unescaped;
   Fields fields({options_.delimiter}, unescaped);
-  const char *at = text.data(), *end = at + text.size();
-  while (at < end && lines.bad.empty()) {
-    ++lines.lines;
-    const void* newline = std::memchr(at, '\n', static_cast<size_t>(end - at));
-    const char* stop = newline != nullptr ? static_cast<const char*>(newline) : end;
-    const std::string_view line(at, static_cast<size_t>(stop - at));
-    at = stop + 1;
+  for_each_line(text, false, lines, [&](std::string_view line) {
     std::string fault;
     T value{};
     if (fields.start(line)) {
@@ -63,8 +48,8 @@ void NumberText<T>::parse(std::string_view text, std::vector<T>& out, ChunkLines
       fault = parse_number(std::string_view(), value);
       out.push_back(value);
     }
-    if (!fault.empty()) lines.add(lines.lines, std::move(fault));
-  }
+    return fault;
+  });
 }
 
 template <class T>

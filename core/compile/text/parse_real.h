@@ -2,6 +2,9 @@
 #pragma once
 
 #include <charconv>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <version>
 
 namespace gz {
@@ -18,6 +21,19 @@ std::from_chars_result parse_real(const char* first, const char* last, T& value)
 #else
   return parse_real_by_strtod(first, last, value);
 #endif
+}
+
+// A field that is a number of type T, and nothing else.
+template <class T>
+bool parse_whole(std::string_view field, T& value) {
+  const char* end = field.data() + field.size();
+  std::from_chars_result result{};
+  if constexpr (std::is_floating_point_v<T>) {
+    result = parse_real(field.data(), end, value);
+  } else {
+    result = std::from_chars(field.data(), end, value);
+  }
+  return result.ptr == end && result.ec == std::errc() && !field.empty();
 }
 
 }  // namespace gz

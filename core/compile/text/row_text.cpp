@@ -19,21 +19,11 @@ namespace {
 constexpr size_t kBatchBytes = size_t{1} << 20;  // rows that a worker collects before it writes them
 
 template <class T>
-bool parse_integer(std::string_view field, std::byte* to) {
+bool parse_to(std::string_view field, std::byte* to) {
   T value{};
-  const char* end = field.data() + field.size();
-  const auto [stop, error] = std::from_chars(field.data(), end, value);
+  const bool good = parse_whole(field, value);
   std::memcpy(to, &value, sizeof value);
-  return stop == end && error == std::errc() && !field.empty();
-}
-
-template <class T>
-bool parse_float(std::string_view field, std::byte* to) {
-  T value{};
-  const char* end = field.data() + field.size();
-  const auto [stop, error] = parse_real(field.data(), end, value);
-  std::memcpy(to, &value, sizeof value);
-  return stop == end && error == std::errc() && !field.empty();
+  return good;
 }
 
 }  // namespace
@@ -76,28 +66,28 @@ std::string RowText::parse_value(std::string_view field, std::byte* to) const {
   bool good = false;
   switch (dtype_) {
     case DType::kFloat64:
-      good = parse_float<double>(field, to);
+      good = parse_to<double>(field, to);
       break;
     case DType::kFloat32:
-      good = parse_float<float>(field, to);
+      good = parse_to<float>(field, to);
       break;
     case DType::kInt64:
-      good = parse_integer<int64_t>(field, to);
+      good = parse_to<int64_t>(field, to);
       break;
     case DType::kInt32:
-      good = parse_integer<int32_t>(field, to);
+      good = parse_to<int32_t>(field, to);
       break;
     case DType::kInt16:
-      good = parse_integer<int16_t>(field, to);
+      good = parse_to<int16_t>(field, to);
       break;
     case DType::kInt8:
-      good = parse_integer<int8_t>(field, to);
+      good = parse_to<int8_t>(field, to);
       break;
     case DType::kUInt8:
-      good = parse_integer<uint8_t>(field, to);
+      good = parse_to<uint8_t>(field, to);
       break;
     case DType::kBool:
-      good = parse_integer<uint8_t>(field, to) && static_cast<uint8_t>(*to) <= 1;
+      good = parse_to<uint8_t>(field, to) && static_cast<uint8_t>(*to) <= 1;
       break;
     default:
       fail<ArgumentError>("text cannot be parsed as ", dtype_name(dtype_));
@@ -113,9 +103,7 @@ std::string RowText::parse_line(std::string_view line, Worker& worker) {
   if (!fields.start(line) || !fields.next(field)) return fields.fault();
   field = trimmed(field);
   uint64_t id = 0;
-  const char* end = field.data() + field.size();
-  const auto [stop, error] = std::from_chars(field.data(), end, id);
-  if (stop != end || error != std::errc() || field.empty() || id < options_.id_base) {
+  if (!parse_whole(field, id) || id < options_.id_base) {
     if (options_.find) return {};
     return text("found ", shown(field), ", expected an integer node id",
                 options_.id_base > 0 ? " of at least id_base" : "");
@@ -150,20 +138,12 @@ std::string RowText::parse_line(std::string_view line, Worker& worker) {
 }
 
 void RowText::parse(std::string_view text, ChunkLines& lines, Worker& worker) {
-  const char *at = text.data(), *end = at + text.size();
-  while (at < end) {
-    ++lines.lines;
-    const void* newline = std::memchr(at, '\n', static_cast<size_t>(end - at));
-    const char* stop = newline != nullptr ? static_cast<const char*>(newline) : end;
-    std::string fault = parse_line({at, static_cast<size_t>(stop - at)}, worker);
-    if (!fault.empty()) {
-      lines.add(lines.lines, std::move(fault));
-      if (!options_.skip_errors) return;
-    }
-    if (worker.rows.size() >= kBatchBytes) write_rows(worker);
-    at = stop + 1;
-  }
-  write_rows(worker);
+  const bool good = for_each_line(text, options_.skip_errors, lines, [&](std::string_view line) {
+    std::string fault = parse_line(line, worker);
+    if (fault.empty() && worker.rows.size() >= kBatchBytes) write_rows(worker);
+    return fault;
+  });
+  if (good) write_rows(worker);
 }
 
 // Most files are sorted by id: then this is one write.

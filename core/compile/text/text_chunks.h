@@ -1,6 +1,7 @@
 // text_chunks: divides a text file into chunks of whole lines, and counts lines for exact error messages.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,22 @@ struct ChunkLines {
     if (bad.size() < kExamples) bad.push_back({line, std::move(message)});
   }
 };
+
+// Calls parse(line) for each line of a chunk, without its newline; an error that it returns is added to `lines`.
+// Returns false at a bad line, unless bad lines are skipped.
+template <class Parse>
+bool for_each_line(std::string_view text, bool skip_errors, ChunkLines& lines, const Parse& parse) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    ++lines.lines;
+    std::string fault = parse(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (fault.empty()) continue;
+    lines.add(lines.lines, std::move(fault));
+    if (!skip_errors) return false;
+  }
+  return true;
+}
 
 // Sums up the chunks of a file, in order.
 class LineAccount {

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <utility>
 
 #include "base/checked.h"
@@ -67,9 +66,7 @@ ContainerWriter::ContainerWriter(std::string target, Container container, size_t
 }
 
 ContainerWriter::~ContainerWriter() {
-  for (Stream& stream : streams_) {
-    if (stream.written.valid()) stream.written.wait();
-  }
+  streams_.clear();  // waits for what is being written
   if (!finished_) remove_if_exists(temporary_);
 }
 
@@ -153,7 +150,7 @@ void ContainerWriter::write(size_t index, uint64_t at, std::span<const std::byte
 // Writes the staged bytes, with zeros up to the page boundary: at the end of the array, that is its padding.
 // Without `wait`, another thread writes them while the next are staged.
 void ContainerWriter::flush(Stream& stream, const ArrayInfo& array, bool wait) {
-  if (stream.written.valid()) stream.written.get();
+  stream.written.wait();
   const size_t staged = static_cast<size_t>(stream.appended - stream.flushed);
   const size_t whole = round_up(staged, kPageBytes);
   if (staged == 0) return;
@@ -165,8 +162,7 @@ void ContainerWriter::flush(Stream& stream, const ArrayInfo& array, bool wait) {
     bulk().write_at({stream.writing.data(), whole}, at);
     return;
   }
-  stream.written = std::async(std::launch::async,
-                              [this, &stream, whole, at] { bulk().write_at({stream.writing.data(), whole}, at); });
+  stream.written = BackgroundTask([this, &stream, whole, at] { bulk().write_at({stream.writing.data(), whole}, at); });
 }
 
 void ContainerWriter::append_file(size_t index, const File& from, uint64_t offset, uint64_t bytes, Progress* progress) {
@@ -176,15 +172,15 @@ void ContainerWriter::append_file(size_t index, const File& from, uint64_t offse
     from.read_at(part, offset + at);
     return part;
   };
-  std::future<std::span<std::byte>> coming;
-  for (uint64_t at = 0; at < bytes; at += kCopy) {
-    const auto part = coming.valid() ? coming.get() : read(at, buffers[0]);
+  std::span<std::byte> part = bytes > 0 ? read(0, buffers[0]) : std::span<std::byte>(), next;
+  BackgroundTask reading;
+  for (uint64_t at = 0; at < bytes; at += kCopy, part = next) {
     if (at + kCopy < bytes) {
-      const Buffer& next = buffers[(at / kCopy + 1) % 2];
-      coming = std::async(std::launch::async, [&, at] { return read(at + kCopy, next); });
+      reading = BackgroundTask([&, at] { next = read(at + kCopy, buffers[(at / kCopy + 1) % 2]); });
     }
     append(index, part);
     if (progress != nullptr) progress->report("copying", at + part.size(), bytes);
+    reading.wait();
   }
 }
 

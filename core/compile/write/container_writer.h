@@ -8,20 +8,35 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/checksum.h"
 #include "base/memory.h"
 #include "base/progress.h"
-#include "compile/write/array_sink.h"
+#include "base/threads.h"
 #include "format/container.h"
 #include "storage/file.h"
 
 namespace gz {
+
+// Where the bytes of a container's arrays go, each array from its start to its end.
+class ArraySink {
+ public:
+  virtual ~ArraySink() = default;
+
+  virtual size_t index_of(std::string_view name) const = 0;  // throws ArgumentError
+
+  // The next bytes of array `index`.
+  virtual void append(size_t index, std::span<const std::byte> bytes) = 0;
+  template <class T>
+  void append(size_t index, std::span<const T> values) {
+    append(index, std::as_bytes(values));
+  }
+};
 
 // Arrays are written in any order among themselves. Different arrays may be written by different threads at once; one
 // array by one thread at a time.
@@ -78,7 +93,7 @@ class ContainerWriter : public ArraySink {
     uint64_t flushed = 0;   // of them, bytes in the file
     Buffer staging;         // the remaining bytes
     Buffer writing;         // what `written` is writing
-    std::future<void> written;
+    BackgroundTask written;
     std::atomic<bool> scattered{false};  // written out of order: it is read again for the digest
     std::optional<uint64_t> given;       // the digest, if it is known
   };

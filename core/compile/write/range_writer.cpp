@@ -48,12 +48,6 @@ RangeWriter::RangeWriter(const std::string& path, std::vector<Range> ranges, siz
   }
 }
 
-RangeWriter::~RangeWriter() {
-  for (Stream& stream : streams_) {
-    if (stream.written.valid()) stream.written.wait();
-  }
-}
-
 size_t RangeWriter::index_of(std::string_view name) const {
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].range.name == name) return i;
@@ -93,13 +87,12 @@ void RangeWriter::append(size_t index, std::span<const std::byte> bytes) {
 
 // Writes the first `bytes` staged bytes, whole pages, on another thread.
 void RangeWriter::flush(Stream& stream, size_t bytes) {
-  if (stream.written.valid()) stream.written.get();
+  stream.written.wait();
   if (bytes == 0) return;
   std::swap(stream.staging, stream.writing);
   const uint64_t at = stream.range.offset + stream.flushed;
   stream.flushed += bytes;
-  stream.written = std::async(std::launch::async,
-                              [this, &stream, bytes, at] { bulk_.write_at({stream.writing.data(), bytes}, at); });
+  stream.written = BackgroundTask([this, &stream, bytes, at] { bulk_.write_at({stream.writing.data(), bytes}, at); });
 }
 
 std::vector<RangeWriter::Written> RangeWriter::finish() {
@@ -122,7 +115,7 @@ std::vector<RangeWriter::Written> RangeWriter::finish() {
     written.sums = std::move(stream.sums);
   }
   for (Stream& stream : streams_) {
-    if (stream.written.valid()) stream.written.get();
+    stream.written.wait();
     stream.staging = Buffer();
     stream.writing = Buffer();
   }

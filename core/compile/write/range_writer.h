@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +15,8 @@
 
 #include "base/checksum.h"
 #include "base/memory.h"
-#include "compile/write/array_sink.h"
+#include "base/threads.h"
+#include "compile/write/container_writer.h"
 #include "storage/file.h"
 
 namespace gz {
@@ -36,7 +36,6 @@ class RangeWriter : public ArraySink {
   RangeWriter(const std::string& path, std::vector<Range> ranges, size_t staging_bytes);
   RangeWriter(const RangeWriter&) = delete;
   RangeWriter& operator=(const RangeWriter&) = delete;
-  ~RangeWriter() override;
 
   size_t index_of(std::string_view name) const override;
   using ArraySink::append;
@@ -60,7 +59,7 @@ class RangeWriter : public ArraySink {
     uint64_t flushed = 0;         // end of the whole pages that were written or are being written
     std::vector<std::byte> head;  // bytes before the first whole page
     Buffer staging, writing;      // bytes from `flushed` on; what `written` is writing
-    std::future<void> written;
+    BackgroundTask written;
     BlockSum open{};  // of the current block
     std::vector<BlockSum> sums;
   };

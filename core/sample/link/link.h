@@ -11,7 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/neighbours.h"
+#include "storage/topology.h"
 
 namespace gz {
 
@@ -73,5 +74,18 @@ struct LinkSubgraph {
 // All of it in one call. `options` as in sample_hetero().
 LinkSubgraph sample_links(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
                           const Links& links, const LinkOptions& link_options, const SampleOptions& options);
+
+// The ends of edges that are known by their places in the file, as when all edges of a graph are seeds: what the file
+// holds need not be copied to be shuffled.
+struct EdgesAt {
+  std::span<int64_t> source, target;
+  std::span<int64_t> edge;  // the user's edge ids if the file has them, else positions; empty: not wanted
+  std::span<int64_t> time;  // the edges' own; or empty
+};
+
+// Finds the edges at these positions of the rows of `direction`: neighbour and time by position, the row by a binary
+// search, many at a time. Throws IndexError for a position that there is not, ArgumentError for times that there are
+// not.
+void edges_at(const Topology& topology, Direction direction, std::span<const int64_t> positions, const EdgesAt& out);
 
 }  // namespace gz

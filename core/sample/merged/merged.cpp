@@ -71,7 +71,7 @@ ReadWay way_of(const MountedFile& file, int threads, const MergedOptions& merged
   ReadWay way;
   const ReaderKind kind = merged.kind.value_or(uring_works() ? ReaderKind::kUring : ReaderKind::kPread);
   way.file = &file;
-  way.source = file.direct() != nullptr ? file.direct() : &file.file();
+  way.source = &file.preferred();
   way.reader = merged.reader ? merged.reader : [kind] { return take_reader(kind); };
   way.workers = merged.reader ? 1 : kind == ReaderKind::kUring ? std::min(threads, kMostRings) : kPreadThreads;
   way.gap = merged.gap;

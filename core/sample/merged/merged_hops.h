@@ -13,12 +13,10 @@
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
-#include "sample/merged/file_order.h"
 #include "sample/merged/merged.h"
 #include "sample/merged/ordered_reads.h"
 #include "sample/subgraph/choose.h"
 #include "sample/subgraph/growing.h"
-#include "sample/subgraph/labels.h"
 #include "storage/page_requests.h"
 
 namespace gz {

@@ -25,16 +25,39 @@ struct ColdReads {
 
 // Whether the rows look cold to a few probes, which cost the fewer the less there is to do.
 template <class Id>
-bool look_cold(const Csr<Id>& csr, const ColdReads& reads);
+bool look_cold(const Csr<Id>& csr, const ColdReads& reads) {
+  if (reads.io == TopologyIo::kMmap || reads.nodes.empty() || csr.num_edges == 0) return false;
+  const PagePrefetcher pages(*csr.file, 1);
+  const auto probes = static_cast<size_t>(std::clamp<uint64_t>(reads.rows / 512, 2, 24));
+  const auto at = [&](const auto* address) { return ByteRange{pages.offset_of(address), 0}; };
+  const auto bounds = [&](size_t i) { return at(csr.indptr + reads.nodes[i]); };
+  if (pages.any_cold(reads.nodes.size(), bounds, probes)) return true;
+  if (reads.each == 0) return false;
+  // The bounds that are read here were just found in RAM.
+  const auto edge = [&](size_t i) { return std::min(csr.indptr[reads.nodes[i]], csr.num_edges - 1); };
+  return pages.any_cold(reads.nodes.size(), [&](size_t i) { return at(csr.indices + edge(i)); }, probes);
+}
 
 // Whether the kernel should prefetch its pages. False if they are in RAM, or will be: arrays that the call reads most
 // of, and that fit into RAM, have then been requested as a whole.
 template <class Id>
-bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads);
-
-// Whether `touches` random reads would touch so many of the pages that reading all in order is faster, and there is RAM
-// for them.
-bool better_whole(uint64_t touches, uint64_t bytes);
+bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads) {
+  if (!look_cold(csr, reads)) return false;
+  const uint64_t weight = !reads.weighted ? 0 : csr.cumulative != nullptr ? sizeof(double) : sizeof(float);
+  const uint64_t bytes = (csr.num_nodes + 1) * sizeof(uint64_t) + csr.num_edges * (sizeof(Id) + weight);
+  const uint64_t row_pages = 1 + csr.num_edges / csr.num_nodes * sizeof(Id) / kPageBytes;
+  // A row's bounds are a touch too.
+  if (!better_whole(reads.rows * (1 + std::min(reads.each, row_pages)), bytes)) return true;
+  PagePrefetcher pages(*csr.file, threads);
+  pages.request_whole(csr.indptr, (csr.num_nodes + 1) * sizeof(uint64_t));
+  pages.request_whole(csr.indices, csr.num_edges * sizeof(Id));
+  if (reads.weighted && csr.cumulative != nullptr) {
+    pages.request_whole(csr.cumulative, csr.num_edges * sizeof(double));
+  } else if (reads.weighted) {
+    pages.request_whole(csr.weights, csr.num_edges * sizeof(float));
+  }
+  return false;
+}
 
 // Rows (or walks, or pairs) that one thread processes together.
 inline size_t cold_grain(size_t count, int threads) {

@@ -12,7 +12,6 @@
 #include "sample/rows/cold_rows.h"
 #include "sample/rows/draw.h"
 #include "sample/rows/row_search.h"
-#include "sample/rows/weighted.h"
 
 namespace gz {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sample/rows/draw.h"
-#include "sample/rows/weighted.h"
 #include "sample/subgraph/neighbours.h"
 
 namespace gz {
@@ -22,11 +21,30 @@ struct HopRow {
 
 // The key that all draws of a hop share. Type 0 is as if there were no types; no node has a number like ~type.
 inline uint64_t hop_key(const SampleOptions& options, size_t hop) {
-  const uint64_t key = make_key(options.seed, hop);
+  const uint64_t key = make_key(options.dependent.batches > 1 ? options.dependent.seed : options.seed, hop);
   // Layer-neighbour sampling agrees on the sources that edge types share too.
   const uint64_t type = options.choice == Choice::kLabor ? options.source_type : options.edge_type;
   return type == 0 ? key : absorb(key, ~type);
 }
+
+// The random number that each neighbour has for all rows of a hop, where batches depend on each other.
+class DependentNumbers {
+ public:
+  DependentNumbers(const DependentDraws& draws, uint64_t key)
+      : batches_(draws.batches),
+        renewed_(draws.number % draws.batches),
+        phase_(absorb(key, ~uint64_t{0})),
+        before_(absorb(key, draws.number / draws.batches)),
+        after_(absorb(key, draws.number / draws.batches + 1)) {}
+
+  uint64_t operator()(uint64_t neighbour) const {
+    const bool is_renewed = multiply_high(absorb(phase_, neighbour), batches_) < renewed_;
+    return absorb(is_renewed ? after_ : before_, neighbour);
+  }
+
+ private:
+  uint64_t batches_, renewed_, phase_, before_, after_;
+};
 
 // The latest time that is too old for a seed of this time.
 inline int64_t window_start(int64_t time, uint64_t window) {
@@ -123,7 +141,12 @@ class RowChooser {
     } else if (options_.replace) {
       for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(random.below(population));
     } else if (options_.choice == Choice::kLabor) {
-      choose_labor(row, from, count, out, scratch);
+      if (options_.dependent.batches > 1) {
+        choose_labor(row, from, count, out, scratch, DependentNumbers(options_.dependent, key_));
+      } else {
+        choose_labor(row, from, count, out, scratch,
+                     [key = key_](uint64_t neighbour) { return absorb(key, neighbour); });
+      }
     } else {
       choose_distinct(random, population, count, out, scratch);
     }
@@ -284,15 +307,16 @@ class RowChooser {
   // LABOR-0 with a fixed size (sequential Poisson sampling): the `count` neighbours whose shared random numbers are
   // smallest. For one row that is a uniform draw without replacement; rows with common neighbours tend to agree. Reads
   // the whole row. Equal numbers (a neighbour twice in the row) go by position.
-  template <class From>
-  void choose_labor(const HopRow& row, const From& from, size_t count, int64_t* out, ChooseScratch& scratch) const {
+  template <class From, class Numbers>
+  void choose_labor(const HopRow& row, const From& from, size_t count, int64_t* out, ChooseScratch& scratch,
+                    const Numbers number_of) const {
     auto& heap = scratch.heap;  // largest on top
     heap.clear();
-    const uint64_t population = from.count, begin = row.begin, key = key_;  // in registers: the heap is written to
+    const uint64_t population = from.count, begin = row.begin;  // in registers: the heap is written to
     for (uint64_t i = 0; i < population; ++i) {
       uint64_t position = begin + i;  // times and layer-neighbour sampling do not go together
       if constexpr (std::is_same_v<From, PastHoles>) position = position_of(row, from, i);
-      const std::pair<uint64_t, uint64_t> candidate{absorb(key, csr_.neighbour(position)), i};
+      const std::pair<uint64_t, uint64_t> candidate{number_of(csr_.neighbour(position)), i};
       if (heap.size() < count) {
         heap.push_back(candidate);
         std::push_heap(heap.begin(), heap.end());

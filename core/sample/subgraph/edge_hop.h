@@ -14,7 +14,6 @@
 #include "base/threads.h"
 #include "sample/subgraph/choose.h"
 #include "sample/subgraph/growing.h"
-#include "sample/subgraph/labels.h"
 #include "sample/subgraph/look_ahead.h"
 #include "sample/subgraph/neighbours.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/neighbours.h"
 #include "storage/topology.h"
 
 namespace gz {

@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "sample/rows/draw.h"
-#include "sample/rows/weighted.h"
 #include "sample/subgraph/growing.h"
 #include "sample/subgraph/induce.h"
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace gz {
 

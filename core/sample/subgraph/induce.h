@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/open_table.h"
-#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace gz {
 

@@ -2,12 +2,17 @@
 //
 // What is drawn for a node depends on (options.seed, hop, node) alone, and on the seed's index too where subgraphs are
 // disjoint: never on threads, batch order, or what else is in the batch. Any number of threads may call at once.
+//
+// In a graph of several types, an edge type leads from nodes of one type to nodes of another; a hop expands the targets
+// it reached and takes edges from their rows. Draws then depend on the edge type too, which is known by its place in
+// the list. A graph of one type of each is sampled by the same code, with the same draws.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +28,15 @@ enum class Choice {
 };
 enum class Temporal { kUniform, kLast };  // which of the edges that are old enough: any, or the latest
 
+// Batches whose draws depend on each other: what a neighbour draws stays the same for `batches` of them, so that
+// successive batches have more nodes in common. With each batch, one of `batches` neighbours draws anew. For a single
+// batch nothing changes: the numbers of all neighbours are independent and uniform.
+struct DependentDraws {
+  uint64_t batches = 1;  // 1: independent
+  uint64_t number = 0;   // of this batch
+  uint64_t seed = 0;     // in place of SampleOptions::seed, the same for all batches
+};
+
 struct SampleOptions {
   std::vector<int64_t> fanouts;  // one per hop; -1 takes all neighbours
   bool replace = false;
@@ -33,6 +47,7 @@ struct SampleOptions {
   Direction direction = Direction::kNone;  // kNone: the file's first
   bool edge_ids = true;  // false: `edge` holds positions even where the file keeps the user's own ids (one read less)
   uint64_t seed = 0;
+  DependentDraws dependent;  // with kLabor
   int threads = 1;
   TopologyIo io = TopologyIo::kAuto;
 
@@ -86,5 +101,42 @@ void check_row_options(const Topology& topology, const SampleOptions& options, b
 // taken. Throws IndexError for a seed that is not a node, FormatError for a damaged file.
 HeteroSubgraph sample_neighbours(const Topology& topology, std::span<const int64_t> seeds,
                                  std::span<const int64_t> times, const SampleOptions& options);
+
+struct NodeType {
+  std::string name;
+  uint64_t num_nodes = 0;
+  std::span<const int64_t> times;  // one per node, or none: then nodes of this type may be sampled at any time
+};
+
+struct EdgeType {
+  const Topology* topology = nullptr;
+  Direction direction = Direction::kIn;  // rows by target; kOut: rows by source
+  size_t source = 0, target = 0;         // node types; those in the rows, and those that have the rows
+  std::vector<int64_t> fanouts;          // one per hop; -1 takes all, 0 none
+  const ExcludedEdges* exclude = nullptr;
+};
+
+// `seeds` of one type, with one time each if the call has times.
+struct TypedSeeds {
+  size_t type = 0;
+  std::span<const int64_t> nodes, times;
+};
+
+// Samples around seeds of several types. Edge types have their own fanouts; of those in `options`, only their number
+// counts, which is the number of hops. `timed`: seeds have times, and edges are taken only where their time, or that of
+// the node they lead to, is not later. Trees are numbered through all types of seeds. Throws ArgumentError and
+// IndexError as sample_neighbours() does.
+HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
+                             std::span<const TypedSeeds> seeds, bool timed, const SampleOptions& options);
+
+// Throws ArgumentError for types and options that do not go together: what sample_hetero() checks before the seeds.
+void check_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types, bool timed,
+                  const SampleOptions& options);
+
+// The same, of arguments that are known to be good: one entry of seeds a type at most, `times` of all trees one after
+// the other, or empty.
+HeteroSubgraph expand_typed(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
+                            std::span<const TypedSeeds> seeds, std::span<const int64_t> times,
+                            const SampleOptions& options);
 
 }  // namespace gz

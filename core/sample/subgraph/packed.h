@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "sample/subgraph/hetero.h"
+#include "sample/subgraph/neighbours.h"
 
 namespace gz {
 

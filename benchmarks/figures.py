@@ -1,0 +1,199 @@
+"""All figures of README.md and of the site, drawn from one JSON file per benchmark in benchmarks/results.
+
+    python benchmarks/figures.py                  draws again from the files that are there
+    python benchmarks/figures.py --run FOLDER     first runs the quick set, ten minutes, with its data in FOLDER
+
+Written are docs/figures.md (every table, with machine, date and command), the table between the `figures` marks of
+README.md and docs/index.md, and the chart for light and dark pages. No figure is typed by hand. A benchmark that was
+not run again keeps its file, and so its date.
+
+The quick set needs root, for control groups and cold caches. GZ02_PYTHON and PYG_PYTHON name interpreters with
+GraphZero 0.2 and with torch-sparse; the benchmarks that compare with them run only where they are set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PICTURES = ROOT / "benchmarks" / "results", ROOT / "docs" / "pictures"
+PAGE, SHORT = ROOT / "docs" / "figures.md", (ROOT / "README.md", ROOT / "docs" / "index.md")
+BEGIN, END = "<!-- figures: begin (benchmarks/figures.py) -->", "<!-- figures: end -->"
+Result = dict[str, Any]
+
+# The short table: file, start of its table's title, start of the row, the row to compare with where that is another
+# one, and the label. {0} and {2} in a label are sizes that the title names.
+HEADLINES: list[tuple[str, str, str, str | None, str]] = [
+    ("outofcore", "Out of core", "training,", "mmap, MADV_RANDOM", "train: {0} of features in {2} of RAM"),
+    ("outofcore", "Out of core", "training / in RAM", None, "its speed, relative to training in RAM"),
+    ("papers100m", "papers100M", "8GB: epoch", "8GB: with validation", "an epoch of papers100M's shape in 8 GB of RAM"),
+    ("loading", "Loading", "GraphZero", "PyG NeighborLoader, 2 workers", "load [15, 10, 5] x 1,024, all in RAM"),
+    ("sampling", "Multi-hop", "[15, 10, 5] x 1,024, 1 thread", None, "sample [15, 10, 5] x 1,024, 1 thread"),
+    ("walks", "Walks (warm", "uniform walks", None, "uniform random walks"),
+    ("compile", "Compiling", "447 MB CSV", None, "compile a CSV of 30 M edges"),
+    ("mount", "Mount", "mount x.gd", None, "open 1.02 GB of features"),
+]
+
+# The chart: rows of outofcore.json, and what they are called.
+BARS = {
+    "mmap, MADV_RANDOM": "np.memmap, a page fault per row",
+    "reads alone, batch by batch": "reads batch by batch, without training",
+    "training,": "GraphZero",
+    "training in RAM, loader": "everything in RAM",
+}
+INKS = {"light": ("#1f2733", "#5b6675", "#2563c9", "#b6bfca"), "dark": ("#e4e8ee", "#98a3b2", "#6ea3f7", "#566171")}
+
+
+def quick(folder: Path) -> None:
+    """Run the quick set; each benchmark writes its own file."""
+    bench, small = folder / "bench", folder / "small"
+    gz02, pyg = os.environ.get("GZ02_PYTHON"), os.environ.get("PYG_PYTHON")
+    outofcore = ["--nodes", "8000000", "--edges", "120000000", "--limit", "1.5GB", "--train-share", "0.02"]
+    runs: dict[str, list[str | Path]] = {
+        "mount": ["mount.py", bench],
+        "gather-warm": ["gather.py", bench, "--warm"],
+        "gather-cold": ["gather.py", bench, "--cold", "--gigabytes", "4"],
+        "outofcore": ["outofcore.py", small, *outofcore, "--batches", "120", "--epochs", "3", "--plain-seconds", "40"],
+    }
+    if pyg:
+        runs["loading"] = ["loading.py", bench, "--pyg-python", pyg]
+        runs["sampling"] = ["sampling.py", bench, "--only", "warm", "--pyg-python", pyg]
+    if gz02:
+        runs["compile"] = ["compile.py", bench, "--gz02-python", gz02]
+    if gz02 and pyg:
+        runs["walks"] = ["walks.py", bench, "--only", "warm", "--gz02-python", gz02, "--pyg-python", pyg]
+    for name, (program, *arguments) in runs.items():
+        command = [sys.executable, ROOT / "benchmarks" / program, *arguments, "--json", RESULTS / f"{name}.json"]
+        subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def results() -> dict[str, Result]:
+    """Every file of results, by name."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+
+
+def described(machine: Result) -> str:
+    """The machine in one line."""
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB of RAM, Linux {machine['kernel']}, "
+        f"Python {machine['python']}, readahead {machine['read_ahead_kb']} KB"
+    )
+
+
+def page(found: dict[str, Result]) -> str:
+    """docs/figures.md."""
+    parts = [
+        "# All figures\n\nEvery figure here was printed by a program in `benchmarks/` and is drawn from its file in "
+        "`benchmarks/results/`: `make figures` runs a quick set again, `make figures-draw` only draws. [How we measure]"
+        "(measuring.md) explains what is compared with what. Each section names its date: figures of different dates "
+        "come from different machines and states of the code.\n"
+    ]
+    for result in found.values():
+        for table in result["tables"]:
+            title, _, rest = table["title"].partition(":")
+            rows = [[cell.replace("|", "/") for cell in row] for row in table["rows"]]
+            lines = [f"| {what.strip()} | {figure} | {against} |" for what, figure, against in rows]
+            parts.append(f"## {title}\n\n" + (f"{rest.strip()}\n\n" if rest else ""))
+            parts.append("| what | figure | remark |\n|---|---:|---|\n" + "\n".join(lines) + "\n")
+        machine = result["machine"]
+        command = result.get("command") or f"python benchmarks/{result['program']}"
+        parts.append(f"Measured {machine['date']} on {described(machine)}, by `{command}`.\n")
+    return "\n".join(parts)
+
+
+def headlines(found: dict[str, Result]) -> str:
+    """The short table of README and of the first page."""
+    lines = ["| what | figure | compared with | measured |", "|---|---:|---|---|"]
+    for name, title, row, peer, label in HEADLINES:
+        table = next((t for t in found.get(name, {}).get("tables", []) if t["title"].startswith(title)), None)
+        if table is None:
+            continue
+        _, figure, against = _row(table, row)
+        if peer is not None:
+            what, theirs, _ = _row(table, peer)
+            against = f"{_bare(what)}: {theirs}"
+        date = found[name]["machine"]["date"].replace("-", "\u2011")  # hyphens that do not break
+        lines.append(f"| {label.format(*_sizes(table))} | {figure} | {against} | {date} |")
+    return "\n".join(lines) + "\n"
+
+
+def _sizes(table: Result) -> list[str]:
+    """The sizes that a title names, as '3 GB'."""
+    return [f"{number} {unit}" for number, unit in re.findall(r"([\d.]+) ?([KMGT]B)", table["title"])]
+
+
+def _bare(what: str) -> str:
+    return {"mmap, MADV_RANDOM": "`np.memmap`"}.get(what, re.sub(r"^\d+GB: ", "", what))
+
+
+def _row(table: Result, start: str) -> list[str]:
+    return next((row for row in table["rows"] if row[0].startswith(start)), ["", "", ""])
+
+
+def chart(result: Result, scheme: str) -> str:
+    """The bars of an out-of-core run as SVG, for a light or a dark page."""
+    ink, dim, own, others = INKS[scheme]
+    (table,) = result["tables"]
+    features, _, limit = _sizes(table)[:3]
+    values = {label: float(_row(table, row)[1].split()[0].replace(",", "")) for row, label in BARS.items()}
+    most, machine = max(values.values()), result["machine"]
+    text = [f"Training on {features} of features in {limit} of RAM", "milliseconds per batch; shorter is better"]
+    lines = [_text(0, 20, text[0], 15, ink, bold=True), _text(0, 40, text[1], 13, dim)]
+    for number, (label, value) in enumerate(values.items()):
+        y = 60 + 48 * number
+        width = max(3.0, 400 * value / most)
+        lines.append(_text(0, y + 12, label, 14, ink, bold=label == "GraphZero"))
+        fill = own if label == "GraphZero" else others
+        lines.append(f'<rect x="0" y="{y + 18}" width="{width:.1f}" height="16" rx="3" fill="{fill}"/>')
+        lines.append(_text(width + 8, y + 31, f"{value:,.0f}", 14, ink, bold=label == "GraphZero"))
+    height = 60 + 48 * len(values)
+    where = f"{machine['cores']} cores, a cloud SSD, {machine['date']}; benchmarks/{result['program']}"
+    lines.append(_text(0, height + 12, where, 12, dim))
+    said = "; ".join(f"{label} {value:,.0f} ms" for label, value in values.items())
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 460 {height + 22}" width="520" role="img" '
+        f'font-family="system-ui, Segoe UI, sans-serif">\n<title>{text[0]}: {said}</title>\n'
+        + "\n".join(lines)
+        + "\n</svg>\n"
+    )
+
+
+def _text(x: float, y: float, text: str, size: int, fill: str, bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    return f'<text x="{x:.0f}" y="{y}" font-size="{size}" fill="{fill}"{weight}>{text}</text>'
+
+
+def filled(text: str, found: dict[str, Result]) -> str:
+    """A page with the short table between its marks."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{headlines(found)}{END}{rest.split(END)[1]}"
+
+
+def draw() -> None:
+    """Write everything that shows figures."""
+    found = results()
+    PAGE.write_text(page(found))
+    for path in SHORT:
+        path.write_text(filled(path.read_text(), found))
+    for scheme in INKS:
+        (PICTURES / f"chart-{scheme}.svg").write_text(chart(found["outofcore"], scheme))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, metavar="FOLDER", help="run the quick set with its data in this folder")
+    folder = parser.parse_args().run
+    if folder is not None:
+        quick(folder.resolve())
+    draw()
+
+
+if __name__ == "__main__":
+    main()
