@@ -134,7 +134,7 @@ def test_the_report_says_out_of_core_only_where_it_was(tmp_path: Path) -> None:
     assert "out of core" not in (tmp_path / "in_ram.html").read_text()
     result.epochs[0] = dataclasses.replace(result.epochs[0], topology_bytes_read=5_000_000)
     result.write_report(tmp_path / "read.html")
-    assert "Out of core: 5 MB read from disk" in (tmp_path / "read.html").read_text()
+    assert "out of core: 5 MB read from disk" in (tmp_path / "read.html").read_text()
 
 
 @pytest.mark.parametrize(
