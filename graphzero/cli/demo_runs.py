@@ -54,7 +54,7 @@ class RamLoader:
 
     def __len__(self) -> int:
         """Return the number of batches."""
-        return -(-len(self.seeds) // self.run.options.batch_size)
+        return -(-len(self.seeds) // self.run.task.batch_size)
 
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
         """Set the next epoch and its first batch."""
@@ -62,7 +62,7 @@ class RamLoader:
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield the batches of an epoch."""
-        run, size = self.run, self.run.options.batch_size
+        run, size = self.run, self.run.task.batch_size
         rng = np.random.default_rng((run.options.seed, self.epoch))
         order = rng.permutation(self.seeds) if self.shuffle else self.seeds
         for number in range(len(self)):

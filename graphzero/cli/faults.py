@@ -42,5 +42,7 @@ def message(error: BaseException) -> str:
     text = " ".join(text.split()) or type(error).__name__
     if isinstance(error, (*FAULTS, *REFUSALS)):
         return as_options(text)
-    # unexpected: torch out of memory, or a bug
+    if "allocate memory" in text or type(error).__name__ == "OutOfMemoryError":  # torch's, of RAM and of a GPU
+        return "out of memory; try a smaller --batch-size, --fanouts or --hidden"
+    # unexpected, so a bug
     return f"{text} ({type(error).__name__}; graphzero --debug shows the traceback; please report it)"

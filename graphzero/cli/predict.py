@@ -22,7 +22,8 @@ def command(
     ] = None,
     node_type: Annotated[str | None, typer.Option(help="Node type to predict, for typed datasets.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Predict only the seeds of this split (runs by time and task tables).")
+        str | None,
+        typer.Option(help="Predict only the seeds of this split (runs by time, task tables), or evaluate its links."),
     ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="Links: targets per source (10 in tables).")] = None,
     exclude: Annotated[str, typer.Option(metavar="train|all|none", help="Links: known edges to exclude.")] = "train",
@@ -38,6 +39,8 @@ def command(
     the run. For runs by time and task tables there is one row per seed, with its time.
 
     For a run with --task links, tables have the best targets of each source, and a .gd without --top has embeddings.
+    With --split test, embeddings are computed without the edges of the split, known edges are not answers, and MAP@k,
+    precision@k and recall@k over its sources are printed.
     """
     require_torch()
     import dataclasses
@@ -74,6 +77,7 @@ def command(
     terminal.print_facts(
         f"{report.path}",
         [
+            *((f"{split} {name}", f"{score:.4f}") for name, score in report.metrics.items()),
             ("rows", f"{report.rows:,} x {report.columns}"),
             ("size", terminal.size(report.bytes_written)),
             ("took", terminal.duration(report.seconds)),

@@ -12,9 +12,10 @@ from graphzero.args.target import check_extension
 from graphzero.machine.facts import check_room_for_torch
 
 from . import faults, launch, terminal
-from .train_output import print_next, print_result, print_resume, progress
+from .train_output import print_next, print_result, print_resume, print_schedule, progress
 
 _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
+_BY_SIZE = "by the number of training seeds"
 
 
 def numbers(text: str, option: str) -> list[int]:
@@ -129,7 +130,10 @@ def command(
             metavar="N,N", help="Fanouts for evaluation (default: as for training).", rich_help_panel=_TRAINING
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Seeds per batch.", rich_help_panel=_TRAINING)] = 1024,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help=f"Seeds per batch (default: 32 to 1024, {_BY_SIZE}).", rich_help_panel=_TRAINING),
+    ] = None,
     direction: Annotated[
         str | None,
         typer.Option(
@@ -139,11 +143,21 @@ def command(
             rich_help_panel=_TRAINING,
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.", rich_help_panel=_TRAINING)] = 10,
-    lr: Annotated[float, typer.Option(help="Learning rate (Adam).", rich_help_panel=_TRAINING)] = 0.003,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help=f"Maximum number of epochs (default: 10 to 200, {_BY_SIZE}).", rich_help_panel=_TRAINING),
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate of Adam (default: 0.003).", rich_help_panel=_TRAINING)
+    ] = None,
     weight_decay: Annotated[float, typer.Option(help="Weight decay (Adam).", rich_help_panel=_TRAINING)] = 0.0,
     patience: Annotated[
-        int | None, typer.Option(help="Stop after this many epochs without improvement.", rich_help_panel=_TRAINING)
+        int | None,
+        typer.Option(
+            help="Stop after this many epochs without improvement (default: a fifth of the epochs, at least 10, unless "
+            "--epochs is given).",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_TRAINING)] = 0,
     memory: Annotated[
@@ -257,6 +271,8 @@ def command(
     with launch.joined(device) as reports:
         with progress(quiet=json or not reports) as observer:
             run = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=observer)
+            if reports and not json:
+                print_schedule(run)
             result = run.fit(resume=resume, overwrite=overwrite)
         if reports:
             print_result(result, report, json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import shlex
 import sys
 from collections.abc import Iterator
@@ -12,14 +13,23 @@ from typing import TYPE_CHECKING
 from . import terminal
 
 if TYPE_CHECKING:
-    from graphzero.train import Observer, TrainResult
+    from graphzero.train import Observer, Trainer, TrainResult
 
-__all__ = ["print_next", "print_result", "print_resume", "progress"]
+__all__ = ["print_next", "print_result", "print_resume", "print_schedule", "progress"]
+
+
+def print_schedule(run: Trainer) -> None:
+    """Print the length of the run and the learning rate, which may have been chosen by the size of the data."""
+    from graphzero.train.sizing import describe_schedule
+
+    text = describe_schedule(run.options, run.task.size("train"))
+    terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_next(dataset: Path, checkpoint: Path) -> None:
     """Print the command that predicts with the run."""
-    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", "predictions.csv"]
+    out = "predictions.parquet" if importlib.util.find_spec("pyarrow") else "predictions.csv"
+    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", out]
     terminal.console.print(f"next: {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
 
 

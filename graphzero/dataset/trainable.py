@@ -37,6 +37,12 @@ def standard_splits(splits: Mapping[str, T]) -> dict[str, T]:
 def check_splits(sizes: Mapping[str, int], of: str = "") -> None:
     """Raise ValueError unless there are nodes to train on and to validate with."""
     for name in ("train", "valid"):
+        if name in sizes and not sizes[name]:
+            found = ", ".join(f"{split!r} ({size:,})" for split, size in sizes.items())
+            raise ValueError(
+                f"split {name!r}{of} is empty, but training needs nodes in it; found: {found}. Label more nodes, or "
+                "choose other splits"
+            )
         if not sizes.get(name):
             found = ", ".join(f"{split!r} ({size:,})" for split, size in sizes.items()) or "none"
             raise ValueError(

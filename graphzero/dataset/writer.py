@@ -270,7 +270,8 @@ def kind_of_labels(labels: Any) -> str:
     if array.dtype.kind != "f":
         return "classification"
     known = array[np.isfinite(array)]
-    return "classification" if bool((known == np.floor(known)).all()) else "regression"
+    classes = (known == np.floor(known)) & (known >= -1) & (known < 2**31)
+    return "classification" if bool(classes.all()) else "regression"
 
 
 def labels_of(labels: Any, what: str = "labels") -> tuple[npt.NDArray[Any], str]:

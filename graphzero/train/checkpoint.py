@@ -90,7 +90,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         except Exception as error:  # zip, npy and JSON readers have many kinds of error for damaged bytes
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise  # the disk failed; a bad offset is EINVAL
-            raise FormatError(f"{name}: damaged, or not a checkpoint of `graphzero train` ({error})") from error
+            why = "" if "pickle" in str(error) else f" ({error})"  # NumPy's advice is to load it unsafely
+            raise FormatError(f"{name}: damaged, or not a checkpoint of `graphzero train`{why}") from error
 
 
 def _parse(file: BinaryIO, name: str) -> Checkpoint:

@@ -48,7 +48,7 @@ def _rows(
         ids = np.arange(begin, min(begin + _ROWS, count))
         part: dict[str, Any] = {alias: _read(stores[alias], ids, device) for alias in spec.get("aliases", {}).values()}
         nodes = torch.from_numpy(ids).to(device)
-        degrees = inputs.degrees(node_type, nodes) if spec["kind"] == "degrees" else None
+        degrees = inputs.degrees(node_type, nodes, spec)
         with torch.no_grad():
             yield encoders(node_type, _Part(n_id=nodes, **part), None, degrees).float().cpu().numpy()
 

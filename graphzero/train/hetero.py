@@ -13,6 +13,7 @@ from .neighbourhood import Neighbourhood
 
 __all__ = ["HeteroSAGE"]
 
+Rows = Mapping[EdgeTypeName, Tensor]
 Counts = Mapping[Any, Sequence[int]]  # per type, a number for each hop
 
 
@@ -90,10 +91,12 @@ class HeteroSAGE(nn.Module):
         num_nodes: Mapping[str, int],
         num_sampled_nodes: Counts | None = None,
         num_sampled_edges: Counts | None = None,
+        edge_rows: Rows | None = None,
     ) -> dict[str, Tensor]:
         """Return rows of the target types: those of the seeds when the hop counts of a batch are given, else all.
 
-        `num_nodes` is the number of nodes per type. `edge_index[type][0]` sends to `edge_index[type][1]`.
+        `num_nodes` is the number of nodes per type. `edge_index[type][0]` sends to `edge_index[type][1]`. `edge_rows`
+        has a row of `hidden` columns per edge, by edge type, which is added to the message along that edge.
         """
         neighbourhoods = {
             key: Neighbourhood.from_edges(edges, num_nodes[key[0]], num_nodes[key[2]])
@@ -107,7 +110,7 @@ class HeteroSAGE(nn.Module):
                 sizes, parts = self._within(
                     self.num_layers - layer, neighbourhoods, num_sampled_nodes, num_sampled_edges
                 )
-            rows = self._layer(layer, rows, sizes, parts)
+            rows = {name: self._layer_of(layer, name, rows, sizes[name], parts, edge_rows) for name in self.kept(layer)}
         return rows
 
     def _enter(self, name: str, x: Mapping[str, Tensor], count: int) -> Tensor:
@@ -134,15 +137,6 @@ class HeteroSAGE(nn.Module):
         }
         return sizes, parts
 
-    def _layer(
-        self,
-        layer: int,
-        rows: Mapping[str, Tensor],
-        sizes: Mapping[str, int],
-        parts: Mapping[EdgeTypeName, Neighbourhood],
-    ) -> dict[str, Tensor]:
-        return {name: self._layer_of(layer, name, rows, sizes[name], parts) for name in self.kept(layer)}
-
     def _layer_of(
         self,
         layer: int,
@@ -150,6 +144,7 @@ class HeteroSAGE(nn.Module):
         rows: Mapping[str, Tensor],
         size: int,
         parts: Mapping[EdgeTypeName, Neighbourhood],
+        edge_rows: Rows | None = None,
     ) -> Tensor:
         neighbours, own = self.neighbours[layer], self.own[layer]
         assert isinstance(neighbours, nn.ModuleList)
@@ -158,7 +153,10 @@ class HeteroSAGE(nn.Module):
         for number, key in enumerate(self.edge_types):
             if key[2] == name and key in parts:
                 part = parts[key]
-                total = total + neighbours[number](part.mean(rows[key[0]][: part.num_sources]))
+                message = part.mean(rows[key[0]][: part.num_sources])
+                if edge_rows is not None and key in edge_rows:
+                    message = message + part.mean_of_edges(edge_rows[key])
+                total = total + neighbours[number](message)
         if layer + 1 < self.num_layers:
             total = functional.dropout(functional.relu(total), self.dropout, self.training)
         return total
@@ -171,6 +169,7 @@ class HeteroSAGE(nn.Module):
         edge_index: Mapping[EdgeTypeName, Tensor],
         num_nodes: Mapping[str, int],
         count: int,
+        edge_rows: Rows | None = None,
     ) -> Tensor:
         """Return the rows after one layer of the first `count` nodes of type `name`, from their direct neighbours.
 
@@ -180,7 +179,7 @@ class HeteroSAGE(nn.Module):
         types = {name, *(key[0] for key in ends)}
         rows = {t: self._enter(t, x, num_nodes[t]) if layer == 0 else x[t] for t in types}
         parts = {key: Neighbourhood.from_edges(edges, num_nodes[key[0]], count) for key, edges in ends.items()}
-        return self._layer_of(layer, name, rows, count, parts)
+        return self._layer_of(layer, name, rows, count, parts, edge_rows)
 
     def needed(self, node_type: str) -> list[set[str]]:
         """The node types that each layer must compute for the outputs of `node_type`."""

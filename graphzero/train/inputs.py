@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..args.sizes import format_size, parse_size
 from ..args.suggest import did_you_mean
 from ..dataset.columns import Column
 from ..stores.features import FeatureStore
 from .columns import TableEncoder
+from .edge_inputs import EdgeInputs, table_spec
 from .records import TrainOptions
 
 __all__ = ["InputEncoders", "Inputs", "plain_type"]
@@ -39,13 +41,15 @@ class Inputs:
         self.stores: dict[str, dict[str, FeatureStore]] = {}  # the arrays that a loader reads, by type
         self.specs: dict[str, dict[str, Any]] = {}  # the arguments of encoders, by type
         self.counts: dict[str, int] = {}
-        self.feature, self.hidden = options.feature, options.hidden
+        self.feature, self.hidden, self.dropout = options.feature, options.hidden, options.dropout
         limit = parse_size(options.id_embedding_memory)
+        tasks = getattr(data, "tasks", {})
+        self._timed = options.time is not None or options.split_by_time is not None or options.task in tasks
         known = {}
         for name, features, columns, count in self._types():
             self.counts[name] = count
             has = options.feature in features
-            known[name] = [key for key in features if key not in {column.array for column in columns}]
+            known[name] = [k for k in features if k not in {column.array for column in columns} and k != options.time]
             called = "x" if name == plain_type else options.feature
             self.stores[name] = {called: features[options.feature]} if has else {}
             if has:
@@ -54,6 +58,8 @@ class Inputs:
                 self._add_table(name, features, columns, options)
             elif not has:
                 self._add_ids(name, count, limit)
+        self.edges = EdgeInputs(data, options) if typed else None
+        self.notes += self.edges.notes if self.edges is not None else []
         found = any(options.feature in of for of in known.values())
         tables = any(spec["kind"] == "table" for spec in self.specs.values())
         if not found and (options.feature != "x" or (any(known.values()) and not tables)):
@@ -78,25 +84,21 @@ class Inputs:
         own = next(iter(self.stores[name]), None)
         aliases = {a: own if own is not None and a == options.feature else f"input_{i}" for i, a in enumerate(arrays)}
         self.stores[name] |= {alias: features[array] for array, alias in aliases.items()}
-        self.specs[name] = {
-            "kind": "table",
-            "columns": [column.to_dict() for column in columns],
-            "widths": {c.array: features[c.array].feature_dim for c in columns if c.kind == "embedding"},
-            "combine": options.table_encoder,
-            "aliases": aliases,
-            "time_scale": 1.0,
-        }
+        self.specs[name] = table_spec(columns, features, aliases, options.table_encoder)
 
     def _add_ids(self, name: str, count: int, limit: int) -> None:
         width = min(self.hidden, _ID_CHANNELS)
         needed = 4 * _COPIES * width * count
         self.specs[name] = {"kind": "ids", "count": count, "width": width}
         if needed > limit:
-            self.specs[name] = {"kind": "degrees", "edges": len(self._edges(name))}
+            self.specs[name] = {"kind": "degrees", "edges": len(self._edges(name)), "timed": self._timed}
             whose = f"node type {name!r}" if self._typed else "the graph"
+            instead = "degrees are used"
+            if self._timed:
+                instead = "one vector is learned for all of them (degrees would count later edges)"
             self.notes.append(
-                f"{whose} has no features; embeddings of {count:,} ids would take {format_size(needed)}, more "
-                f"than id_embedding_memory (--id-embedding-memory) = {format_size(limit)}: degrees are used instead"
+                f"{whose} has no features; embeddings of {count:,} ids would take {format_size(needed)}, more than "
+                f"id_embedding_memory (--id-embedding-memory) = {format_size(limit)}, so {instead}"
             )
 
     # -- encoders of a model ----------------------------------------------------------------------------------------
@@ -117,7 +119,9 @@ class Inputs:
         if given and any(self.stores.values()):
             specs = {name: spec for name, spec in specs.items() if spec["kind"] == "table"}
         if specs and not hasattr(model, "input_encoders"):
-            model.input_encoders = InputEncoders(specs, self.hidden)
+            model.input_encoders = InputEncoders(specs, self.hidden, self.dropout)
+        if self.edges is not None and self.edges.specs and not given and not hasattr(model, "edge_encoders"):
+            model.edge_encoders = InputEncoders(self.edges.specs, self.hidden, self.dropout)
         return model
 
     def check_fit(self, encoders: InputEncoders) -> None:
@@ -137,9 +141,15 @@ class Inputs:
 
     def set_time_scale(self, scale: float) -> None:
         """Set the number of units of the seed times per second."""
-        for spec in self.specs.values():
+        edges = {} if self.edges is None else self.edges.specs
+        for spec in (*self.specs.values(), *edges.values()):
             if spec["kind"] == "table":
                 spec["time_scale"] = scale
+
+    @property
+    def edge_stores(self) -> Any:
+        """The arrays of edges that a loader reads, by edge type; None without any."""
+        return self.edges.stores if self.edges is not None and self.edges.stores else None
 
     # -- rows of a batch --------------------------------------------------------------------------------------------
 
@@ -147,16 +157,19 @@ class Inputs:
         """Return the model's input for the nodes of a batch: a matrix, or a dict by type."""
         if not self._typed:
             return self._rows_of(model, plain_type, batch, _seed_times(batch, batch))
+        times = self._times(batch)
+        rows = {name: self._rows_of(model, name, batch[name], times[name]) for name in batch.node_types}
+        return {name: own for name, own in rows.items() if own is not None}
+
+    def edge_rows(self, model: nn.Module, batch: Any) -> Any:
+        """Return the model's input for the edges of a batch, by edge type."""
+        return {} if self.edges is None else self.edges.rows(model, batch, self._times(batch))
+
+    def _times(self, batch: Any) -> dict[str, Tensor | None]:
+        """The time of each node's seed, by node type."""
         links = [key for key in batch.edge_types if "edge_label_time" in batch[key]]
         of_seeds = [batch[key] for key in (*links, *batch.node_types) if _has_time(batch[key])]
-        found = {}
-        for name in batch.node_types:
-            part = batch[name]
-            time = _seed_times(part, of_seeds[0]) if of_seeds else None
-            rows = self._rows_of(model, name, part, time)
-            if rows is not None:
-                found[name] = rows
-        return found
+        return {name: _seed_times(batch[name], of_seeds[0]) if of_seeds else None for name in batch.node_types}
 
     def features_of(self, batch: Any) -> Iterator[tuple[str, Tensor, Tensor]]:
         """Yield the feature matrices of a batch: a name for messages, the ids of the nodes, and their rows."""
@@ -171,11 +184,17 @@ class Inputs:
         if not isinstance(encoders, InputEncoders) or name not in encoders.specs:
             key = self.feature if name else "x"
             return dict(part).get(key)
-        degrees = self.degrees(name, part.n_id) if encoders.specs[name]["kind"] == "degrees" else None
-        return encoders(name, part, seed_time, degrees)
+        return encoders(name, part, seed_time, self.degrees(name, part.n_id, encoders.specs[name]))
 
-    def degrees(self, name: str, ids: Tensor) -> Tensor:
-        """How many edges of each edge type nodes have, in the direction that the file has."""
+    def degrees(self, name: str, ids: Tensor, spec: Mapping[str, Any]) -> Tensor | None:
+        """How many edges of each edge type nodes have, in the direction that the file has; zeros in runs by time.
+
+        None if the spec of the encoder has another kind.
+        """
+        if spec["kind"] != "degrees":
+            return None
+        if spec.get("timed"):
+            return torch.zeros((len(ids), max(spec["edges"], 1)), device=ids.device)
         nodes = ids.cpu().numpy()
         found = [np.log1p(graph.degrees(nodes, direction=side)) for graph, side in self._edges(name)]
         return torch.from_numpy(np.stack(found, axis=1).astype(np.float32)).to(ids.device)
@@ -193,15 +212,17 @@ class Inputs:
 
     def describe(self) -> dict[str, Any]:
         """Describe how the nodes of each type are encoded, for types with more than a feature matrix."""
-        return {name or "node": _said(spec) for name, spec in self.specs.items()}
+        edges = {} if self.edges is None else self.edges.describe()
+        return {name or "node": _said(spec) for name, spec in self.specs.items()} | edges
 
 
 class InputEncoders(nn.Module):
     """The encoders of node types, as part of a model."""
 
-    def __init__(self, specs: Mapping[str, Mapping[str, Any]], hidden: int) -> None:
-        """Create the encoders described by `Inputs.specs`."""
+    def __init__(self, specs: Mapping[str, Mapping[str, Any]], hidden: int, dropout: float = 0.0) -> None:
+        """Create the encoders described by `Inputs.specs`; `dropout` applies to encoded columns."""
         super().__init__()
+        self.dropout = dropout
         self.specs, self.hidden = {name: dict(spec) for name, spec in specs.items()}, hidden
         self.of_types = nn.ModuleList(self._make(spec) for spec in self.specs.values())
 
@@ -218,7 +239,7 @@ class InputEncoders(nn.Module):
 
     def arguments(self) -> dict[str, Any]:
         """The arguments that recreate the encoders, as JSON values."""
-        return {"specs": self.specs, "hidden": self.hidden}
+        return {"specs": self.specs, "hidden": self.hidden, "dropout": self.dropout}
 
     def sparse_parameters(self) -> list[Tensor]:
         """The embedding tables, of which a batch uses only a few rows."""
@@ -230,6 +251,7 @@ class InputEncoders(nn.Module):
         out: Tensor
         if spec["kind"] == "table":
             out = module({array: part[alias] for array, alias in spec["aliases"].items()}, seed_time)
+            out = functional.dropout(out, self.dropout, self.training)
         elif spec["kind"] == "ids":
             out = module(part.n_id)
         else:

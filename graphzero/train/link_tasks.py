@@ -96,12 +96,13 @@ class LinkTask(Task):
         training, negatives = split == "train", self.options.eval_negatives
         loading = self.loading(split, num_threads, memory)
         if not training:  # about as many nodes as in a training batch
-            loading["batch_size"] = max(1, 4 * self.options.batch_size // (2 + negatives))
+            loading["batch_size"] = max(1, 4 * self.batch_size // (2 + negatives))
         return LinkNeighborLoader(
             self.graph if self.typed is None else self.typed.hetero,
             self.inputs.stores if self.typed is not None else self.inputs.stores[plain_type],
             edges=self.splits[split],
             edge_type=self.edge_type,
+            edge_features=self.inputs.edge_stores,
             neg_sampling="binary" if training else "triplet",
             neg_ratio=1 if training else negatives,
             strict=not training and self.has_others,
@@ -142,11 +143,10 @@ class LinkTask(Task):
         return batch[self.edge_type], batch[self.edge_type[0]], batch[self.edge_type[2]]
 
     def _embed(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        x = self.inputs.rows(model, batch)
         if self.edge_type is None:
-            out = sampled_outputs(model, x, batch, self.graph, self.options)
+            out = sampled_outputs(model, self.inputs.rows(model, batch), batch, self.graph, self.options)
             return out, out
-        by_type = typed_outputs(model, x, batch)
+        by_type = typed_outputs(model, self.inputs, batch)
         return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
 
     def describe(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ were distributed. AUC keeps the scores of the seeds as float32; beyond two milli
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,10 @@ __all__ = [
     "LabelScores",
     "LinkScores",
     "NumberScores",
+    "TopScores",
     "auc",
     "better",
     "shown",
-    "top_scores",
 ]
 
 HITS = (1, 3, 10)
@@ -298,25 +298,36 @@ class LinkScores:
         return found | {"auc": self._auc.value() or 0.0}
 
 
-def top_scores(ranked: Sequence[Array], wanted: Sequence[Array], k: int) -> dict[str, float]:
-    """Return MAP@k, recall@k, hits@k and MRR of ranked lists of answers against the sets of correct ones.
+class TopScores:
+    """MAP@k, precision@k and recall@k of ranked answers, as in RelBench: means over the sources with a correct answer.
 
-    >>> top_scores([np.array([4, 1, 7])], [np.array([1, 9])], k=3)["recall@3"]
+    The average precision of a source is divided by the number of its correct answers, at most k.
+
+    >>> scores = TopScores(3)
+    >>> scores.add(np.array([[False, True, False]]), np.array([2]))
+    >>> scores.scores()["recall@3"]
     0.5
     """
-    precision, recall, reciprocal = [], [], []
-    for answers, right in zip(ranked, wanted, strict=True):
-        if len(right) == 0:
-            continue
-        hit = np.isin(answers[:k], right)
-        places = np.flatnonzero(hit) + 1
-        precision.append(float((np.arange(1, len(places) + 1) / places).sum() / min(len(right), k)))
-        recall.append(len(places) / len(right))
-        reciprocal.append(1 / places[0] if len(places) else 0.0)
-    count = max(len(recall), 1)
-    return {
-        f"map@{k}": math.fsum(precision) / count,
-        f"recall@{k}": math.fsum(recall) / count,
-        f"hits@{k}": sum(value > 0 for value in recall) / count,
-        "mrr": math.fsum(reciprocal) / count,
-    }
+
+    def __init__(self, k: int) -> None:
+        """Begin with nothing seen."""
+        self._k = k
+        self._sums: list[list[float]] = []  # by block: average precision, precision, recall, hits, reciprocal rank
+        self._seen = 0
+
+    def add(self, hits: Array, wanted: Array) -> None:
+        """Add whether each of up to k answers per source is correct, and the number of correct answers per source."""
+        hits, wanted = hits[wanted > 0][:, : self._k], wanted[wanted > 0]
+        ranks = np.arange(1, hits.shape[1] + 1)
+        average = (np.cumsum(hits, axis=1) / ranks * hits).sum(1) / np.minimum(wanted, self._k)
+        found = hits.sum(1)
+        first = np.where(found > 0, 1 / (hits.argmax(1) + 1), 0.0) if hits.shape[1] else np.zeros(len(hits))
+        values = (average, found / self._k, found / wanted, found > 0, first)
+        self._sums.append([float(value.sum()) for value in values])
+        self._seen += len(wanted)
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores by name."""
+        names = (f"map@{self._k}", f"precision@{self._k}", f"recall@{self._k}", f"hits@{self._k}", "mrr")
+        count = max(self._seen, 1)
+        return {name: math.fsum(block[i] for block in self._sums) / count for i, name in enumerate(names)}

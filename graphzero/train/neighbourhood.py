@@ -25,8 +25,12 @@ class Neighbourhood:
     [[110.0], [100.0], [0.0]]
     """
 
-    def __init__(self, sources: Tensor, offsets: Tensor, num_sources: int) -> None:
-        """Use existing groups: `offsets` has one entry more than there are receivers."""
+    def __init__(self, sources: Tensor, offsets: Tensor, num_sources: int, order: Tensor | None = None) -> None:
+        """Use existing groups: `offsets` has one entry more than there are receivers.
+
+        `order` has the positions of the edges in their original list; None if they are in that order.
+        """
+        self.order = order
         self.sources = sources
         self.offsets = offsets
         self.num_sources = num_sources
@@ -34,13 +38,12 @@ class Neighbourhood:
     @classmethod
     def from_edges(cls, edge_index: Tensor, num_nodes: int, num_targets: int | None = None) -> Neighbourhood:
         """Group a (2, E) edge list whose second row receives. Targets are the first `num_targets` nodes."""
-        sources, targets = edge_index[0], edge_index[1]
+        sources, targets, order = edge_index[0], edge_index[1], None
         if targets.numel() > 1 and not bool((targets[1:] >= targets[:-1]).all()):
             order = torch.argsort(targets, stable=True)
             sources, targets = sources[order], targets[order]
-        return cls(
-            sources.contiguous(), _offsets(targets, num_nodes if num_targets is None else num_targets), num_nodes
-        )
+        offsets = _offsets(targets, num_nodes if num_targets is None else num_targets)
+        return cls(sources.contiguous(), offsets, num_nodes, order)
 
     @property
     def num_targets(self) -> int:
@@ -64,6 +67,13 @@ class Neighbourhood:
     def mean(self, x: Tensor) -> Tensor:
         """The average row of `x` over each target's neighbours; zero where there are none."""
         return self.sum(x) / self.counts.clamp(min=1).to(x.dtype).unsqueeze(1)
+
+    def mean_of_edges(self, values: Tensor) -> Tensor:
+        """The average over each target's edges of rows given per edge, in the original order of the edges."""
+        values = values if self.order is None else values[self.order]
+        count = self.sources.numel()
+        edges = Neighbourhood(torch.arange(count, device=values.device), self.offsets, count)
+        return edges.mean(values[:count])
 
 
 def layers_of(

@@ -34,11 +34,13 @@ from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE
 from .inputs import Inputs, plain_type
 from .link_tasks import LinkTask
+from .metrics import TopScores
 from .records import TrainOptions
-from .seeds import Seeds, class_names
+from .seeds import Seeds, class_names, first_time
+from .snapshot import Snapshot, hidden_splits
 from .state import load_model
 from .targets import Target, target_from
-from .top_links import top_links
+from .top_links import count_of_sources, edge_keys, split_keys, top_links
 from .typed_inference import typed_inference
 
 __all__ = ["PredictionReport", "predict"]
@@ -55,6 +57,7 @@ class PredictionReport(HtmlReport):
     columns: int
     seconds: float
     bytes_written: int
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)  # of links, where `split` names the true ones
 
 
 def predict(
@@ -80,7 +83,9 @@ def predict(
 
     For links, tables have the `top` (10) targets with the highest scores per source, exactly; `exclude` removes the
     edges that were trained on ("train"), all edges of the graph ("all"), or none ("none"). A `.gd` has the embeddings
-    of the nodes of `node_type`.
+    of the nodes of `node_type`. With `split` ("valid" or "test"), the sources are those of its edges, embeddings are
+    computed without these edges and later ones, known edges are not answers, and the report has MAP@k, precision@k
+    and recall@k.
 
     >>> predict(gz.Dataset("papers"), "run.npz", "predictions.csv").rows  # doctest: +SKIP
     1110600
@@ -98,7 +103,7 @@ def predict(
     ready = load_model(checkpoint, model).to(where).eval()
     job = _Job(data, ready, options, os.fspath(checkpoint), where, saved.note.get("about", {}))
     if options.task == "links" and (is_table(path) or top is not None):
-        rows, columns = job.links(path, 10 if top is None else top, exclude)
+        rows, columns = job.links(path, 10 if top is None else top, exclude, split)
     elif top is not None:
         raise ValueError("top is only for runs with task='links'")
     elif options.task != "links" and (options.task != "nodes" or options.time is not None):
@@ -107,7 +112,8 @@ def predict(
         raise ValueError("split is only for runs by time and for task tables; this run has one row per node")
     else:
         rows, columns = job.nodes(path, node_type, num_layers)
-    return PredictionReport(os.fspath(out), rows, columns, time.perf_counter() - begin, os.path.getsize(path))
+    seconds, size = time.perf_counter() - begin, os.path.getsize(path)
+    return PredictionReport(os.fspath(out), rows, columns, seconds, size, job.metrics)
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,7 @@ class _Job:
     checkpoint: str
     device: torch.device
     about: dict[str, Any]
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def nodes(self, path: str, node_type: str | None, num_layers: int | None) -> tuple[int, int]:
         """Write the outputs of all nodes of a type."""
@@ -243,36 +250,67 @@ class _Job:
                 made[part.input_id.cpu().numpy()] = out.float().cpu().numpy()
         return made
 
-    def links(self, path: str, top: int, exclude: str) -> tuple[int, int]:
-        """Write the targets with the highest scores per source."""
+    def links(self, path: str, top: int, exclude: str, split: str | None) -> tuple[int, int]:
+        """Write the targets with the highest scores per source; score them if `split` names true links."""
+        if top < 1:
+            raise ValueError(f"top is {top}, expected at least 1")
         task = LinkTask(self.data, self.options, self.device)
         ends = (None, None) if task.edge_type is None else (task.edge_type[0], task.edge_type[2])
+        if split is not None and not task.size(split):
+            raise ValueError(f"split is {split!r}, expected one of {', '.join(map(repr, task.splits))}")
+        if split == "train":
+            raise ValueError("split is 'train', expected 'valid' or 'test': the model was trained on its links")
+        hidden = ("valid", "test") if split is None else hidden_splits(split)
+        excluded = edge_keys(task, exclude if split is None else "train", hidden)
         with tempfile.TemporaryDirectory(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)) as folder:
+            job, wanted, many = self, np.empty(0, np.int64), task.graph.num_targets
+            if split is not None:
+                wanted = split_keys(task, split)
+                later = np.unique(np.concatenate([split_keys(task, name) for name in hidden if task.size(name)]))
+                since = first_time(task, split) if task.timed else None
+                before: Any = Snapshot(self.data, task, later, since, folder)
+                job = dataclasses.replace(self, data=before)
             made = {}
             for number, name in enumerate(dict.fromkeys(ends)):
                 made[name] = Path(folder, f"end{number}.gd")
-                self.outputs(made[name], folder, name, None)
-            stores = [FeatureStore(made[name]) for name in ends]
-            blocks = top_links(task, stores[0], stores[1], top, exclude, self.device)
-            if not is_table(path):
-                found = list(blocks)
-                arrays = {"ids": np.concatenate([b[1] for b in found]), "scores": np.concatenate([b[2] for b in found])}
-                compile_features(arrays, path)
-                return arrays["ids"].shape
-            first = next(iter(self.data.nodes))
-            source, target = (self.data.nodes[name or first].ids for name in ends)
+                job.outputs(made[name], folder, name, None)
+            left, right = (FeatureStore(made[name]) for name in ends)
+            sources = None if split is None else np.unique(wanted // many)
+            within = ends[0] == ends[1]
+            blocks = top_links(left, right, excluded, top, self.device, within=within, sources=sources)
+            if split is not None:
+                blocks = self._scored(blocks, wanted, many, top)
+            return self._write_links(path, blocks, ends)
 
-            def rows() -> Iterator[dict[str, Any]]:
-                for sources, targets, scores in blocks:
-                    kept = targets.reshape(-1) >= 0
-                    yield {
-                        "source": source.to_original(np.repeat(sources, targets.shape[1])[kept]),
-                        "rank": np.tile(np.arange(1, targets.shape[1] + 1), len(sources))[kept],
-                        "target": target.to_original(targets.reshape(-1)[kept]),
-                        "score": scores.reshape(-1)[kept],
-                    }
+    def _scored(self, blocks: Iterator[Any], wanted: Any, many: int, top: int) -> Iterator[Any]:
+        """Yield the blocks; after the last, `metrics` has the scores of the answers."""
+        scores = TopScores(top)
+        for sources, targets, values in blocks:
+            hits = np.isin(sources[:, None] * many + targets, wanted) & (targets >= 0)
+            scores.add(hits, count_of_sources(wanted, sources, many))
+            yield sources, targets, values
+        self.metrics.update(scores.scores())
 
-            return write_table(path, rows()), 4
+    def _write_links(self, path: str, blocks: Iterator[Any], ends: tuple[str | None, str | None]) -> tuple[int, int]:
+        if not is_table(path):
+            found = list(blocks)
+            arrays = {"ids": np.concatenate([b[1] for b in found]), "scores": np.concatenate([b[2] for b in found])}
+            compile_features(arrays, path)
+            return arrays["ids"].shape
+        first = next(iter(self.data.nodes))
+        source, target = (self.data.nodes[name or first].ids for name in ends)
+
+        def rows() -> Iterator[dict[str, Any]]:
+            for sources, targets, scores in blocks:
+                kept = targets.reshape(-1) >= 0
+                yield {
+                    "source": source.to_original(np.repeat(sources, targets.shape[1])[kept]),
+                    "rank": np.tile(np.arange(1, targets.shape[1] + 1), len(sources))[kept],
+                    "target": target.to_original(targets.reshape(-1)[kept]),
+                    "score": scores.reshape(-1)[kept],
+                }
+
+        return write_table(path, rows()), 4
 
 
 def said(rows: Any, target: Target | None, names: list[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", "TrainingData"]
 
 Stopped = Literal["finished", "patience", "interrupted"]
+_LARGEST_LR = 10
 TARGETS = ("classification", "regression", "multilabel")
 
 
@@ -53,9 +55,11 @@ class TrainOptions:
 
     `fanouts` has one number per layer, nearest hop first; `eval_fanouts` the same for validation and test (None: the
     same as `fanouts`; -1: all neighbours). `memory` is the budget of the loaders, which take turns, so that each may
-    use all of it; "auto" uses the available memory, less a reserve for the model. `patience` stops the run after this
-    many epochs without improvement. `device` None is the GPU if available. `direction` is "in" to sample along edges
-    that end at a node, "out" along edges that start at it; None is "in" if the file has that direction.
+    use all of it; "auto" uses the available memory, less a reserve for the model. `batch_size`, `epochs` and `lr` of
+    None are chosen by the number of training seeds. `patience` stops the run after this many epochs without
+    improvement; None is chosen with `epochs`, and no limit where those are given. `dropout` applies to the hidden
+    layers and to encoded columns. `device` None is the GPU if available. `direction` is "in" to sample along edges that
+    end at a node, "out" along edges that start at it; None is "in" if the file has that direction.
 
     `task` is "nodes" for node labels, "links" for link prediction, or the name of a task of the dataset. `node_type`
     is the type whose labels are learned, where a dataset has several types with labels; `edge_type` (source, relation,
@@ -81,9 +85,9 @@ class TrainOptions:
     fanouts: Sequence[int] = (15, 10)
     eval_fanouts: Sequence[int] | None = None
     dropout: float = 0.5
-    batch_size: int = 1024
-    epochs: int = 10
-    lr: float = 0.003
+    batch_size: int | None = None
+    epochs: int | None = None
+    lr: float | None = None
     weight_decay: float = 0.0
     patience: int | None = None
     memory: int | str = "auto"
@@ -121,8 +125,10 @@ class TrainOptions:
                 raise ValueError(f"fanouts has the entry {fanout}, expected a positive number or -1 for all neighbours")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}, expected 0 <= dropout < 1")
-        if not self.lr > 0:
-            raise ValueError(f"lr is {self.lr}, expected more than 0")
+        if self.lr is not None and not 0 < self.lr <= _LARGEST_LR:
+            raise ValueError(f"lr is {self.lr:g}, expected more than 0 and at most {_LARGEST_LR} (Adam: 0.0001 to 0.1)")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay is {self.weight_decay:g}, expected a finite number of at least 0")
         if self.direction not in (None, "in", "out"):
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
         if not isinstance(self.task, str) or not self.task:
@@ -130,12 +136,18 @@ class TrainOptions:
         if self.edge_type is not None and (isinstance(self.edge_type, str) or len(self.edge_type) != 3):
             raise ValueError(f"edge_type is {self.edge_type!r}, expected (source type, relation, target type)")
         if self.patience is not None and self.patience < 1:
-            raise ValueError(f"patience is {self.patience}, expected at least 1 epoch, or None for no early stop")
+            raise ValueError(f"patience is {self.patience}, expected at least 1 epoch")
         if self.memory != "auto":
             parse_size(self.memory)
         if self.table_encoder not in ("sum", "attention"):
             raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")
-        parse_size(self.id_embedding_memory)
+        try:
+            parse_size(self.id_embedding_memory)
+        except ValueError:
+            size = "expected a size such as '256MB'"
+            raise ValueError(f"id_embedding_memory is {self.id_embedding_memory!r}, {size}") from None
+        if not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed is {self.seed}, expected 0 to 2^64 - 1")
         if self.target not in (None, *TARGETS):
             known = f"{', '.join(map(repr, TARGETS))}{did_you_mean(self.target, TARGETS)}"
             raise ValueError(f"target is {self.target!r}, expected one of {known}")
@@ -143,6 +155,9 @@ class TrainOptions:
             raise ValueError(f"loss is {self.loss!r}, expected 'mse' or 'mae'")
         if isinstance(self.class_weights, str) and self.class_weights != "balanced":
             raise ValueError(f"class_weights is {self.class_weights!r}, expected 'balanced' or one number per class")
+        weights = () if self.class_weights is None or isinstance(self.class_weights, str) else self.class_weights
+        if weights and not (all(0 <= weight < math.inf for weight in weights) and any(weights)):
+            raise ValueError(f"class_weights is {list(weights)}, expected numbers of at least 0 that are not all 0")
 
     @property
     def layers(self) -> int:

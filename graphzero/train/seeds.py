@@ -17,6 +17,7 @@ from ..dataset.columns import MISSING_TIME
 from ..dataset.dataset import Dataset
 from ..dataset.node_data import read_whole
 from ..dataset.splits_by_time import split_by_time
+from ..load.seeds import positions_of
 from .records import TrainOptions
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "YOfRows",
     "class_names",
     "edge_splits_by_time",
+    "first_time",
     "node_times",
     "seeds_of_nodes",
     "seeds_of_table",
@@ -134,6 +136,14 @@ def node_times(features: Mapping[str, Any], columns: Mapping[str, Any], name: st
             raise ValueError(f"time is {name!r}, which is {found}, expected a vector of integers")
         return as_ids(read_whole(store), name)
     return None
+
+
+def first_time(task: Any, split: str) -> int:
+    """Return the time of the oldest edge of a split of a link task by time."""
+    graph = task.graph
+    side = "in" if graph.direction in ("in", "both") else "out"
+    places = positions_of(np.asarray(task.splits[split]), graph, side)
+    return int(np.asarray(graph._open().array(f"{side}.times"))[places].min())
 
 
 def edge_splits_by_time(graph: Any, spec: str, unit: str) -> dict[str, Any]:

@@ -157,12 +157,13 @@ def pack(
         arrays |= {f"optimizer.{index}.{k}": _array(v) for k, v in values.items()}
     for rank, state in enumerate(random):
         arrays |= {_random_name(kind, rank): _array(v) for kind, v in state.items()}
-    encoders = getattr(run.model, "input_encoders", None)
+    encoders, of_edges = (getattr(run.model, f"{what}_encoders", None) for what in ("input", "edge"))
     note = {
         "options": options.defining(),
         "model_class": f"{type(run.model).__module__}.{type(run.model).__qualname__}",
         "model_arguments": run.model.arguments() if isinstance(run.model, HeteroSAGE) else None,
         "inputs": encoders.arguments() if isinstance(encoders, InputEncoders) else None,
+        "edge_inputs": of_edges.arguments() if isinstance(of_edges, InputEncoders) else None,
         "epoch": run.epoch,
         "tally": dataclasses.asdict(run.tally),
         "records": [dataclasses.asdict(r) for r in run.records],
@@ -221,6 +222,8 @@ def load_model(path: str | os.PathLike[str], model: torch.nn.Module | None = Non
             model = _made_like(saved, weights, name)
         if saved.note.get("inputs") is not None and not hasattr(model, "input_encoders"):
             model.input_encoders = InputEncoders(**saved.note["inputs"])
+        if saved.note.get("edge_inputs") is not None and not hasattr(model, "edge_encoders"):
+            model.edge_encoders = InputEncoders(**saved.note["edge_inputs"])
         _load_weights(model, weights)
     except FormatError:
         raise

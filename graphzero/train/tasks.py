@@ -20,6 +20,7 @@ from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .records import TrainingData, TrainOptions
 from .seeds import Seeds, YOfRows, node_times, seeds_of_nodes, seeds_of_table, table_of
+from .sizing import sized
 from .targets import Target, kind_of_labels, make_target
 
 __all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
@@ -74,6 +75,7 @@ class Task:
         self.options, self.device = options, device
         self.splits = standard_splits(self._find_splits(data))
         check_splits({split: self.size(split) for split in self.splits})
+        self.options = sized(options, self.size("train"))
 
     def _find_splits(self, data: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = data.splits
@@ -85,7 +87,13 @@ class Task:
 
     def batches(self) -> int:
         """The number of batches of a training epoch, over all ranks."""
-        return -(-self.size("train") // self.options.batch_size)
+        return -(-self.size("train") // self.batch_size)
+
+    @property
+    def batch_size(self) -> int:
+        """Seeds per batch."""
+        assert self.options.batch_size is not None
+        return self.options.batch_size
 
     def make_model(self) -> torch.nn.Module:
         """Make the model that the options name."""
@@ -134,7 +142,7 @@ class Task:
         training = split == "train"
         return {
             "fanouts": list(options.fanouts if training else options.eval_fanouts or options.fanouts),
-            "batch_size": options.batch_size,
+            "batch_size": self.batch_size,
             "shuffle": training,
             "seed": options.seed,
             "memory": memory or "auto",
@@ -185,6 +193,11 @@ class LabelTask(Task):
         kind = asked or kind or kind_of_labels(known["train"])
         self.target = make_target(self.options, kind, known, classes)
         self.metric = self.target.metric
+        if kind == "classification":
+            absent = self.target.outputs - len(np.unique(known["train"]))
+            if absent:
+                of = f"{absent} of {self.target.outputs} classes {'is' if absent == 1 else 'are'}"
+                self.inputs.notes.append(f"{of} not in the training split and cannot be learned")
 
     def step(self, model: torch.nn.Module, batch: Any) -> Step:
         """Compare outputs with the labels of the seeds."""
@@ -308,7 +321,8 @@ def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, o
         other: Tensor = model(x if x.is_floating_point() else x.float(), batch.edge_index)
         return other
     degree = None
-    if model.aggregation == "gcn":
+    if model.aggregation == "gcn" and "seed_time" not in batch and "edge_label_time" not in batch:
+        # A seed with a time must not see how many edges come later: the degrees within the batch are used then.
         degrees = graph.degrees(batch.n_id, direction=options.direction or graph.message_direction)
         degree = torch.from_numpy(degrees).to(x.device)
     out: Tensor = model(x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)

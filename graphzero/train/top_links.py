@@ -15,7 +15,7 @@ from ..load.seeds import positions_of
 from ..stores.features import FeatureStore
 from .held_out import edge_ends
 
-__all__ = ["EXCLUDE", "top_links"]
+__all__ = ["EXCLUDE", "count_of_sources", "edge_keys", "split_keys", "top_links"]
 
 EXCLUDE = ("train", "all", "none")
 _SOURCES, _TARGETS = 1 << 10, 1 << 16  # in one product
@@ -24,40 +24,44 @@ Block = tuple[IdArray, IdArray, npt.NDArray[np.float32]]
 
 
 def top_links(
-    task: Any, left: FeatureStore, right: FeatureStore, top: int, exclude: str, device: torch.device
+    left: FeatureStore,
+    right: FeatureStore,
+    excluded: IdArray,
+    top: int,
+    device: torch.device,
+    *,
+    within: bool,
+    sources: IdArray | None = None,
 ) -> Iterator[Block]:
     """Yield (source ids, their targets, best first, scores), -1 where there are fewer targets than `top`.
 
-    `exclude` is "train" to exclude edges of the graph that were not held out, "all" for all edges, or "none". Among
-    nodes of one type, a node is never its own target. Excluded edges take 8 bytes each.
+    `excluded` has the edges that are not answers, as source * targets + target, ascending. `within` is true among nodes
+    of one type, where a node is never its own target. `sources` are ids, ascending; None is all of them.
     """
-    if top < 1:
-        raise ValueError(f"top is {top}, expected at least 1")
-    if exclude not in EXCLUDE:
-        raise ValueError(f"exclude is {exclude!r}, expected one of {', '.join(map(repr, EXCLUDE))}")
-    within = task.edge_type is None or task.edge_type[0] == task.edge_type[2]
-    known = _known(task, exclude)
     many = right.num_nodes
-    for begin in range(0, left.num_nodes, _SOURCES):
-        sources = np.arange(begin, min(begin + _SOURCES, left.num_nodes))
-        own = torch.from_numpy(left.gather(sources)).to(device)
-        first, last = np.searchsorted(known, [begin * many, (begin + len(sources)) * many])
-        hidden = known[first:last] - begin * many
+    whole = np.arange(left.num_nodes) if sources is None else sources
+    for begin in range(0, len(whole), _SOURCES):
+        block = whole[begin : begin + _SOURCES]
+        own = torch.from_numpy(left.gather(block)).to(device)
+        first, last = np.searchsorted(excluded, [block[0] * many, (block[-1] + 1) * many])
+        rows, columns = np.divmod(excluded[first:last], many)
+        place = np.searchsorted(block, rows)
+        met = block[place] == rows
+        rows, columns = place[met], columns[met]
         best: tuple[Tensor, Tensor] | None = None
         for at in range(0, many, _TARGETS):
             targets = np.arange(at, min(at + _TARGETS, many))
             scores = own @ torch.from_numpy(right.gather(targets)).to(device).T
-            rows, columns = hidden // many, hidden % many
             here = (columns >= at) & (columns < at + len(targets))
             scores[rows[here], columns[here] - at] = float("-inf")
             if within:
-                same = np.flatnonzero((sources >= at) & (sources < at + len(targets)))
-                scores[same, sources[same] - at] = float("-inf")
+                same = np.flatnonzero((block >= at) & (block < at + len(targets)))
+                scores[same, block[same] - at] = float("-inf")
             best = _merged(best, scores, at, top)
         assert best is not None
         values, ids = (part.cpu().numpy() for part in best)
         ids = np.where(np.isneginf(values), -1, ids)
-        yield sources, ids.astype(np.int64), np.where(ids < 0, 0, values).astype(np.float32)
+        yield block, ids.astype(np.int64), np.where(ids < 0, 0, values).astype(np.float32)
 
 
 def _merged(best: tuple[Tensor, Tensor] | None, scores: Tensor, at: int, top: int) -> tuple[Tensor, Tensor]:
@@ -70,8 +74,13 @@ def _merged(best: tuple[Tensor, Tensor] | None, scores: Tensor, at: int, top: in
     return values, ids
 
 
-def _known(task: Any, exclude: str) -> IdArray:
-    """Return the excluded pairs, ascending, as source * targets + target."""
+def edge_keys(task: Any, exclude: str, hidden: tuple[str, ...] = ("valid", "test")) -> IdArray:
+    """Return the edges to exclude, ascending, as source * targets + target; they take 8 bytes each.
+
+    `exclude` is "train" for the edges that are in none of the `hidden` splits, "all" for all edges, or "none".
+    """
+    if exclude not in EXCLUDE:
+        raise ValueError(f"exclude is {exclude!r}, expected one of {', '.join(map(repr, EXCLUDE))}")
     if exclude == "none":
         return np.empty(0, np.int64)
     graph = task.graph
@@ -83,16 +92,24 @@ def _known(task: Any, exclude: str) -> IdArray:
     keys = np.unique(sources * graph.num_targets + targets)
     if exclude == "all":
         return keys
-    held = [_keys(task, split) for split in ("valid", "test") if task.size(split)]
+    held = [split_keys(task, split) for split in hidden if task.size(split)]
     if task.splits["train"] is not None and np.ndim(task.splits["train"]) == 2:
-        keys = np.union1d(keys, _keys(task, "train"))
+        keys = np.union1d(keys, split_keys(task, "train"))
     return np.setdiff1d(keys, np.concatenate(held)) if held else keys
 
 
-def _keys(task: Any, split: str) -> IdArray:
+def split_keys(task: Any, split: str) -> IdArray:
+    """Return the edges of a split, ascending, as source * targets + target."""
     edges, graph = np.asarray(task.splits[split]), task.graph
     if edges.ndim == 1:
         side = "in" if graph.direction in ("in", "both") else "out"
         edges = edge_ends(graph, positions_of(edges.astype(np.int64), graph, side), side)
     keys: IdArray = np.unique(edges[0].astype(np.int64) * graph.num_targets + edges[1])
     return keys
+
+
+def count_of_sources(keys: IdArray, sources: IdArray, many: int) -> IdArray:
+    """Return how many of the ascending keys each source has."""
+    ends = np.searchsorted(keys, np.stack([sources, sources + 1]) * many)
+    counts: IdArray = ends[1] - ends[0]
+    return counts

@@ -67,13 +67,14 @@ class Trainer:
         `edge_index_dict`, and returns a dict by node type. For links, it returns embeddings.
         """
         self.data = data
-        self.options = options if options is not None else TrainOptions()
+        options = options if options is not None else TrainOptions()
         self.checkpoint = os.fspath(checkpoint) if checkpoint is not None else None
         if self.checkpoint is not None:
             check_target(self.checkpoint)
         self.ranks = Ranks()
-        self.device = self.ranks.device(self.options.device)
-        self.task = make_task(data, self.options, self.device)
+        self.device = self.ranks.device(options.device)
+        self.task = make_task(data, options, self.device)
+        self.options = self.task.options  # with numbers for those that depend on the data
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
         self.observer = (observer or shown_if_watched()) if self.ranks.first else Observer()
         for note in self.task.inputs.notes if self.ranks.first else ():
@@ -144,7 +145,7 @@ class Trainer:
                 self.task.make_model()
 
     def _epochs(self, run: RunState, loaders: Loaders, stop: threading.Event) -> Stopped:
-        while run.epoch < self.options.epochs:
+        while run.epoch < self._last_epoch:
             if self._patience_spent(run):
                 return "patience"
             scores = None
@@ -236,6 +237,7 @@ class Trainer:
             raise ValueError(f"the model has {model.num_layers} layers, but fanouts has {options.layers} hops")
         model = self.task.inputs.attach(model, given=self._given_model is not None).to(self.device)
         sparse = self.ranks.size == 1 or self.device.type == "cpu"  # NCCL does not reduce sparse gradients
+        assert options.lr is not None
         run = RunState(model, Optimizers(model, options.lr, options.weight_decay, sparse=sparse))
         saved = self.ranks.from_first(self._saved) if resume else None
         if saved is not None:
@@ -282,9 +284,14 @@ class Trainer:
 
     def _after_epoch(self, run: RunState) -> list[tuple[str, int]]:
         """The splits and epochs that follow the validation of this epoch, unless patience ends before."""
-        if run.epoch + 1 < self.options.epochs:
+        if run.epoch + 1 < self._last_epoch:
             return [("train", run.epoch + 1), ("valid", 0)]
         return [("test", 0)] if self.task.size("test") else []
+
+    @property
+    def _last_epoch(self) -> int:
+        assert self.options.epochs is not None
+        return self.options.epochs
 
     def _patience_spent(self, run: RunState) -> bool:
         patience = self.options.patience

@@ -90,9 +90,9 @@ class _Job:
         """Write the outputs batch by batch; return the number of rows read."""
 
         def outputs(batch: Any) -> Tensor:
-            return typed_outputs(self.model, inputs.rows(self.model, batch), batch)[node_type]
+            return typed_outputs(self.model, inputs, batch)[node_type]
 
-        return self._write(self._loader(inputs.stores, node_type, fanouts), node_type, outputs, out)
+        return self._write(self._loader(inputs, inputs.stores, node_type, fanouts), node_type, outputs, out)
 
     def layer_by_layer(self, model: HeteroSAGE, inputs: Inputs, feature: str, node_type: str, out: Path) -> int:
         """Write the output of each layer for all types that the next one needs; return the number of rows read."""
@@ -112,18 +112,20 @@ class _Job:
                     def outputs(batch: Any, layer: int = layer, name: str = name) -> Tensor:
                         counts = {t: batch[t].num_nodes for t in batch.node_types}
                         x, edges = batch.collect(feature), batch.collect("edge_index")
-                        return model.one_layer(layer, name, x, edges, counts, batch[name].batch_size)
+                        edge_rows = inputs.edge_rows(model, batch)
+                        return model.one_layer(layer, name, x, edges, counts, batch[name].batch_size, edge_rows)
 
-                    rows_read += self._write(self._loader(stores, name, [-1]), name, outputs, path)
+                    rows_read += self._write(self._loader(inputs, stores, name, [-1]), name, outputs, path)
                     after[name] = {feature: FeatureStore(path)}
                 stores = after
         return rows_read
 
-    def _loader(self, stores: Stores, node_type: str, fanouts: Sequence[int]) -> NeighborLoader:
+    def _loader(self, inputs: Inputs, stores: Stores, node_type: str, fanouts: Sequence[int]) -> NeighborLoader:
         """All nodes of a type in order, in the largest batches that the budget holds."""
         return inference_loader(
             self.data.hetero,
             stores,
+            edge_features=inputs.edge_stores,
             budget=self.budget,
             device=self.device,
             fanouts=list(fanouts),

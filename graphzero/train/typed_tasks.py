@@ -68,6 +68,7 @@ class TypedNodeTask(LabelTask):
         return NeighborLoader(
             self.data.hetero,
             self.inputs.stores,
+            edge_features=self.inputs.edge_stores,
             dtype="float32",
             node_time=self.node_times or None,
             **self.seeding(split, {self.node_type: self.labels}, self.node_type),
@@ -82,7 +83,7 @@ class TypedNodeTask(LabelTask):
     def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
         """Return outputs for the seeds of a batch."""
         seeds = batch[self.node_type]
-        out = typed_outputs(model, self.inputs.rows(model, batch), batch)[self.node_type][: seeds.batch_size]
+        out = typed_outputs(model, self.inputs, batch)[self.node_type][: seeds.batch_size]
         check_outputs(out, seeds.batch_size, self.target.outputs)
         return out
 
@@ -107,15 +108,16 @@ def make_hetero(data: Dataset, inputs: Inputs, options: TrainOptions, out_dim: i
     )
 
 
-def typed_outputs(model: torch.nn.Module, x: Mapping[str, Tensor], batch: Any) -> Mapping[str, Tensor]:
+def typed_outputs(model: torch.nn.Module, inputs: Inputs, batch: Any) -> Mapping[str, Tensor]:
     """Run a model on a batch, by node type: returns rows of the seeds, or of all nodes for other models."""
+    x: Mapping[str, Tensor] = inputs.rows(model, batch)
     edges = batch.collect("edge_index")
     if not isinstance(model, HeteroSAGE):
         other: Mapping[str, Tensor] = model(x, edges)
         return other
     counts = {name: batch[name].num_nodes for name in batch.node_types}
     sampled = batch.collect("num_sampled_nodes"), batch.collect("num_sampled_edges")
-    out: Mapping[str, Tensor] = model(x, edges, counts, *sampled)
+    out: Mapping[str, Tensor] = model(x, edges, counts, *sampled, inputs.edge_rows(model, batch))
     return out
 
 
@@ -133,7 +135,7 @@ def describe_types(data: Dataset, inputs: Inputs) -> dict[str, Any]:
         "topology_bytes": sum(int(edge.graph.info["file_bytes"]) for edge in data.edges.values()),
         "feature_bytes": sum(int(store.info["file_bytes"]) for store in every),
     }
-    return found | ({"inputs": inputs.describe()} if inputs.specs else {})
+    return found | ({"inputs": inputs.describe()} if inputs.describe() else {})
 
 
 def times_by_type(data: Dataset, name: str) -> dict[str, IdArray]:

@@ -75,9 +75,10 @@ def test_from_three_tables_to_predictions(shop: Any) -> None:
     written = run(next_step(proposed))
     imported = run(next_step(written))
     assert "column of users 'age': number," in imported
-    trained = run(f"{next_step(imported)} --epochs 20 --lr 0.01 --batch-size 128")
-    run(next_step(trained).replace("predictions.csv", "pred.parquet"))
-    table = pq.read_table("pred.parquet").to_pandas()
+    trained = run(next_step(imported))
+    assert "420 training seeds, batches of 64, at most 200 epochs, patience 40, lr 0.003" in trained
+    run(next_step(trained))
+    table = pq.read_table("predictions.parquet").to_pandas()
     assert list(table.columns[:2]) == ["id", "prediction"]
     assert set(table["id"]) == set(shop["id"])
     probabilities = table[[column for column in table.columns if column not in ("id", "prediction")]].to_numpy()
@@ -147,4 +148,4 @@ def test_a_task_of_the_keys_file_is_trained_next(shop: Any) -> None:
     assert next_step(imported) == "graphzero train data --task churn"
     predict = next_step(run(f"{next_step(imported)} --epochs 1"))
     run(predict)
-    assert len(pd.read_csv("predictions.csv")) > 0
+    assert len(pq.read_table("predictions.parquet")) > 0

@@ -186,11 +186,19 @@ def test_numbers_are_normalised_and_missing_ones_have_a_vector() -> None:
 
 def test_a_batch_becomes_a_tensor_frame() -> None:
     torch_frame = pytest.importorskip("torch_frame")
+    import torch
+
     from graphzero.train.columns import to_tensor_frame
 
     frame = to_tensor_frame(pack_columns(TABLE)[1], values())
     assert frame.num_rows == 4
     assert frame.col_names_dict[torch_frame.numerical] == ["age", "paid"]
+    table = pytest.importorskip("pandas").DataFrame({"country": TABLE["country"], "since": TABLE["since"]})
+    kinds = {"country": torch_frame.categorical, "since": torch_frame.timestamp}
+    theirs = torch_frame.data.Dataset(table, kinds).materialize().tensor_frame
+    for kind in kinds.values():  # codes by frequency, fields of dates, -1 where missing
+        assert torch.equal(frame.feat_dict[kind].long(), theirs.feat_dict[kind].long())
+    assert frame[torch.tensor([2, 0])].feat_dict[torch_frame.embedding].shape[:2] == (2, 1)
 
 
 # -- training ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from graphzero.train import metrics
-from graphzero.train.metrics import Auc, ClassScores, LabelScores, LinkScores, NumberScores, top_scores
+from graphzero.train.metrics import Auc, ClassScores, LabelScores, LinkScores, NumberScores, TopScores
 
 
 def f1(truth: Any, found: Any) -> float:
@@ -98,7 +98,10 @@ def test_links_are_ranked_among_their_negatives() -> None:
 
 
 def test_lists_of_answers_against_sets_of_right_ones() -> None:
-    found = top_scores([np.array([3, 1, 2]), np.array([9, 8, 7])], [np.array([1, 2, 5]), np.array([4])], k=3)
+    scores = TopScores(3)
+    scores.add(np.array([[False, True, True], [True, True, True]]), np.array([3, 0]))  # the second has no right ones
+    scores.add(np.array([[False, False, False]]), np.array([1]))
+    found = scores.scores()
     assert found["map@3"] == pytest.approx((1 / 2 + 2 / 3) / 3 / 2)
-    assert found["recall@3"] == pytest.approx(2 / 3 / 2)
+    assert found["recall@3"] == found["precision@3"] == pytest.approx(2 / 3 / 2)
     assert (found["hits@3"], found["mrr"]) == (0.5, 0.25)

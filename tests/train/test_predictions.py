@@ -17,7 +17,9 @@ torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
 from graphzero.cli.app import app  # noqa: E402
+from graphzero.load.seeds import positions_of  # noqa: E402
 from graphzero.train import Trainer, TrainOptions, load_model, predict, typed_inference  # noqa: E402
+from graphzero.train.held_out import edge_ends  # noqa: E402
 from graphzero.train.link_tasks import LinkTask  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -65,7 +67,7 @@ def test_train_saves_the_run_and_its_next_line_predicts(named: gz.Dataset, tmp_p
     assert done.exit_code == 0, done.output
     found = re.search(r"^next: graphzero (predict .*)$", done.output, flags=re.M)
     assert found is not None
-    assert run(*shlex.split(found[1]), "--device", "cpu").exit_code == 0
+    assert run(*shlex.split(found[1].replace(".parquet", ".csv")), "--device", "cpu").exit_code == 0
     rows = read(tmp_path / "predictions.csv")
     assert list(rows[0]) == ["id", "prediction", "p_even", "p_odd"]
     assert sorted(row["id"] for row in rows) == sorted(f"n{i}" for i in range(60))
@@ -228,6 +230,45 @@ def test_the_best_links_are_exact(
         assert [int(row["rank"]) for row in own] == [1, 2, 3, 4, 5]
         best = np.sort(scores[user])[::-1][:5]
         np.testing.assert_allclose([scores[user, int(row["target"])] for row in own], best, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_links_of_a_split_are_scored_without_its_edges(shop: gz.Dataset, tmp_path: Path, timed: bool) -> None:
+    buys = ("user", "buys", "item")
+    more = {"task": "links", "edge_type": buys, "epochs": 1, "time": "edges" if timed else None}
+    links = TrainOptions(**{**OPTIONS.to_dict(), **more})
+    Trainer(shop, links, checkpoint=tmp_path / "run.npz").fit()
+    command = ["predict", shop.path, "--checkpoint", tmp_path / "run.npz", "--out", tmp_path / "t.csv", "--top", 4]
+    done = run(*command, "--split", "valid", "--json", "--device", "cpu")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["metrics"]
+    task = LinkTask(shop, links, torch.device("cpu"))
+    every = edge_ends(task.graph, np.arange(500), "in")
+    hidden, wanted = set(), set()
+    for split in ("valid", "test"):
+        given = np.asarray(task.splits[split])
+        pairs = given if given.ndim == 2 else edge_ends(task.graph, positions_of(given, task.graph, "in"), "in")
+        hidden |= set(map(tuple, pairs.T.tolist()))
+        wanted |= hidden if split == "valid" else set()
+    known = np.array([pair not in hidden for pair in map(tuple, every.T.tolist())])
+    assert 0 < known.sum() < 500
+    before = gz.Dataset.create(
+        tmp_path / "before", graphs={buys: every[:, known]}, num_nodes={"user": 30, "item": 80}, reverse=True
+    )
+    model, ends = load_model(tmp_path / "run.npz"), []
+    for name in ("user", "item"):
+        typed_inference(model, before, tmp_path / f"{name}.gd", node_type=name, memory="64MB", num_threads=1)
+        ends.append(np.array(gz.FeatureStore(tmp_path / f"{name}.gd").get_tensor()))
+    scores = ends[0] @ ends[1].T
+    scores[tuple(every[:, known])] = -np.inf
+    recalls = []
+    for user in sorted({user for user, _ in wanted}):
+        right = {item for own, item in wanted if own == user}
+        recalls.append(len(right & set(np.argsort(-scores[user])[:4].tolist())) / len(right))
+    assert found["recall@4"] == pytest.approx(np.mean(recalls))
+    assert {row["source"] for row in read(tmp_path / "t.csv")} == {str(user) for user, _ in wanted}
+    with pytest.raises(ValueError, match="split is 'train', expected 'valid' or 'test'"):
+        predict(shop, tmp_path / "run.npz", tmp_path / "t.csv", split="train", **RUNNING)
 
 
 def test_what_does_not_go_together_is_refused(named: gz.Dataset, tmp_path: Path) -> None:

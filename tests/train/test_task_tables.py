@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,30 @@ def test_one_type_splits_by_time_and_sees_the_past_only(tmp_path: Path) -> None:
     plain = {"train": np.arange(180), "valid": np.arange(180, 240), "test": np.arange(240, 300)}
     seen = gz.Dataset.create(tmp_path / "e", ds.graph, features=ds.features["x"], labels=ds.labels, splits=plain)
     assert accuracy(seen) > 0.9
+
+
+@pytest.mark.parametrize("model", ["sage", "gcn"])
+def test_the_number_of_later_edges_is_not_seen(tmp_path: Path, model: str) -> None:
+    """The class is in how many edges come later: neither degrees as inputs nor those of GCN's norm may give it away."""
+    rng = np.random.default_rng(0)
+    count = 200
+    label = rng.integers(0, 2, count)
+    ends = np.concatenate([np.arange(count), np.repeat(np.arange(count), np.where(label == 1, 9, 1))])
+    times = np.where(np.arange(len(ends)) < count, 10, 30)
+    edges = np.stack([rng.integers(0, count, len(ends)), ends])
+    parts = dict(zip(("train", "valid", "test"), np.split(rng.permutation(count), [100, 150]), strict=True))
+    given = {"x": np.ones((count, 2), np.float32)} if model == "gcn" else {}
+
+    def found(name: str, **time: Any) -> float:
+        made: Any = {**given, **({"when": np.full(count, 20)} if time else {})}
+        ds = gz.Dataset.create(
+            tmp_path / name, edges, times=times, direction="in", features=made, labels=label, splits=parts
+        )
+        return accuracy(ds, model=model, fanouts=[-1], id_embedding_memory=1, epochs=60, **time)
+
+    with warnings.catch_warnings(action="ignore"):  # of the inputs
+        assert found("all") > 0.9
+        assert found("past", time="when") < 0.7
 
 
 def test_links_are_split_by_the_times_of_edges(tmp_path: Path) -> None:

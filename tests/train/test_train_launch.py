@@ -53,8 +53,9 @@ def start(spawn: Start, folder: Path) -> Start:
     return run
 
 
-def first_line(process: subprocess.Popen[str]) -> str:
+def first_epoch(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
+    assert process.stdout.readline().startswith("400 training seeds")
     return process.stdout.readline()
 
 
@@ -65,7 +66,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 def test_ctrl_c_saves_once_and_another_number_of_processes_goes_on(start: Start, folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "c.npz"
     process = start("--checkpoint", saved, *FOREVER)
-    assert first_line(process).startswith("epoch   1")
+    assert first_epoch(process).startswith("epoch   1")
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
@@ -84,7 +85,7 @@ def test_ctrl_c_saves_once_and_another_number_of_processes_goes_on(start: Start,
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for the ranks in /proc")
 def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
     process = start(*FOREVER)
-    assert first_line(process).startswith("epoch   1")
+    assert first_epoch(process).startswith("epoch   1")
     ranks = [pid for pid in children(process) if b"graphzero" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)

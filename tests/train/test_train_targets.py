@@ -121,4 +121,4 @@ def test_the_scores_are_in_the_terminal_json_and_report(tmp_path: Path) -> None:
     result = json.loads(found.stdout)
     assert set(result["test_metrics"]) == {"mae", "rmse", "r2"}
     assert result["test_accuracy"] is None
-    assert f"<td>{result['test_metrics']['rmse']:.4g}</td>" in page.read_text()
+    assert f">{result['test_metrics']['rmse']:.4g}</td>" in page.read_text()
