@@ -30,11 +30,11 @@ def pipeline(scheme: str) -> str:
         lines.append(f'<path d="M{x1} {y}H{x2 - 6}" stroke="{line}" stroke-width="2" fill="none"/>')
         lines.append(f'<path d="M{x2 - 8} {y - 5}L{x2} {y}L{x2 - 8} {y + 5}z" fill="{line}"/>')
 
-    text(18, 20, "once", 13, dim, bold=True)
+    text(20, 20, "once", 13, dim, bold=True)
     box(0, 30, 160, "your data", "CSV, Parquet, OGB, PyG")
     box(200, 30, 160, "compile", "within memory=", own=True)
     box(400, 30, 160, ".gl and .gd files", "on the SSD")
-    text(42, 128, "every epoch", 13, dim, bold=True)
+    text(50, 128, "every epoch", 13, dim, bold=True)
     box(0, 138, 160, "files", "mapped, not loaded")
     box(200, 138, 160, "sample and read", "many batches ahead", own=True)
     box(400, 138, 160, "your training loop", "PyTorch, PyG batches")
