@@ -112,7 +112,8 @@ class Pool {
 
  private:
   void post(Job& job) {  // mutex_ held
-    grow(most_helpers_ + background_);
+    // No more threads for background tasks than processors: each keeps its stack, and wait() does what is left.
+    grow(most_helpers_ + std::min(background_, default_threads()));
     jobs_.push_back(&job);
     ++posted_;
   }
