@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from waiting import PATIENCE
 
@@ -45,9 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(spawn: Start, folder: Path) -> Start:
     """Start a run and read its output up to the first epoch, where there is one."""
 
-    def run(*arguments: object) -> subprocess.Popen[str]:
+    def run(*arguments: object, data: Path = folder) -> subprocess.Popen[str]:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "graphzero", "train", str(folder), *SMALL, *map(str, arguments)]
+        command = [sys.executable, "-m", "graphzero", "train", str(data), *SMALL, *map(str, arguments)]
         return spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
     return run
@@ -97,8 +98,12 @@ def test_a_rank_that_is_killed_ends_the_run(start: Start) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks)
 
 
-def test_an_error_of_the_ranks_is_printed_once(start: Start) -> None:
-    process = start("--nproc", 2, "--lr", 1e30, "--dropout", 0)
+def test_an_error_of_the_ranks_is_printed_once(start: Start, tmp_path: Path) -> None:
+    edges = np.random.default_rng(0).integers(0, 400, (2, 2000))
+    splits = {"train": np.arange(300), "valid": np.arange(300, 400), "test": np.arange(300, 400)}
+    rows = np.full((400, 8), np.nan, np.float32)
+    gz.Dataset.create(tmp_path / "nan", edges, features=rows, labels=np.arange(400) % 3, splits=splits, direction="in")
+    process = start("--nproc", 2, data=tmp_path / "nan")
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "graphzero: error: rank " in errors
