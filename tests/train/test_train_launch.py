@@ -109,7 +109,7 @@ def test_an_error_of_the_ranks_is_printed_once(start: Start, tmp_path: Path) -> 
     assert "graphzero: error: rank " in errors
     assert "of 2: the loss is nan" in errors
     assert len(errors.strip().splitlines()) == 1, errors
-    assert out == ""
+    assert "epoch" not in out.partition("\n")[2]
 
 
 @pytest.mark.parametrize(
