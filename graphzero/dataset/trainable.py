@@ -79,7 +79,8 @@ def fault_of(data: Dataset) -> str | None:
         name = labelled_type(data) if data.is_typed else next(iter(data.nodes))
         node = data.nodes[name]
         if not node.num_classes:
-            return "no labels"
+            others = "" if node.splits else ", and no splits"
+            return f"no labels{others}; a column of the node table that is called 'label' gives the labels"
         types = data.nodes.values() if data.is_typed else [node]
         known = ", ".join(repr(key) for of in types for key in of.features)
         if known and not any("x" in of.features or of.columns for of in types):
