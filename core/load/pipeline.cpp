@@ -38,11 +38,14 @@ Pipeline::Pipeline(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& 
 Pipeline::~Pipeline() { stop(); }
 
 void Pipeline::start_threads() {
+  // Threads inherit their priority: those of the pool are started here, not by a worker of a low one.
+  parallel_for(static_cast<size_t>(division_.threads), 1, division_.threads, [](size_t, size_t, int) {});
   for (int i = 0; i < division_.threads; ++i) {
     try {
       threads_.emplace_back([this] {
         const BufferPool::Use use(*plan_->pool);
-        if (plan_->feeds_device) lower_thread_priority();  // for the thread that keeps the device busy
+        // For the thread that keeps the device busy, or for the training step that the rows are read ahead of.
+        if (plan_->feeds_device || division_.window > 0) lower_thread_priority();
         Lock lock(mutex_);
         work(lock);
       });
