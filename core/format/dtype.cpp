@@ -48,6 +48,5 @@ DType dtype_from_name(std::string_view name) {
 
 const char* dtype_name(DType dtype) { return row(dtype).name; }
 uint32_t dtype_bytes(DType dtype) { return row(dtype).bytes; }
-bool is_floating(DType dtype) { return static_cast<uint32_t>(dtype) <= static_cast<uint32_t>(DType::kBFloat16); }
 
 }  // namespace gz

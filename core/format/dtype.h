@@ -26,6 +26,5 @@ std::optional<DType> dtype_from_code(uint32_t code);
 DType dtype_from_name(std::string_view name);  // "float32", ...; throws an ArgumentError that lists the names
 const char* dtype_name(DType dtype);
 uint32_t dtype_bytes(DType dtype);
-bool is_floating(DType dtype);
 
 }  // namespace gz
