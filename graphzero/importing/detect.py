@@ -20,19 +20,24 @@ from .plan import Plan, TypedPlan
 from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_file, plan_pyg_folder
 from .pyg_hetero import is_hetero_data, plan_hetero
 from .spec import read_spec
-from .whole_tables import plan_tables
+from .whole_tables import choose_label, plan_tables
 
 __all__ = ["plan_for"]
 
 
-def plan_for(source: Any) -> Plan | TypedPlan:
-    """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout."""
+def plan_for(source: Any, label: str | None = None) -> Plan | TypedPlan:
+    """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout.
+
+    label: in a description of tables, the column with the labels.
+    """
     if is_apt(source):
         return plan_apt()
     if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
         raise FileNotFoundError(f"{os.fspath(source)}: no such file or folder")
     spec = read_keyed(source) or read_spec(source)
     if spec is not None:
+        if label is not None:
+            choose_label(spec, label)
         return plan_tables(spec)
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)

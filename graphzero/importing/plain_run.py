@@ -57,7 +57,7 @@ class PlainWork:
                 key: self._rows(key) for key, rows in self.plan.features.items() if is_path(rows) and is_text(rows)
             }
         report = self._graph(self.count)
-        most = max([report.nodes, *counted.values()])
+        most = max([report.nodes, self.plan.least_nodes, *counted.values()])
         if most > report.nodes:
             report = self._graph(most, again=True)
         self.count = report.nodes
@@ -107,7 +107,7 @@ class PlainWork:
         if self.tagged:
             report = self._both_ways(report)
         given = self.options.get("node_ids")
-        if given is not None and report.nodes != len(given):
+        if given is not None and report.nodes != len(given) and not self.plan.some_ids:
             from ..stores.idmap import IdMap
 
             first = next(iter(IdMap(str(report.id_map)).to_original([len(given)])))

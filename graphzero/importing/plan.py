@@ -24,6 +24,8 @@ class Plan:
     edge_features: dict[str, Any] = field(default_factory=dict)  # a row for each edge, in the order of `edges`
     edge_splits: dict[str, Any] = field(default_factory=dict)  # edge ids, masks or pairs
     num_nodes: int | None = None  # as the layout declares it
+    least_nodes: int = 0  # how many the labels by id need
+    some_ids: bool = False  # whether the edges may have ids other than those of the rows
     num_classes: int | None = None
     columns: list[Column] = field(default_factory=list)  # of the node table; their values are features
     name: str | None = None

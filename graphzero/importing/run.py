@@ -23,8 +23,9 @@ from ..dataset.dataset import Dataset
 from ..errors import InputError
 from ..machine.monitor import MemoryMonitor
 from .detect import plan_for
+from .label_tables import LabelTable, read_labels
 from .node_tables import add_node_table
-from .parts import as_rows, is_path, label_rows, named_splits
+from .parts import as_rows, is_path, named_splits
 from .plain_run import PlainWork
 from .plan import Plan, TypedPlan
 from .stage import Stage, check_target, fingerprint
@@ -94,6 +95,7 @@ def import_dataset(
     node_columns: Mapping[str, Any] | None = None,
     features: Any = None,
     labels: Any = None,
+    label: str | None = None,
     splits: Any = None,
     edge_features: Any = None,
     tag_reverse: bool = False,
@@ -127,7 +129,9 @@ def import_dataset(
         become feature arrays instead.
     features: a `.npy`, `.npz`, `.pt`, `.gd` file, text of `id,f1,f2,...` lines, an array, or a dict of names to them.
         A single one is named "x". Rows beyond the last id in the edges are isolated nodes.
-    labels: one whole number per node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
+    labels: one whole number per node, -1 or NaN for none: the same kinds of file, text of one column, or text or a
+        table of `id,label`, where ids may be strings and labels the names of classes.
+    label: the column with the labels, of `nodes` or of `labels`; of a source of several tables, "table.column".
     splits: a dict, a `.npz`, `.pt` or `.json` file, or a folder, with ids or masks by name (train, valid, test); or
         shares such as "60/20/20", drawn from the nodes that have a label.
     edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
@@ -156,7 +160,7 @@ def import_dataset(
     check_target(target, overwrite)
     if is_path(source) and os.path.isdir(source) and os.path.isdir(target) and os.path.samefile(source, target):
         raise ValueError(f"{target}: is the source itself, expected another folder for the dataset")
-    plan = plan_for(source)
+    plan = plan_for(source, label)
     run = {"memory": memory, "num_threads": num_threads, "progress": progress}
     if isinstance(plan, TypedPlan):
         given = {"features": features, "labels": labels, "splits": splits, "num_nodes": num_nodes}
@@ -165,15 +169,22 @@ def import_dataset(
         plan.name = plan.name if name is None else name
         options = {"direction": direction, **graph_options}
         types = sorted(map(str, plan.edges))
-        key = fingerprint(source, plan.reads, features, labels, types, dtype and str(dtype), options)
+        key = fingerprint(source, plan.reads, features, labels, label, types, dtype and str(dtype), options)
         return _import_typed(plan, target, key, options, dtype, reverse or plan.reverse, run, overwrite)
     if edge_types is not None or reverse:
         raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
+    if label is not None and nodes is None and labels is None:
+        raise ValueError(f"label is {label!r}, a column of a node table; pass the table as nodes=")
     if nodes is not None:
+        if label is not None and labels is None:
+            node_columns = {**(node_columns or {}), "label": label}
         if node_ids is not None:
             raise ValueError("nodes already has the ids: omit node_ids")
         node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4, splits))
-    _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
+    if labels is not None:
+        plan.labels = read_labels(labels, label, id_base or 0)
+        plan.found.append(f"labels: {_shown(labels)}")
+    _override(plan, features, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
     options = {**plan.graph, "direction": direction, **graph_options}
     if tag_reverse:
         options["tag_reverse"] = True
@@ -183,7 +194,7 @@ def import_dataset(
         options["id_base"] = id_base
     _choose_ids(plan, ids, node_ids, options)
     key = fingerprint(
-        *(source, nodes, dict(node_columns or {}), features, labels, edge_features),
+        *(source, nodes, dict(node_columns or {}), features, labels, label, edge_features),
         *(plan.num_nodes, dtype and str(dtype), options),
     )
     stage = Stage(target, key)
@@ -266,22 +277,40 @@ def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, A
         ids = "map" if mapped else None
         if mapped:
             plan.found.append("ids: strings, mapped to 0, 1, 2, ...")
+    table = plan.labels if isinstance(plan.labels, LabelTable) else None
     if ids is None:
         if node_ids is not None:
             raise ValueError("node_ids needs ids='map'")
+        if table is not None:
+            _set_labels(plan, *table.of_numbers(options.get("id_base", 0)))
+            plan.least_nodes = plan.labels.count
+            plan.labels = dataclasses.replace(plan.labels, count=None)  # nodes may follow the last one with a label
         return
     options.update(ids=ids, node_ids=None if node_ids is None else node_ids_from(node_ids))
-    if node_ids is None and (plan.features or plan.labels is not None or (plan.splits and "" not in plan.splits)):
+    by_row = plan.labels if table is None else None
+    if node_ids is None and (plan.features or by_row is not None or (plan.splits and "" not in plan.splits)):
         raise ValueError(
             "ids are mapped, so rows of features, labels and ids in splits need the original ids of the rows: pass "
-            "node_ids=, a list or a file with one id per row"
+            "node_ids=, a list or a file with one id per row; labels may also be a table of id and label"
         )
+    if table is not None:
+        if node_ids is None:  # nodes with a label come first; the others follow in the order of the edges
+            plan.some_ids = True
+            options["node_ids"] = table.read(text=ids == "text" or needs_map(plan.edges, options))[0]
+        _set_labels(plan, *table.of_ids(options["node_ids"]))
+
+
+def _set_labels(plan: Plan, labels: Any, classes: list[str] | None) -> None:
+    """Set labels that were joined with the nodes, and the names of their classes."""
+    plan.labels = labels
+    if classes is not None:
+        plan.about["classes"] = classes
+        plan.num_classes = len(classes)
 
 
 def _override(
     plan: Plan,
     features: Any,
-    labels: Any,
     splits: Any,
     edge_features: Any,
     num_nodes: int | None,
@@ -294,9 +323,6 @@ def _override(
         named = features if isinstance(features, Mapping) else {"x": features}
         plan.features = {key: as_rows(value, key) for key, value in named.items()}
         plan.found += [f"features {key}: {_shown(value)}" for key, value in named.items()]
-    if labels is not None:
-        plan.labels = label_rows(labels, id_base, complete=True)
-        plan.found.append(f"labels: {_shown(labels)}")
     if splits is not None:
         plan.splits = named_splits(splits, id_base)
         plan.found.append(f"splits: {_shown(splits)}")

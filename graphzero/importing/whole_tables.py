@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..args.suggest import did_you_mean
 from ..compile.edge_log import kept_rows
 from ..compile.id_space import IdSpace
 from ..dataset.writer import kind_of_labels
@@ -26,7 +28,20 @@ from .spilled import STEP, spilled
 from .table_columns import columns_of, training_rows
 from .task_tables import add_tasks, check_tasks
 
-__all__ = ["plan_tables"]
+__all__ = ["choose_label", "plan_tables"]
+
+
+def choose_label(spec: TableSpec, label: str) -> None:
+    """Set the column with the labels: "table.column", or a column that only one table has."""
+    columns = {name: node_table(node.table).names for name, node in spec.nodes.items() if node.table is not None}
+    known = [f"{name}.{column}" for name, names in columns.items() for column in names]
+    found = [one for one in known if label in (one, one.partition(".")[2])]
+    if len(found) != 1:
+        several = f"is in several tables; choose one of {', '.join(map(repr, found))}"
+        none = f"expected a column of a node table, as table.column{did_you_mean(label, known)}"
+        raise InputError(f"label is {label!r}, {several if found else none}")
+    name, _, column = found[0].partition(".")
+    spec.nodes[name] = dataclasses.replace(spec.nodes[name], label=column)
 
 
 def plan_tables(spec: TableSpec) -> TypedPlan:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ..args.ids import as_ids
 from ..args.times import per_second
-from ..dataset.trainable import check_splits, standard_splits
+from ..dataset.dataset import Dataset
+from ..dataset.trainable import check_parts, check_splits, standard_splits
 from ..dataset.writer import as_labels
 from ..load.epochs import EpochLoader
 from ..load.loader import NeighborLoader
@@ -228,6 +229,8 @@ class NodeTask(LabelTask):
 
     def __init__(self, data: TrainingData, options: TrainOptions, device: torch.device) -> None:
         """Check features, splits and labels."""
+        if isinstance(data, Dataset) and options.task == "nodes":
+            check_parts(data, splits=options.split_by_time is None)
         self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
