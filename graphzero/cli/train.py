@@ -277,7 +277,7 @@ def command(
         if reports:
             print_result(result, report, json)
             if not json and checkpoint is not None and result.epochs and result.stopped != "interrupted":
-                print_next(dataset, checkpoint)
+                print_next(dataset, checkpoint, report)
         if result.stopped == "interrupted":
             if reports:
                 print_resume(checkpoint)

@@ -22,6 +22,7 @@ __all__ = ["InputEncoders", "Inputs", "plain_type"]
 
 _COPIES = 5  # of an embedding table: the weights, two of Adam, the best epoch's, and the one that is saved
 _ID_CHANNELS = 64
+_NAMED = 8  # columns in a summary
 
 plain_type = ""  # the name of the only type of a graph without types
 
@@ -210,6 +211,16 @@ class Inputs:
             found += [(edge.graph, side) for side in sides if name == (target if side == "in" else source)]
         return found or [(edge.graph, "in") for key, edge in self._data.edges.items() if key[2] == name]
 
+    def summary(self) -> str:
+        """Say in a line what the model gets for each node type: arrays with their widths, columns, embeddings."""
+        said = {}
+        for name, of in self.stores.items():
+            if name in self.specs:
+                said[name] = _said(self.specs[name], names=True)
+            else:
+                said[name] = ", ".join(f"{self.feature} ({s.feature_dim} x {s.dtype_name})" for s in of.values())
+        return "; ".join(f"{name}: {text}" if name else text for name, text in said.items())
+
     def describe(self) -> dict[str, Any]:
         """Describe how the nodes of each type are encoded, for types with more than a feature matrix."""
         edges = {} if self.edges is None else self.edges.describe()
@@ -276,9 +287,12 @@ def _meaning(spec: Mapping[str, Any]) -> list[Any]:
     return [*found, spec.get("aliases")]
 
 
-def _said(spec: Mapping[str, Any]) -> str:
+def _said(spec: Mapping[str, Any], names: bool = False) -> str:
     if spec["kind"] == "table":
-        return f"{len(spec['columns'])} columns"
+        widths = spec["widths"]
+        columns = [c["name"] + (f" of {widths[c['array']]}" if c["array"] in widths else "") for c in spec["columns"]]
+        listed = ", ".join(columns[:_NAMED]) + (", ..." if len(columns) > _NAMED else "")
+        return f"{len(columns)} column{'s' * (len(columns) != 1)}{f' ({listed})' * names}"
     return f"embeddings of {spec['count']:,} ids" if spec["kind"] == "ids" else "degrees"
 
 

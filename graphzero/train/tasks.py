@@ -133,6 +133,19 @@ class Task:
         """Return the size of the data, for the report."""
         raise NotImplementedError
 
+    def learns(self) -> str:
+        """Say what is learned."""
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Say in a line what the model sees: inputs, labels, seeds of each split, fanouts and the memory budget."""
+        seeds = ", ".join(f"{split} {self.size(split):,}" for split in self.splits)
+        fanouts = ",".join(map(str, self.options.fanouts))
+        return (
+            f"inputs: {self.inputs.summary()} | {self.learns()} | seeds: {seeds} | fanouts {fanouts} | "
+            f"memory {self.options.memory}"
+        )
+
     def about(self) -> dict[str, Any]:
         """Describe the task as JSON values for the checkpoint, as predictions need it."""
         return {}
@@ -217,6 +230,11 @@ class LabelTask(Task):
     def about(self) -> dict[str, Any]:
         """Describe the target."""
         return {"target": self.target.to_dict()}
+
+    def learns(self) -> str:
+        """Say what the labels are."""
+        said = {"classification": f"{self.target.outputs} classes", "multilabel": f"{self.target.outputs} labels each"}
+        return f"labels: {said.get(self.target.kind, 'numbers')}"
 
     def describe_target(self) -> dict[str, Any]:
         """Describe the target, for the report."""

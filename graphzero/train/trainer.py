@@ -103,6 +103,7 @@ class Trainer:
             loaders = Loaders(self.loader, self._memory, threads)
             with closing(loaders), closing(self.observer):
                 loaders.check("train", "valid")
+                self.observer.begin(self.options, self.task.summary())
                 stopped = self._epochs(run, loaders, stop)
                 test = self._finish(run, loaders, stopped, stop)
                 plan = loaders.stats.get("train", LoaderStats()).plan
