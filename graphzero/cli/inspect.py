@@ -18,6 +18,7 @@ from . import terminal
 
 
 def command(
+    context: typer.Context,
     source: Annotated[
         Path, typer.Argument(help="Folder of tables, a table, or a SQLite or DuckDB file.", show_default=False)
     ],
@@ -31,6 +32,8 @@ def command(
 
     Names of columns and values that tables share decide. Check the file that --out writes before importing with it.
     """
+    if out is None:
+        terminal.refuse_given(context, ["overwrite"], "needs --out PATH, the file to replace")
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such file or folder")
     if out is not None and out.suffix not in (".yaml", ".yml", ".json"):

@@ -72,6 +72,8 @@ def add_node_table(
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
         plan.features["time"] = _times(table, time, "time", "s", missing=True)
+        if not table.is_numeric(time):
+            plan.about["dates"] = ["time"]
     if columns.get("features") is None:
         rules = rules_of(columns, "node_columns")
         _add_columns(plan, table, rest, rules, len(values), splits)

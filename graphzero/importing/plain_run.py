@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..sources.rows import all_rows, is_text
 from ..stores.features import FeatureStore
 from ..stores.idmap import text_path
-from .parts import count_of, drawn_splits, fitted, is_path, labelled_nodes, stored_labels
+from .parts import check_dtype, count_of, drawn_splits, fitted, is_path, labelled_nodes, stored_labels
 from .plan import Plan
 from .stage import Stage
 
@@ -35,6 +35,7 @@ class PlainWork:
         self.seconds: dict[str, float] = {}
         self.losses: list[str] = []
         self.peak = 0
+        check_dtype(dtype, plan.features)
         self.tagged = bool(options.pop("tag_reverse", False))
         if self.tagged and options.get("directed") is False:
             raise ValueError("tag_reverse already stores each edge in both directions: omit directed")

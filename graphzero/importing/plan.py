@@ -86,6 +86,10 @@ class TypedPlan:
         self.edges[edge_type] = EdgePlan(edges, options)
         return self.edges[edge_type]
 
+    def parts(self) -> list[NodePlan | EdgePlan]:
+        """Return the plans of all types."""
+        return [*self.nodes.values(), *self.edges.values()]
+
     def keep(self, edge_types: set[tuple[str, str, str]]) -> None:
         """Leave out all other edge types, and node types that only those had; what is left may be a plain graph."""
         self.typed = self.typed and (len(edge_types) > 1 or len(self.edges) == 1)

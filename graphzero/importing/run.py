@@ -163,6 +163,16 @@ def import_dataset(
     plan = plan_for(source, label)
     run = {"memory": memory, "num_threads": num_threads, "progress": progress}
     if isinstance(plan, TypedPlan):
+        _refuse_plain(
+            plan,
+            nodes=nodes,
+            node_columns=node_columns,
+            edge_features=edge_features,
+            id_base=id_base,
+            node_ids=node_ids,
+            ids=None if ids == "auto" else ids,
+            tag_reverse=tag_reverse or None,
+        )
         given = {"features": features, "labels": labels, "splits": splits, "num_nodes": num_nodes}
         override_typed(plan, {**given, "num_classes": num_classes})
         choose_types(plan, edge_types)
@@ -173,6 +183,8 @@ def import_dataset(
         return _import_typed(plan, target, key, options, dtype, reverse or plan.reverse, run, overwrite)
     if edge_types is not None or reverse:
         raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
+    if node_columns and nodes is None:
+        raise ValueError("node_columns names columns of a node table; pass the table as nodes=")
     if label is not None and nodes is None and labels is None:
         raise ValueError(f"label is {label!r}, a column of a node table; pass the table as nodes=")
     if nodes is not None:
@@ -192,15 +204,16 @@ def import_dataset(
             options.pop("directed", None)
     if id_base is not None:  # a source may define its own: Matrix Market, KONECT
         options["id_base"] = id_base
-    _choose_ids(plan, ids, node_ids, options)
+    _choose_ids(plan, ids, node_ids, options, id_base)
+    if num_classes is not None and plan.labels is None:
+        raise ValueError(f"num_classes is {num_classes}, but there are no labels; pass labels=, or nodes= with a label")
     key = fingerprint(
         *(source, nodes, dict(node_columns or {}), features, labels, label, edge_features),
         *(plan.num_nodes, dtype and str(dtype), options),
     )
-    stage = Stage(target, key)
-    work = PlainWork(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
-    start, done = time.perf_counter(), False
+    stage, start, done = Stage(target, key), time.perf_counter(), False
     try:
+        work = PlainWork(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
         with Reporting(progress) as callback:
             work.common["progress"] = callback or False
             made = work.compile()
@@ -268,7 +281,7 @@ def _ids_of_rows(ids: Any) -> Any:
     return None if numbers else ids
 
 
-def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
+def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any], given_base: int | None) -> None:
     """Decide whether ids are mapped, and check that rows given by number can be matched to them."""
     if ids == "auto":
         names = names_of(plan.edges) if node_ids is None and not options.get("id_base") else None
@@ -286,6 +299,8 @@ def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, A
             plan.least_nodes = plan.labels.count
             plan.labels = dataclasses.replace(plan.labels, count=None)  # nodes may follow the last one with a label
         return
+    if given_base is not None:
+        raise ValueError(f"id_base is {given_base}, but ids are mapped (ids={ids!r}), so none is the first; omit it")
     options.update(ids=ids, node_ids=None if node_ids is None else node_ids_from(node_ids))
     by_row = plan.labels if table is None else None
     if node_ids is None and (plan.features or by_row is not None or (plan.splits and "" not in plan.splits)):
@@ -298,6 +313,15 @@ def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, A
             plan.some_ids = True
             options["node_ids"] = table.read(text=ids == "text" or needs_map(plan.edges, options))[0]
         _set_labels(plan, *table.of_ids(options["node_ids"]))
+
+
+def _refuse_plain(plan: TypedPlan, **given: Any) -> None:
+    """Raise ValueError for arguments that only sources of one node type use."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is for edges of one type, but the source is {plan.kind}, whose types have their own; omit it"
+            )
 
 
 def _set_labels(plan: Plan, labels: Any, classes: list[str] | None) -> None:

@@ -25,6 +25,7 @@ from ..sources.rows import all_rows, is_text
 from ..stores.features import FeatureStore
 from .parts import (
     as_rows,
+    check_dtype,
     count_of,
     drawn_splits,
     fitted,
@@ -101,6 +102,7 @@ class TypedWork:
         self.peak = 0
         self.counts: dict[str, int] = {}
         self.losses: list[str] = []
+        check_dtype(dtype, [key for one in plan.parts() for key in one.features])
         for edge_type in plan.edges:
             as_edge_type(edge_type)
         if plan.shares is not None and all(node.labels is None for node in plan.nodes.values()):

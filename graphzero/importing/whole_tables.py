@@ -185,6 +185,8 @@ class _Tables:
             times = _times(table, column, "time", self._spec.time_unit, missing=True)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
+            if not table.is_numeric(column):
+                self._plan.about.setdefault("dates", {})[name] = ["time"]
         taken = {rows.column, *roles.values(), *spec.not_columns}
         wanted = [column for column in table.names if column not in taken]
         if spec.features is not None:

@@ -13,6 +13,7 @@ from torch.nn import functional
 from ..args.sizes import format_size, parse_size
 from ..args.suggest import did_you_mean
 from ..dataset.columns import Column
+from ..infer.modules import model_rows
 from ..stores.features import FeatureStore
 from .columns import TableEncoder
 from .edge_inputs import EdgeInputs, table_spec
@@ -63,6 +64,8 @@ class Inputs:
         self.notes += self.edges.notes if self.edges is not None else []
         found = any(options.feature in of for of in known.values())
         tables = any(spec["kind"] == "table" for spec in self.specs.values())
+        if options.table_encoder != "sum" and not tables and not (self.edges is not None and self.edges.specs):
+            raise ValueError(f"table_encoder is {options.table_encoder!r}, but the dataset has no columns of tables")
         if not found and (options.feature != "x" or (any(known.values()) and not tables)):
             hint = did_you_mean(options.feature, [name for of in known.values() for name in of])
             raise KeyError(
@@ -184,7 +187,8 @@ class Inputs:
         encoders = getattr(model, "input_encoders", None)
         if not isinstance(encoders, InputEncoders) or name not in encoders.specs:
             key = self.feature if name else "x"
-            return dict(part).get(key)
+            rows = dict(part).get(key)
+            return None if rows is None else model_rows(model, rows)
         return encoders(name, part, seed_time, self.degrees(name, part.n_id, encoders.specs[name]))
 
     def degrees(self, name: str, ids: Tensor, spec: Mapping[str, Any]) -> Tensor | None:

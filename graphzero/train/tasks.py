@@ -339,7 +339,7 @@ def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
 def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
     """Run a model on a batch of one type: returns rows of the seeds, or of all nodes for other models."""
     if not isinstance(model, SampledModel):
-        other: Tensor = model(x if x.is_floating_point() else x.float(), batch.edge_index)
+        other: Tensor = model(x, batch.edge_index)
         return other
     degree = None
     if model.aggregation == "gcn" and "seed_time" not in batch and "edge_label_time" not in batch:

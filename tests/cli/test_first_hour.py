@@ -16,7 +16,9 @@ pytest.importorskip("yaml")
 from typer.testing import CliRunner
 
 import graphzero as gz
+from graphzero.args.progress import Lines
 from graphzero.cli.app import app
+from graphzero.train import predict
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -143,3 +145,29 @@ def test_what_is_missing_is_said_at_once_and_links_are_suggested(people: Path) -
         assert all(part in output for part in parts)
         assert "--task links" in output
     run_steps(made)
+
+
+def test_predictions_have_dates_where_the_table_has_them(people: Path) -> None:
+    rows = [f"p{i},2024-01-{1 + i % 28:02},{i % 2}" for i in range(60)]
+    (people / "people.csv").write_text("\n".join(["id,joined,label", *rows]) + "\n")
+    lines = (people / "knows.csv").read_text().splitlines()
+    (people / "knows.csv").write_text("\n".join([f"{lines[0]},calls", *(f"{line},3" for line in lines[1:])]) + "\n")
+    for command in steps(run("graphzero inspect club").output)[:2]:
+        assert run(command).exit_code == 0
+    assert run(f"graphzero train club-dataset --time time {TRAIN}").exit_code == 0
+    predicted = run("graphzero predict club-dataset --out p.csv")
+    assert predicted.exit_code == 0, predicted.output
+    head, *found = [line.split(",") for line in Path("p.csv").read_text().splitlines()]
+    assert head[:2] == ["id", "time"]
+    assert {row[0]: row[1] for row in found} == {row.split(",")[0]: row.split(",")[1] for row in rows}
+
+
+def test_predict_shows_progress(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run("graphzero import club/knows.csv out --nodes club/people.csv --label churned --splits 60/20/20")
+    assert run(f"{steps(made.output)[0]} {TRAIN}").exit_code == 0
+    phases: dict[str, list[tuple[int, int]]] = {}
+    data = gz.Dataset("out")
+    predict(data, "out/runs/1.npz", "p.csv", progress=lambda phase, *at: phases.setdefault(phase, []).append(at))
+    assert {phase: of[-1] for phase, of in phases.items()} == dict.fromkeys(["layer 1", "layer 2", "writing"], (60, 60))
+    monkeypatch.setattr("graphzero.cli.terminal.renderer", lambda stream: Lines("", stream, every=0))
+    assert "layer 1: 100% of 60" in run("graphzero predict out --out p.csv").output
