@@ -22,7 +22,7 @@ from ..sources.tables import Table
 from .edge_tables import EdgeTables, TableRows, described_table, note_of
 from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
 from .parts import label_rows, safe_name, split_name
-from .plan import NodePlan, TypedPlan
+from .plan import NodePlan, Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import STEP, spilled
 from .table_columns import columns_of, training_rows
@@ -44,9 +44,9 @@ def choose_label(spec: TableSpec, label: str) -> None:
     spec.nodes[name] = dataclasses.replace(spec.nodes[name], label=column)
 
 
-def plan_tables(spec: TableSpec) -> TypedPlan:
+def plan_tables(spec: TableSpec) -> Plan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
-    plan = TypedPlan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
+    plan = Plan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
     if spec.tasks:
         check_tasks(spec.tasks)
         plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
@@ -80,7 +80,7 @@ def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
 class _Tables:
     """Reads the tables of a description, once each for ids and again for what rows hold."""
 
-    def __init__(self, spec: TableSpec, plan: TypedPlan, folder: str, memory: int, threads: int) -> None:
+    def __init__(self, spec: TableSpec, plan: Plan, folder: str, memory: int, threads: int) -> None:
         self._spec, self._plan, self._folder = spec, plan, folder
         self._threads, self._ids = threads, memory // 2
         self._batches = memory // 4  # of the budget, for rows of tables on their way
