@@ -21,6 +21,7 @@ from ..errors import BudgetError, InputError
 from ..load.handoff import make_room
 from ..sources.row_text import PARSED, TextRows
 from ..sources.rows import Rows, all_rows, is_text
+from ..sources.text import refuse_text_options
 from .reports import FeatureReport
 
 __all__ = ["FeatureReport", "compile_features", "convert_csv_to_gd"]
@@ -82,6 +83,8 @@ def compile_features(
                 return text.compile(path, wanted, callback)
             measured = partial(_compile_rows, report_error=report_error)
             return text.compile_through_float32(path, wanted, callback, measured)
+        shown = os.fspath(source) if isinstance(source, (str, os.PathLike)) else type(source).__name__
+        refuse_text_options(shown, on_error, delimiter, header)
         rows = all_rows(source, name)
         return _compile_rows(rows, path, dtype, num_nodes, budget, threads, callback, report_error)
 
