@@ -104,7 +104,7 @@ def test_every_public_name_is_in_the_api_page():
     listed = set(re.findall(r"^\.\. auto\w+:: graphzero\.([\w.]+)", page, flags=re.M))
     errors = {name for name in gz.__all__ if name.endswith("Error")}  # by automodule
     expected = set(gz.__all__) - errors - {"__version__"} | {"errors"}
-    for room in ("train", "pyg", "ray"):
+    for room in ("analytics", "train", "pyg", "ray"):
         module = pytest.importorskip(f"graphzero.{room}")
         expected |= {f"{room}.{name}" for name in module.__all__}
     assert listed == expected
