@@ -53,8 +53,9 @@ std::unique_ptr<BlockSource> mapped_blocks(const RowArrays& arrays);
 std::unique_ptr<BlockSource> read_blocks(const RowArrays& arrays);
 uint64_t read_blocks_bytes(const RowArrays& arrays);
 
-constexpr uint64_t kChunkRows = uint64_t{1} << 16;   // row pointers that are read together
-constexpr uint64_t kBlockBytes = uint64_t{1} << 20;  // neighbour ids of a block
+constexpr uint64_t kChunkRows = uint64_t{1} << 16;  // row pointers that are read together
+// Neighbour ids of a block: they stay in the second-level cache between the check of ids and their use.
+constexpr uint64_t kBlockBytes = uint64_t{256} << 10;
 
 inline uint64_t RowArrays::most_edges() const { return kBlockBytes / id_bytes; }
 

@@ -74,7 +74,7 @@ void settle(Stream& stream, const NodeArray<uint32_t>& value) {
   std::atomic<bool> more{true};
   while (more.exchange(false)) {
     stream.pass("core numbers", [&](const auto& block, int worker) {
-      block.for_rows(value.data(), [&](const auto& row) {
+      block.for_rows(value.table(), [&](const auto& row) {
         const uint32_t own = load_relaxed(value[row.node]);
         if (own == 0) return;
         const uint32_t h = h_index(row, value, own, counts[static_cast<size_t>(worker)]);

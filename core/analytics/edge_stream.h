@@ -29,9 +29,22 @@ struct AnalyticsOptions {
 
 // Bytes of the arrays that an algorithm holds, where it uses rows through the mapping and where it reads blocks.
 struct ArrayBytes {
-  ArrayBytes(uint64_t both) : mapped(both), read(both) {}
-  ArrayBytes(uint64_t mapped_, uint64_t read_) : mapped(mapped_), read(read_) {}
+  ArrayBytes(uint64_t both) : ArrayBytes(both, both) {}
+  ArrayBytes(uint64_t mapped_, uint64_t read_) : mapped(with_slack(mapped_)), read(with_slack(read_)) {}
   uint64_t mapped, read;
+
+ private:
+  // Each of a few arrays is rounded up to pages, or to huge pages if it is large.
+  static constexpr uint64_t kHugePage = uint64_t{2} << 20;
+  static uint64_t with_slack(uint64_t bytes) { return bytes + 4 * (bytes < kHugePage ? kPageBytes : kHugePage); }
+};
+
+// Entries by neighbour id that a pass looks up.
+template <class T>
+struct NodeTable {
+  const T* data;
+  uint64_t nodes;
+  bool atomic = false;  // changed by atomic additions, which the processor does not overlap
 };
 
 // Whole rows whose neighbour ids were checked.
@@ -61,15 +74,16 @@ struct EdgeBlock {
   void for_rows(const F& f) const {
     for (uint64_t node = first_row; node < end_row; ++node) f(row(node));
   }
-  // The same, with the entries of `table` for neighbours that come soon prefetched.
+  // The same, with the entries of `table` for neighbours that come soon prefetched if it is larger than caches are.
   template <class T, class F>
-  void for_rows(const T* table, const F& f) const {
-    constexpr uint64_t kAhead = 64;
+  void for_rows(const NodeTable<T>& table, const F& f) const {
+    constexpr uint64_t kAhead = 64, kCache = uint64_t{32} << 20;
+    if (!table.atomic && table.nodes * sizeof(T) < kCache) return for_rows(f);
     uint64_t asked = begin;
     const uint64_t last = end;
     for (uint64_t node = first_row; node < end_row; ++node) {
       const uint64_t until = std::min(indptr[node - first_row + 1] + kAhead, last);
-      for (; asked < until; ++asked) prefetch(table + indices[asked - begin]);
+      for (; asked < until; ++asked) prefetch(table.data + indices[asked - begin]);
       f(row(node));
     }
   }

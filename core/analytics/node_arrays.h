@@ -23,6 +23,7 @@ class NodeArray {
 
   T* data() const { return buffer_.as<T>(); }
   uint64_t size() const { return size_; }
+  NodeTable<T> table() const { return {data(), size_}; }
   T& operator[](uint64_t node) const { return data()[node]; }
   Buffer take() { return std::move(buffer_); }
 

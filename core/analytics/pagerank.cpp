@@ -13,18 +13,6 @@ namespace {
 
 constexpr double kUnits = 0x1.0p62;
 
-// By four sums, since each addition waits for the one before it (benchmarks/analytics.py).
-template <class Row, class Real>
-double sum_of(const Row& row, const Real* share) {
-  double sums[4] = {};
-  auto at = row.begin;
-  for (; row.end - at >= 4; at += 4) {
-    for (int i = 0; i < 4; ++i) sums[i] += share[at[i]];
-  }
-  for (; at < row.end; ++at) sums[0] += share[*at];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
 template <class Real>
 class Power {
  public:
@@ -157,14 +145,24 @@ class Power {
   }
 
   // What a node gets that does not come along edges.
-  double base(uint64_t node, double lost) const {
-    const double jump = teleport_.size() > 0 ? teleport_[node] : uniform();
-    const double from_lost = dangling_.size() > 0 ? dangling_[node] : jump;
-    return (1.0 - how_.damping) * jump + how_.damping * lost * from_lost;
-  }
+  struct Base {
+    Base(const Power& power, double lost)
+        : teleport(power.teleport_.size() > 0 ? power.teleport_.data() : nullptr),
+          dangling(power.dangling_.size() > 0 ? power.dangling_.data() : teleport),
+          jump(1.0 - power.how_.damping),
+          found(power.how_.damping * lost),
+          uniform(power.uniform()),
+          constant((jump + found) * uniform) {}
+    double operator()(uint64_t node) const {
+      if (teleport == nullptr && dangling == nullptr) return constant;
+      return jump * (teleport != nullptr ? teleport[node] : uniform) + found * dangling[node];
+    }
+    const Real *teleport, *dangling;
+    const double jump, found, uniform, constant;
+  };
 
-  double replace(uint64_t node, double received, double lost) {
-    const Real next = static_cast<Real>(base(node, lost) + how_.damping * received);
+  double replace(uint64_t node, double received, const Base& base) {
+    const Real next = static_cast<Real>(base(node) + how_.damping * received);
     const double change = std::abs(static_cast<double>(next) - static_cast<double>(rank_[node]));
     rank_[node] = next;
     return change;
@@ -173,17 +171,18 @@ class Power {
   template <class Stream>
   double pull(Stream& stream, double lost) {
     const Real* const share = share_.data();
+    const Base base(*this, lost);
     std::vector<double> changes(static_cast<size_t>(stream.most_blocks()));
     stream.pass("PageRank", [&](const auto& block, int) {
       double change = 0;
-      block.for_rows(share, [&](const auto& row) {
+      block.for_rows(share_.table(), [&](const auto& row) {
         double sum = 0;
         if (how_.weighted) {
           for (uint64_t i = 0; i < row.degree(); ++i) sum += static_cast<double>(share[row.begin[i]]) * row.weights[i];
         } else {
-          sum = sum_of(row, share);
+          for (auto at = row.begin; at < row.end; ++at) sum += share[*at];
         }
-        change += replace(row.node, sum, lost);
+        change += replace(row.node, sum, base);
       });
       changes[static_cast<size_t>(block.number)] = change;
     });
@@ -194,9 +193,10 @@ class Power {
 
   template <class Stream>
   double push(Stream& stream, double lost) {
+    const Base base(*this, lost);
     for_nodes(nodes_, options_.threads, [&](uint64_t node) { pushed_[node] = 0; });
     stream.pass("PageRank", [&](const auto& block, int) {
-      block.for_rows(pushed_.data(), [&](const auto& row) {
+      block.for_rows(NodeTable<uint64_t>{pushed_.data(), nodes_, true}, [&](const auto& row) {
         const double share = static_cast<double>(share_[row.node]) * kUnits;
         const auto whole = static_cast<uint64_t>(share);
         for (uint64_t i = 0; i < row.degree(); ++i) {
@@ -206,7 +206,7 @@ class Power {
       });
     });
     return sum_nodes(nodes_, options_.threads,
-                     [&](uint64_t node) { return replace(node, static_cast<double>(pushed_[node]) / kUnits, lost); });
+                     [&](uint64_t node) { return replace(node, static_cast<double>(pushed_[node]) / kUnits, base); });
   }
 
   const Topology& topology_;

@@ -14,13 +14,12 @@ uint32_t preferred(const Row& row, const NodeArray<uint32_t>& label, uint64_t ke
   const uint32_t own = label[row.node];
   votes.start(row.degree());
   uint32_t best = own, most = 0;
-  for (auto at = row.begin; at < row.end; ++at) {
-    if (*at == row.node) continue;
-    const uint32_t other = label[*at], count = votes.add(other);
+  for_distinct(row.begin, row.end, row.node, [&](uint64_t neighbour) {
+    const uint32_t other = label[neighbour], count = votes.add(other);
     const bool tie = count == most && best != own && (other == own || mix(other ^ key) > mix(best ^ key));
     if (count > most || tie) best = other;
     most = std::max(most, count);
-  }
+  });
   return best;
 }
 
@@ -40,7 +39,7 @@ PropagatedLabels propagate_labels(const Topology& topology, const PropagationOpt
       ++result.iterations;
       std::atomic<bool> wanted{false};
       stream.pass("label propagation", [&](const auto& block, int worker) {
-        block.for_rows(label.data(), [&](const auto& row) {
+        block.for_rows(label.table(), [&](const auto& row) {
           const uint64_t key = make_key(how.seed, row.node);
           const uint32_t best = preferred(row, label, key, votes[static_cast<size_t>(worker)]);
           if (best == label[row.node]) return;

@@ -19,8 +19,9 @@
 namespace gz {
 namespace {
 
-constexpr uint64_t kReadBytes = uint64_t{512} << 10;
-constexpr size_t kSlots = 8, kChunks = 3;              // with six reads a slot at most, fewer than any reader's depth
+constexpr uint64_t kReadBytes = 2 * kBlockBytes;
+constexpr size_t kSlots = 24, kChunks = 3;
+constexpr size_t kReads = 2 * kSlots + 2 * kChunks;    // ids and weights of each slot: fewer than any reader's depth
 constexpr auto kLook = std::chrono::milliseconds(20);  // how often a waiting thread checks for an interrupt
 
 // Where reads go is decided before they are started: take() returns that place.
@@ -54,7 +55,11 @@ struct Areas {
       : chunk(area((std::min(kChunkRows, arrays.rows) + 1) * sizeof(uint64_t))),
         ids(area(std::min(arrays.most_edges(), arrays.edges) * arrays.id_bytes)),
         weights(arrays.weights != nullptr ? area(std::min(arrays.most_edges(), arrays.edges) * sizeof(float)) : 0) {}
-  uint64_t all() const { return kChunks * chunk + kSlots * (ids + weights); }
+  uint64_t all() const {
+    constexpr uint64_t kHugePage = uint64_t{2} << 20;  // what a buffer of that size is rounded up to
+    const uint64_t bytes = kChunks * chunk + kSlots * (ids + weights);
+    return bytes < kHugePage ? bytes : round_up(bytes, kHugePage);
+  }
   const uint64_t chunk, ids, weights;
 };
 
@@ -72,7 +77,7 @@ class ReadBlocks : public BlockSource {
       : arrays_(arrays),
         areas_(arrays),
         arena_(static_cast<size_t>(areas_.all()), Purpose::kReads),
-        places_(std::make_shared<Placed>(kSlots * 6 + kChunks * 2)),
+        places_(std::make_shared<Placed>(kReads)),
         reads_(
             *arrays.file, arrays.file->preferred(), reader_into(arena_.span_of<std::byte>()),
             [this](const PageReads::Read& read) { return name_of(read); }, places_),

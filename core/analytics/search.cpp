@@ -195,7 +195,7 @@ class MappedSearch {
 template <class Block>
 bool reach_in_block(const Block& block, const NodeArray<int32_t>& level, int32_t depth, const Ways& ways) {
   bool more = false;
-  block.for_rows(level.data(), [&](const auto& row) {
+  block.for_rows(level.table(), [&](const auto& row) {
     const int32_t own = load_relaxed(level[row.node]);
     if (ways.along && own == depth) {
       for (auto at = row.begin; at < row.end; ++at) {

@@ -119,7 +119,7 @@ class Colouring {
     std::atomic<bool> any{false};
     stream_.pass("strong components", [&](const auto& block, int) {
       bool found = false;
-      block.for_rows(component_.data(), [&](const auto& row) {
+      block.for_rows(component_.table(), [&](const auto& row) {
         if (component_[row.node] != kNoLabel && !include_done_) return;
         for (auto at = row.begin; at < row.end; ++at) {
           found |= out_rows_ ? f(row.node, uint64_t{*at}) : f(uint64_t{*at}, row.node);

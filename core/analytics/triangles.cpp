@@ -43,13 +43,14 @@ class Counter {
   Counter(Stream& stream, const NodeArray<uint32_t>& degree, const NodeArray<int64_t>& triangles)
       : stream_(stream),
         below_{degree.data()},
+        degrees_(degree.table()),
         triangles_(triangles),
         higher_(degree.size()),
         scratch_(static_cast<size_t>(stream.threads())) {}
 
   void run(uint64_t held_bytes) {
     stream_.pass("ordering edges", [&](const auto& block, int) {
-      block.for_rows(below_.degree, [&](const auto& row) {
+      block.for_rows(degrees_, [&](const auto& row) {
         uint32_t count = 0;
         for_higher(row, below_, [&](uint32_t) { ++count; });
         higher_[row.node] = count;
@@ -84,7 +85,7 @@ class Counter {
 
   void hold() {
     stream_.pass("holding rows", [&](const auto& block, int) {
-      block.for_rows(below_.degree, [&](const auto& row) {
+      block.for_rows(degrees_, [&](const auto& row) {
         if (!held_.has(row.node)) return;
         uint32_t* to = held_.ids.template as<uint32_t>() + held_.starts[row.node - held_.first];
         for_higher(row, below_, [&](uint32_t other) { *to++ = other; });
@@ -132,6 +133,7 @@ class Counter {
 
   Stream& stream_;
   const Order below_;
+  const NodeTable<uint32_t> degrees_;
   const NodeArray<int64_t>& triangles_;
   NodeArray<uint32_t> higher_;  // the length of each row without neighbours of lower degree
   std::vector<Scratch> scratch_;

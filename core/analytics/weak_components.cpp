@@ -20,7 +20,7 @@ class Forest {
     for_nodes(nodes, threads, [&](uint64_t node) { parent_[node] = static_cast<uint32_t>(node); });
   }
 
-  const uint32_t* data() const { return parent_.data(); }
+  NodeTable<uint32_t> table(uint64_t first) const { return {parent_.data() + first, parent_.size() - first}; }
   uint64_t size() const { return parent_.size(); }
   uint32_t root(uint64_t node) const { return parent_[node]; }  // after compress()
 
@@ -108,7 +108,7 @@ Labels weak_components(const Topology& topology, const AnalyticsOptions& options
       topology.file().check();
     } else {
       stream.pass("components", [&](const auto& block, int) {
-        block.for_rows(forest.data() + other_base, [&](const auto& row) {
+        block.for_rows(forest.table(other_base), [&](const auto& row) {
           for (auto at = row.begin; at < row.end; ++at) forest.link(row_base + row.node, other_base + *at);
         });
       });

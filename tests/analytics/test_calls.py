@@ -98,7 +98,6 @@ def test_a_budget_is_kept_or_refused(undirected: gz.Graph) -> None:
     with pytest.raises(gz.BudgetError, match=r"memory is 1000 bytes, but components of .* needs at least \d+") as e:
         analytics.connected_components(undirected, memory=1000)
     least = e.value.needed_bytes
-    assert least < undirected.info["file_bytes"] + 4 * NODES
     whole = analytics.connected_components(undirected, memory="1GB")
     gz._core.reset_bytes_held_peak()
     before = gz._core.bytes_held()["total"]
