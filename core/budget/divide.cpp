@@ -281,14 +281,15 @@ class Divider {
     d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.packed_bytes);
   }
 
-  // Claims that fit: those of a window have read half of their rows on average, and share some of them.
+  // Claims that fit: those of a window have read half of their rows on average, and share some of them. An eighth is
+  // left for what the estimate misses: a window that is too full stalls, one that is not full grows.
   uint64_t most_claims(const Division& d, uint64_t room) const {
     const auto fits = [&](uint64_t claims) {
       const double held = sum(d, Way::kWindow, [&](size_t i) {
         return uses_[i].distinct(static_cast<double>(claims) / 2) *
                static_cast<double>(RowWindow::row_cost(*facts_.parts[i]));
       });
-      return held + static_cast<double>(claims * d.packed_bytes) <= static_cast<double>(room);
+      return held * 9 / 8 + static_cast<double>(claims * d.packed_bytes) <= static_cast<double>(room);
     };
     uint64_t low = 0, high = std::min(facts_.batches, kMostWindow) + 1;
     while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
