@@ -27,6 +27,7 @@ _EXAMPLES = {
     ),
     "reorder": ("graphzero reorder papers papers-hot --fanouts 15,10",),
     "info": ("graphzero info mine", "graphzero info graph.gl --json"),
+    "stats": ("graphzero stats graph.gl", "graphzero stats mine --html stats.html"),
     "verify": ("graphzero verify mine",),
     "train": (
         "graphzero train mine --report run.html",

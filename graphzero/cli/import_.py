@@ -64,7 +64,11 @@ def command(
         ),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Data type of features: float32, float16, int8, ...", rich_help_panel=_NODES)
+        str | None,
+        typer.Option(
+            help="Data type of features: float32, float16, int8, ...; columns of tables keep theirs.",
+            rich_help_panel=_NODES,
+        ),
     ] = None,
     classes: Annotated[
         int | None, typer.Option(help="Number of classes (default: detected).", rich_help_panel=_NODES)

@@ -81,7 +81,7 @@ def command(
         bool, typer.Option("--times", help="Add years as edge times, for the preset mag.", rich_help_panel=_SHAPE)
     ] = False,
     dtype: Annotated[
-        str, typer.Option(help="Data type of features: float32, float16, ...", rich_help_panel=_FILES)
+        str, typer.Option(help="Data type of features: float32, float16, int8, ...", rich_help_panel=_FILES)
     ] = "float32",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "1GB",
     threads: terminal.Threads = None,

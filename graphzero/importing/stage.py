@@ -33,12 +33,14 @@ def _identity(thing: Any) -> Any:
         return {str(key): _identity(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):
         return [_identity(value) for value in thing]
-    if isinstance(thing, os.PathLike) or (isinstance(thing, str) and os.path.exists(thing)):
+    if isinstance(thing, (str, os.PathLike)) and os.path.exists(thing):
         path = os.path.realpath(os.fspath(thing))
         if os.path.isdir(path):
             found = sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
             return [_stat(name) for name in found]
         return _stat(path)
+    if isinstance(thing, os.PathLike):  # "apt:", which the command line passes as a path
+        return os.fspath(thing)
     if thing is None or isinstance(thing, (str, int, float, bool)):
         return thing
     raise TypeError

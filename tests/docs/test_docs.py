@@ -32,7 +32,7 @@ def commands(block: str) -> list[list[str]]:
 
 
 # Pages whose commands run as they are printed, between their Python blocks. The others name data of the reader.
-WITH_COMMANDS = ("docs/tasks/", "docs/guides/import.md", "docs/guides/reorder.md")
+WITH_COMMANDS = ("docs/tasks/", "docs/guides/import.md", "docs/guides/reorder.md", "docs/guides/stats.md")
 
 
 def runs(page: Path) -> bool:
@@ -110,7 +110,7 @@ def test_every_public_name_is_on_an_api_page():
     listed = set(re.findall(r"^\.\. auto\w+:: graphzero\.([\w.]+)", page, flags=re.M))
     errors = {name for name in gz.__all__ if name.endswith("Error")}  # by automodule
     expected = set(gz.__all__) - errors - {"__version__"} | {"errors"}
-    for room in ("train", "pyg", "ray"):
+    for room in ("analytics", "train", "pyg", "ray"):
         module = pytest.importorskip(f"graphzero.{room}")
         expected |= {f"{room}.{name}" for name in module.__all__}
     assert listed == expected
