@@ -16,6 +16,18 @@ from . import terminal
 _EDGES, _ROWS, _TEXT = "Edges (.gl)", "Rows (.gd)", "Text sources"
 _COLUMN = "COLUMN"
 
+Delimiter = Annotated[str | None, typer.Option(help="Column separator (default: detected).", rich_help_panel=_TEXT)]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether the first line is a header (default: detected).", rich_help_panel=_TEXT
+    ),
+]
+SkipBadLines = Annotated[
+    bool, typer.Option("--skip-bad-lines", help="Skip malformed lines and count them.", rich_help_panel=_TEXT)
+]
+IdBase = Annotated[int | None, typer.Option(help="Smallest node id (default: 0).", rich_help_panel=_TEXT)]
+
 
 def command(
     source: Annotated[
@@ -67,21 +79,10 @@ def command(
             help="Data type to store: float32, float16, int8, ... (default: as the input).", rich_help_panel=_ROWS
         ),
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Column separator (default: detected).", rich_help_panel=_TEXT)
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first line is a header (default: detected).",
-            rich_help_panel=_TEXT,
-        ),
-    ] = None,
-    skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Skip malformed lines and count them.", rich_help_panel=_TEXT)
-    ] = False,
-    id_base: Annotated[int | None, typer.Option(help="Smallest node id (default: 0).", rich_help_panel=_TEXT)] = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    skip_bad_lines: SkipBadLines = False,
+    id_base: IdBase = None,
     allow_empty: Annotated[
         bool | None, typer.Option("--allow-empty", help="Accept an input without edges.", rich_help_panel=_EDGES)
     ] = None,
@@ -96,9 +97,9 @@ def command(
     edges: dict[str, Any] = {
         "undirected": undirected,
         "direction": direction,
-        "columns": None if columns is None else [_column(c) for c in columns.split(",")],
-        "weights": _column(weights),
-        "times": _column(times),
+        "columns": None if columns is None else [column(c) for c in columns.split(",")],
+        "weights": column(weights),
+        "times": column(times),
         "edge_ids": edge_ids,
         "dedup": dedup,
         "self_loops": self_loops,
@@ -140,7 +141,7 @@ def _only_for(out: Path, edges: dict[str, Any], rows: dict[str, Any]) -> dict[st
     return {option: value for option, value in wanted.items() if value is not None}
 
 
-def _column(text: str | None) -> str | int | bool | None:
+def column(text: str | None) -> str | int | bool | None:
     """Return a column as it was named: a number, a name, or 'no' for none."""
     if text is None:
         return None

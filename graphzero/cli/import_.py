@@ -14,10 +14,10 @@ from graphzero.dataset.trainable import fault_of
 from graphzero.importing import import_dataset
 
 from . import terminal
-from .compile import _column
+from .compile import Delimiter, Header, IdBase, SkipBadLines, column
 from .keywords import as_options
 
-_EDGES, _NODES, _TEXT = "Edges", "Nodes", "Text sources"
+_EDGES, _NODES = "Edges", "Nodes"
 
 
 def command(
@@ -129,7 +129,7 @@ def command(
     reverse: Annotated[
         bool, typer.Option("--reverse", help="Add the reverse of every edge type.", rich_help_panel=_EDGES)
     ] = False,
-    id_base: Annotated[int | None, typer.Option(help="Smallest node id (default: 0).", rich_help_panel=_TEXT)] = None,
+    id_base: IdBase = None,
     ids: Annotated[
         Literal["auto", "map", "text", "integers"],
         typer.Option(help="Which ids to map to 0, 1, 2, ...: strings (auto), or all (map).", rich_help_panel=_NODES),
@@ -137,20 +137,9 @@ def command(
     node_ids: Annotated[
         Path | None, typer.Option(help="File with the original id of each row, one per line.", rich_help_panel=_NODES)
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Column separator (default: detected).", rich_help_panel=_TEXT)
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first line is a header (default: detected).",
-            rich_help_panel=_TEXT,
-        ),
-    ] = None,
-    skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Skip malformed lines and count them.", rich_help_panel=_TEXT)
-    ] = False,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    skip_bad_lines: SkipBadLines = False,
     name: Annotated[str | None, typer.Option(help="Name of the dataset.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset.")] = False,
     memory: terminal.Memory = "1GB",
@@ -160,9 +149,9 @@ def command(
     """Import edges, features, labels and splits into a dataset folder, within a RAM budget."""
     graph: dict[str, Any] = {
         "directed": None if undirected is None else not undirected,
-        "columns": None if columns is None else [_column(c) for c in columns.split(",")],
-        "weights": _column(weights),
-        "times": _column(times),
+        "columns": None if columns is None else [column(c) for c in columns.split(",")],
+        "weights": column(weights),
+        "times": column(times),
         "edge_ids": edge_ids or None,
         "dedup": merge or dedup or None,
         "self_loops": self_loops,

@@ -48,16 +48,18 @@ def plan_graphbolt(folder: str) -> Plan:
         rows = plan.one.features if entry.get("domain") == "node" else plan.edge.features
         rows[safe_name(entry["name"])] = _values(folder, where, entry)
         plan.found.append(f"{entry.get('domain')} features {entry['name']}: {entry['path']}")
-    tasks = [task for task in meta.get("tasks") or [] if any(_SETS[0] in task for _ in (0,))]
-    if tasks:
-        _add_task(plan, folder, where, tasks[0])
+    _add_task(plan, folder, where, meta)
     return plan
 
 
-def _add_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None:
-    labels = np.full(plan.one.num_nodes or 0, -1, np.int64)
-    found = False
+def _add_task(plan: Plan, folder: str, where: str, meta: dict[str, Any]) -> None:
+    """Add the splits and labels of the first task that has a training set."""
+    task = next((task for task in meta.get("tasks") or [] if task.get(_SETS[0])), None)
+    if task is None:
+        return
+    classes = task.get("num_classes")
     for key in _SETS:
+        split = split_name(key.removesuffix("_set"))
         for part in task.get(key) or []:
             data = {entry["name"]: np.asarray(_values(folder, where, entry)) for entry in part["data"]}
             seeds = data.get("seeds", data.get("seed_nodes"))
@@ -65,16 +67,18 @@ def _add_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None
                 plan.found.append(f"left out: {key} of task {task.get('name')}, which has no seeds")
                 continue
             if seeds.ndim == 2:
-                plan.edge.splits |= _pairs(split_name(key.removesuffix("_set")), seeds, data.get("labels"))
+                edge = plan.edge if plan.plain else plan.edges[_edge_type(where, part.get("type"))]
+                edge.splits |= _pairs(split, seeds, data.get("labels"))
                 continue
-            plan.one.splits[split_name(key.removesuffix("_set"))] = seeds
+            node = plan.one if plan.plain else plan.nodes[safe_name(part.get("type"))]
+            node.splits[split] = seeds
             if "labels" in data:
-                labels[seeds] = data["labels"].reshape(-1)
-                found = True
-    if found:
-        plan.one.labels = labels
-    plan.one.num_classes = None if task.get("num_classes") is None else int(task["num_classes"])
-    plan.found.append(f"task {task.get('name')}: {', '.join(plan.one.splits)}, {task.get('num_classes')} classes")
+                if node.labels is None:
+                    node.labels = np.full(node.num_nodes or 0, -1, np.int64)
+                node.labels[seeds] = data["labels"].reshape(-1)
+                node.num_classes = None if classes is None else int(classes)
+    splits = f"{', '.join(plan.one.splits)}, " if plan.plain else ""
+    plan.found.append(f"task {task.get('name')}: {splits}{classes} classes")
 
 
 def _pairs(name: str, seeds: npt.NDArray[Any], labels: Any) -> dict[str, npt.NDArray[Any]]:
@@ -107,9 +111,7 @@ def _typed(folder: str, where: str, meta: dict[str, Any]) -> Plan:
             )
         known.features[safe_name(entry["name"])] = _values(folder, where, entry)
         plan.found.append(f"{entry.get('domain')} features {kind} {entry['name']}: {entry['path']}")
-    tasks = [task for task in meta.get("tasks") or [] if task.get(_SETS[0])]
-    if tasks:
-        _add_typed_task(plan, folder, where, tasks[0])
+    _add_task(plan, folder, where, meta)
     return plan
 
 
@@ -118,30 +120,6 @@ def _edge_type(where: str, text: Any) -> tuple[str, str, str]:
     if len(words) != 3:
         raise InputError(f"{where}: the edge type is {text!r}, expected source:relation:target")
     return safe_name(words[0]), safe_name(words[1]), safe_name(words[2])
-
-
-def _add_typed_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None:
-    labels: dict[str, npt.NDArray[np.int64]] = {}
-    for key in _SETS:
-        split = split_name(key.removesuffix("_set"))
-        for part in task.get(key) or []:
-            data = {entry["name"]: np.asarray(_values(folder, where, entry)) for entry in part["data"]}
-            seeds = data.get("seeds", data.get("seed_nodes"))
-            if seeds is None:
-                plan.found.append(f"left out: {key} of task {task.get('name')}, which has no seeds")
-                continue
-            if seeds.ndim == 2:
-                plan.edges[_edge_type(where, part.get("type"))].splits |= _pairs(split, seeds, data.get("labels"))
-                continue
-            kind = safe_name(part.get("type"))
-            plan.nodes[kind].splits[split] = seeds
-            if "labels" in data:
-                known = labels.setdefault(kind, np.full(plan.nodes[kind].num_nodes or 0, -1, np.int64))
-                known[seeds] = data["labels"].reshape(-1)
-    for kind, values in labels.items():
-        plan.nodes[kind].labels = values
-        plan.nodes[kind].num_classes = None if task.get("num_classes") is None else int(task["num_classes"])
-    plan.found.append(f"task {task.get('name')}: {task.get('num_classes')} classes")
 
 
 def _path(folder: str, where: str, entry: dict[str, Any]) -> str:

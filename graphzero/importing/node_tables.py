@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.dtypes import NAMES
+from ..dataset.writer import kind_of_labels
 from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
@@ -23,12 +24,12 @@ from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
 from ..sources.tables import Table, as_table
 from .column_rules import ColumnRules
-from .parts import is_shares, named_splits, split_name
+from .parts import is_shares, label_rows, named_splits, split_name
 from .plan import NodePlan, Plan
 from .spec import check_features, check_known, rules_of
 from .table_columns import columns_of, training_rows
 
-__all__ = ["add_node_table", "features_of", "node_table", "pick", "times_of", "whole_column"]
+__all__ = ["add_labels", "add_node_table", "features_of", "node_table", "pick", "times_of", "whole_column"]
 
 IDS = ("id", "node_id", "node", "name", "key")
 LABELS = ("label", "y", "class", "target")
@@ -55,19 +56,7 @@ def add_node_table(
     plan.one.num_nodes = None
     if columns.get("features") is not None:
         _add_features(plan, table, [named(table.name, table.names, column) for column in columns["features"]])
-    if picked["label"] is not None:
-        labels, categories = codes_of(table, picked["label"])
-        plan.one.labels = labels
-        if categories is not None:
-            plan.about["classes"] = categories
-            plan.one.num_classes = len(categories)
-        plan.found.append(f"labels: column {picked['label']!r}{missing_note(labels)}")
-    if picked["split"] is not None:
-        codes, names = codes_of(table, picked["split"])
-        if names is None:
-            raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
-        plan.one.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
-        plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.one.splits)}{missing_note(codes)}")
+    add_labels(plan, plan.one, table, picked["label"], picked["split"])
     values = whole_column(table, ids)
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
@@ -78,6 +67,34 @@ def add_node_table(
         rules = rules_of(columns, "node_columns")
         _add_columns(plan, table, rest, rules, len(values), splits)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
+
+
+def add_labels(
+    plan: Plan, node: NodePlan, table: Table, label: str | None, split: str | None, name: str = "", keep: Any = None
+) -> None:
+    """Add the labels and splits of a table, from the rows to `keep`; `name` is that of the type, if it has one."""
+    of = f" {name}" if name else ""
+    if label is not None:
+        values, classes = codes_of(table, label)
+        values = values if keep is None else values[keep]
+        if classes is None and kind_of_labels(values) == "classification" and (values < -1).any():
+            at = int(np.argmax(values < -1))
+            raise InputError(
+                f"{table.name}: column {label!r}: node {at} has label {values[at]:g}, expected classes 0, 1, 2, ..., "
+                "with -1 for none; labels with fractions, or of text, may be any"
+            )
+        node.labels = label_rows(values)
+        if classes is not None:
+            plan.about |= {"classes": {**plan.about.get("classes", {}), name: classes} if name else classes}
+            node.num_classes = len(classes)
+        plan.found.append(f"labels{of}: column {label!r}{missing_note(values)}")
+    if split is not None:
+        codes, names = codes_of(table, split)
+        codes = codes if keep is None else codes[keep]
+        if names is None:
+            raise InputError(f"{table.name}: column {split!r} holds numbers, expected names such as 'train'")
+        node.splits = {split_name(one): np.flatnonzero(codes == i) for i, one in enumerate(names) if one}
+        plan.found.append(f"splits{of}: column {split!r}, {', '.join(node.splits)}{missing_note(codes)}")
 
 
 def _add_columns(plan: Plan, table: Table, names: Sequence[str], rules: ColumnRules, count: int, splits: Any) -> None:

@@ -12,16 +12,15 @@ import numpy.typing as npt
 from ..args.suggest import did_you_mean
 from ..compile.edge_log import kept_rows
 from ..compile.id_space import IdSpace
-from ..dataset.writer import kind_of_labels
 from ..errors import InputError
-from ..sources.categories import codes_of, encoded, missing_note
+from ..sources.categories import encoded
 from ..sources.decoding import without_rows
 from ..sources.edge_columns import named
 from ..sources.rows import all_rows
 from ..sources.tables import Table
 from .edge_tables import EdgeTables, TableRows, described_table, note_of
-from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
-from .parts import label_rows, safe_name, split_name
+from .node_tables import IDS, LABELS, SPLITS, _times, add_labels, features_of, node_table, pick
+from .parts import safe_name
 from .plan import NodePlan, Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import STEP, spilled
@@ -178,8 +177,8 @@ class _Tables:
                 f"nodes {name}: {filled} of edges without a row, filled with missing values and no label"
             )
         others = spec.not_columns
-        roles = {"label": pick(table, spec.label, LABELS, others), "split": pick(table, spec.split, SPLITS, others)}
-        self._add_labels(name, node, table, roles, keep)
+        label, split = pick(table, spec.label, LABELS, others), pick(table, spec.split, SPLITS, others)
+        add_labels(self._plan, node, table, label, split, name, keep)
         if spec.time is not None:
             column = named(table.name, table.names, spec.time)
             times = _times(table, column, "time", self._spec.time_unit, missing=True)
@@ -187,7 +186,7 @@ class _Tables:
             self._plan.found.append(f"features {name} time: column {column!r}")
             if not table.is_numeric(column):
                 self._plan.about.setdefault("dates", {})[name] = ["time"]
-        taken = {rows.column, *roles.values(), *spec.not_columns}
+        taken = {rows.column, label, split, *spec.not_columns}
         wanted = [column for column in table.names if column not in taken]
         if spec.features is not None:
             self._add_features(name, node, table, spec.features, keep)
@@ -220,32 +219,6 @@ class _Tables:
         self._plan.found += [note.replace("features ", f"features {name} ", 1) for note in found.notes]
         if found.categories:
             self._plan.about.setdefault("categories", {})[name] = found.categories
-
-    def _add_labels(self, name: str, node: NodePlan, table: Table, roles: dict[str, Any], keep: Any) -> None:
-        if roles["label"] is not None:
-            values, names = codes_of(table, roles["label"])
-            values = values if keep is None else values[keep]
-            if names is None and kind_of_labels(values) == "classification" and (values < -1).any():
-                at = int(np.argmax(values < -1))
-                raise InputError(
-                    f"{table.name}: column {roles['label']!r}: node {at} has label {values[at]:g}, expected classes 0, "
-                    "1, 2, ..., with -1 for none; labels with fractions, or of text, may be any"
-                )
-            node.labels = label_rows(values)
-            if names is not None:
-                self._plan.about.setdefault("classes", {})[name] = names
-                node.num_classes = len(names)
-            self._plan.found.append(f"labels {name}: column {roles['label']!r}{missing_note(values)}")
-        if roles["split"] is not None:
-            codes, names = codes_of(table, roles["split"])
-            codes = codes if keep is None else codes[keep]
-            if names is None:
-                raise InputError(
-                    f"{table.name}: column {roles['split']!r} holds numbers, expected names such as 'train'"
-                )
-            node.splits = {split_name(one): np.flatnonzero(codes == i) for i, one in enumerate(names)}
-            note = f"{', '.join(node.splits)}{missing_note(codes)}"
-            self._plan.found.append(f"splits {name}: column {roles['split']!r}, {note}")
 
 
 def _filtered(table: Table, column: str, kept: npt.NDArray[np.bool_]) -> Iterator[Any]:
