@@ -25,13 +25,18 @@ def raw(folder: Path) -> tuple[Path, Path]:
     return folder / "edges.csv", folder / "feat.npy"
 
 
-def write_raw(folder: Path) -> None:
-    rng = np.random.default_rng(0)
+def edges(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sources and targets of all edges."""
 
     def endpoints(power: float) -> np.ndarray:
         return rng.permutation(NODES)[np.minimum((NODES * rng.random(EDGES) ** power).astype(np.int64), NODES - 1)]
 
-    src, dst = endpoints(1.8), endpoints(2.5)
+    return endpoints(1.8), endpoints(2.5)
+
+
+def write_raw(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    src, dst = edges(rng)
     np.save(folder / "edges.npy", np.stack([src, dst]))
     features = np.lib.format.open_memmap(folder / "feat.npy", "w+", np.float32, (NODES, DIM))
     for start in range(0, NODES, 100_000):

@@ -18,4 +18,5 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_ranges(m);
   gz::bindings::bind_order(m);
   gz::bindings::bind_ids(m);
+  gz::bindings::bind_analytics(m);
 }

@@ -15,6 +15,7 @@ except ImportError:
         raise
     raise ImportError(_text, name="graphzero._core") from None
 
+from . import analytics
 from .args.dtypes import DataType
 from .compile.features import FeatureReport, compile_features, convert_csv_to_gd
 from .compile.graph import GraphReport, compile_graph, convert_csv_to_gl
@@ -75,6 +76,7 @@ __all__ = [
     "TaskTable",
     "VerifyReport",
     "__version__",
+    "analytics",
     "compile_features",
     "compile_graph",
     "convert_csv_to_gd",

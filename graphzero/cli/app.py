@@ -29,6 +29,7 @@ from . import (
     quickstart,
     reorder,
     report,
+    stats,
     synth,
     terminal,
     train,
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 
 
-_SILENT = ("doctor", "inspect", "predict")  # without progress of their own
+_SILENT = ("doctor", "inspect")  # without progress of their own
 
 
 def _version(asked: bool) -> None:
@@ -104,6 +105,7 @@ for module in (
     export,
     reorder,
     info,
+    stats,
     verify,
     train,
     predict,

@@ -18,7 +18,7 @@ _EXAMPLES = {
     "inspect": ("graphzero inspect shop --out shop/keys.yaml",),
     "import": (
         "graphzero import edges.csv mine --features x.npy --labels y.npy --splits 60/20/20",
-        "graphzero import edges.csv mine --nodes people.csv --undirected",
+        "graphzero import edges.csv mine --nodes people.csv --label churned --splits 60/20/20",
         "graphzero import shop.yaml shop --reverse",
     ),
     "export": (
@@ -27,6 +27,7 @@ _EXAMPLES = {
     ),
     "reorder": ("graphzero reorder papers papers-hot --fanouts 15,10",),
     "info": ("graphzero info mine", "graphzero info graph.gl --json"),
+    "stats": ("graphzero stats graph.gl", "graphzero stats mine --html stats.html"),
     "verify": ("graphzero verify mine",),
     "train": (
         "graphzero train mine --report run.html",

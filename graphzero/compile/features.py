@@ -21,6 +21,7 @@ from ..errors import BudgetError, InputError
 from ..load.handoff import make_room
 from ..sources.row_text import PARSED, TextRows
 from ..sources.rows import Rows, all_rows, is_text, rows_of_file
+from ..sources.text import refuse_text_options
 from .int8_scales import int8_scale
 from .reports import FeatureReport
 
@@ -84,6 +85,8 @@ def compile_features(
                 return text.compile(path, wanted, callback)
             measured = partial(_compile_rows, report_error=report_error)
             return text.compile_through_float32(path, wanted, callback, measured)
+        shown = os.fspath(source) if isinstance(source, (str, os.PathLike)) else type(source).__name__
+        refuse_text_options(shown, on_error, delimiter, header)
         rows = all_rows(source, name)
         common = (budget, threads, callback)
         once = [r for r in rows if not r.rewindable and _is_scaled(r, _wanted(r, dtype))]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..dataset.dataset import Dataset
     from ..stores.graph import Graph
 
-__all__ = ["to_networkx", "to_scipy"]
+__all__ = ["graph_to_networkx", "to_networkx", "to_scipy"]
 
 _MOST_NODES = 1_000_000  # default limit, since each becomes a Python object
 
@@ -55,8 +55,28 @@ def to_networkx(dataset: Dataset, most_nodes: int | None = None) -> Any:
     none = -1 if dataset.label_kind == "classification" else None
     for i, name in enumerate(names):
         graph.add_node(name, **({} if labels is None or labels[i] == none else {"label": labels[i]}))
-    for block in GraphFileSource(dataset.graph.path).edge_blocks():
-        weights = [None] * len(block) if block.weights is None else block.weights.tolist()
-        for u, v, weight in zip(block.src.tolist(), block.dst.tolist(), weights, strict=True):
-            graph.add_edge(names[u], names[v], **({} if weight is None else {"weight": weight}))
+    _add_edges(graph, dataset.graph, names, "weight")
     return graph
+
+
+def graph_to_networkx(graph: Graph, names: list[Any], parallel: bool, weight: str | None) -> Any:
+    """Return a NetworkX graph of one file; `weight` is the attribute that weights become."""
+    import networkx
+
+    kinds = (
+        (networkx.Graph, networkx.DiGraph),
+        (networkx.MultiGraph, networkx.MultiDiGraph),
+    )
+    result = kinds[parallel][graph.is_directed()]()
+    result.add_nodes_from(names)
+    _add_edges(result, graph, names, weight)
+    return result
+
+
+def _add_edges(result: Any, graph: Graph, names: list[Any], weight: str | None) -> None:
+    once = result.is_multigraph() and not result.is_directed()  # the file has each edge both ways
+    for block in GraphFileSource(graph.path).edge_blocks():
+        weights = [None] * len(block) if block.weights is None or weight is None else block.weights.tolist()
+        for u, v, value in zip(block.src.tolist(), block.dst.tolist(), weights, strict=True):
+            if not once or u <= v:
+                result.add_edge(names[u], names[v], **({} if value is None else {str(weight): value}))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..args.target import check_folder_name
 from ..dataset import manifest
-from ..dataset.folder_lock import lock, sync_folder, unlock
+from ..dataset.folder_lock import FolderLock, sync_folder
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -61,7 +61,7 @@ class Stage:
         self.resumed: list[str] = []
         os.makedirs(self.folder, exist_ok=True)
         try:
-            self._lock = lock(self.path("lock"))
+            self._lock = FolderLock(self.path("lock"))
         except BlockingIOError as error:
             raise StorageError(error.errno, f"{self.folder}: another import is writing here", self.folder) from None
         self._done: dict[str, Any] = {}
@@ -101,8 +101,7 @@ class Stage:
 
     def close(self, remove: bool) -> None:
         """Release the folder; `remove` it, or keep it if an import can be resumed from it."""
-        handle, self._lock = self._lock, None
-        unlock(handle)
+        self._lock.release()
         if remove or self._key is None or not self._done:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -70,6 +70,11 @@ def induced_types(call: _core.TypedCall, found: HeteroSubgraph, threads: int) ->
     return _with_typed_edges(found, {t: part[:2] for t, part in zip(found.edge, made, strict=True)})
 
 
+def turned(found: Subgraph) -> Subgraph:
+    """The same nodes, with every edge from its other end."""
+    return _with_edges(found, found.edge_index[::-1].copy(), found.edge)
+
+
 def _both_ways(
     row: IdArray, col: IdArray, rev_row: IdArray, rev_col: IdArray, edge: IdArray, rev_edge: IdArray, num_sources: int
 ) -> tuple[IdArray, IdArray]:

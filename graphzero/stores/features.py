@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -106,8 +106,38 @@ class FeatureStore(Closing):
         """The contents of the header, as a dict."""
         return dict(self._info)
 
-    def __getitem__(self, name: str) -> FeatureStore:
-        """Return a store of the same mounted file for another array: `fs["label"]`."""
+    @overload
+    def __getitem__(self, key: str) -> FeatureStore: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
+    def __getitem__(self, key: Any) -> Any:
+        """Return another array of the file, or rows: `fs["label"]`, `fs[7]`, `fs[10:20]`, `fs[ids]`, `fs[mask]`.
+
+        Rows are read as by `gather`: a copy, from reads with many in flight.
+        """
+        if isinstance(key, str):
+            return self._other(key)
+        if isinstance(key, slice):
+            return self.gather(np.arange(*key.indices(self.num_nodes)))
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            return self.gather([key + self.num_nodes if key < 0 else key])[0]
+        mask = np.asarray(key) if not hasattr(key, "detach") else key.detach().cpu().numpy()
+        if mask.dtype == np.bool_:
+            if mask.shape != (self.num_nodes,):
+                raise IndexError(f"the mask has shape {mask.shape}, expected ({self.num_nodes},)")
+            return self.gather(np.flatnonzero(mask))
+        return self.gather(key)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Return the whole array for `np.asarray(fs)`: a view of the file unless a dtype or a copy is asked for."""
+        view = self.get_tensor()
+        if dtype is None or np.dtype(dtype) == view.dtype:
+            return np.array(view) if copy else view
+        if copy is False:
+            raise ValueError(f"a view has dtype {view.dtype}; {np.dtype(dtype)} needs a copy")
+        return view.astype(dtype)
+
+    def _other(self, name: str) -> FeatureStore:
         self._matrix(name)
         store = FeatureStore.__new__(FeatureStore)
         store.__dict__.update(self.__dict__, _file=self._open(), _asked=name, _name=name, _tally=_core.ReadCounts())

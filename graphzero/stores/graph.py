@@ -17,7 +17,7 @@ from ..args.sizes import format_size
 from ..args.times import as_times
 from ..sample.links import LinkMethods
 from ..sample.subgraph import Subgraph, resolve_seed
-from ..sample.subgraph_kinds import bidirectional, check_kind, induced
+from ..sample.subgraph_kinds import bidirectional, check_kind, induced, turned
 from ..sample.walks import WalkMethods
 from .closing import Closing
 
@@ -37,6 +37,8 @@ class Graph(WalkMethods, LinkMethods, Closing):
     >>> g.num_nodes, g.num_edges  # doctest: +SKIP
     (2708, 10556)
     """
+
+    __networkx_backend__ = "graphzero"  # NetworkX runs its functions on the file, see graphzero.networkx
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         """Mount `filename`. Raises FormatError if it is not a valid `.gl` file, StorageError if it cannot be read."""
@@ -172,6 +174,43 @@ class Graph(WalkMethods, LinkMethods, Closing):
             raise ValueError(f"direction is {direction!r}, expected 'out' or 'in'")
         side = direction or ("out" if self.direction in ("out", "both") else "in")
         return self._open().array(f"{side}.indptr"), self._open().array(f"{side}.indices")
+
+    def has_edge(self, u: int, v: int) -> bool:
+        """Whether there is an edge from `u` to `v`: a search in one row, or a scan of it if rows are not sorted."""
+        source, target = as_id(u, "u"), as_id(v, "v")
+        near, far, side = (target, source, "in") if self.direction == "in" else (source, target, "out")
+        if not 0 <= far < (self.num_sources if side == "in" else self.num_targets):
+            raise IndexError(f"{far} is out of range for {self._path}")
+        row = self.get_neighbours(near, direction=side)
+        if not self._info["sorted_rows"]:
+            return bool((row == far).any())
+        at = int(np.searchsorted(row, far))
+        return at < len(row) and int(row[at]) == far
+
+    def subgraph(self, ids: Any, *, num_threads: int | None = None) -> Subgraph:
+        """The nodes `ids`, each once, and all edges between them, from `row` to `col`: indices into its `node`.
+
+        >>> part = g.subgraph([3, 1, 7])  # doctest: +SKIP
+        >>> part.node[part.edge_index]  # doctest: +SKIP
+        """
+        nodes = np.array(list(dict.fromkeys(as_ids(ids).tolist())), np.int64)
+        side = self.message_direction
+        found = self.sample(nodes, [0], subgraph="induced", direction=side, seed=0, num_threads=num_threads)
+        return found if side == "in" else turned(found)
+
+    def is_directed(self) -> bool:
+        """Whether edges have a direction; False if the file was compiled with each edge in both."""
+        return not self._info["undirected"]
+
+    def is_multigraph(self) -> bool:
+        """False, for NetworkX: parallel edges are one to algorithms that do not know them."""
+        return False
+
+    def to_networkx(self) -> Any:
+        """A NetworkX graph: `Graph` if this one is undirected, else `DiGraph`. Each node becomes a Python object."""
+        from ..exporting.back_out import graph_to_networkx
+
+        return graph_to_networkx(self, list(range(self.num_nodes)), False, "weight" if self.has_weights else None)
 
     def to_scipy(self, *, direction: str | None = None) -> Any:
         """The adjacency matrix for SciPy: entry (u, v) is the edge from u to v, its weight or 1.

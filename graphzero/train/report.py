@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..args.progress import duration
 from ..args.sizes import format_size
 from ..args.target import check_extension
+from ..pages.figure import require_plots
+from ..pages.page import fact_list, page_of, table_of_rows, tile, write_whole
 from .metrics import shown
-from .report_page import fact_list, page_of, table_of_rows, tile, write_whole
-from .report_plots import metric_name, plots_of, plots_of_several, require_plots, waits
+from .report_plots import metric_name, plots_of, plots_of_several, waits
 
 if TYPE_CHECKING:
     from .records import TrainResult

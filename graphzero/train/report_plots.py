@@ -1,32 +1,20 @@
-"""The plots of report pages, as SVG that takes its colours from the page."""
+"""The plots of report pages."""
 
 from __future__ import annotations
 
-import io
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from ..pages.figure import INK, SERIES, figure_of, legend_above
 
 if TYPE_CHECKING:
     from .records import TrainResult
 
-__all__ = ["figure_of", "metric_name", "plots_of", "plots_of_several", "require_plots", "waits"]
+__all__ = ["metric_name", "plots_of", "plots_of_several", "waits"]
 
-# Placeholder colours, which become CSS variables in the page: one SVG serves light and dark.
-_INK, _GRID = "#010203", "#040506"
-_SERIES = ["#a10001", "#a10002", "#a10003", "#a10004", "#a10005"]
 _STAGES = ["sample", "read", "copy", "compute", "wait"]
-
-
-def require_plots() -> None:
-    """Raise ImportError, with the command that helps, when matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError("a report needs matplotlib: pip install 'graphzero[report]'") from error
 
 
 def metric_name(metric: str) -> str:
@@ -76,50 +64,6 @@ def plots_of_several(runs: Mapping[str, TrainResult]) -> list[str]:
     ]
 
 
-def figure_of(title: str, note: str, draw: Callable[[Any, Any], None], of: Any) -> str:
-    """Draw one figure, with its caption."""
-    import matplotlib
-    from cycler import cycler
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    style: Any = {
-        "svg.fonttype": "none",  # text stays text: it takes the page's font and colour
-        "svg.hashsalt": title,  # ids must differ between the plots of one page
-        "text.color": _INK,
-        "axes.labelcolor": _INK,
-        "axes.edgecolor": _GRID,
-        "xtick.color": _INK,
-        "ytick.color": _INK,
-        "grid.color": _GRID,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.prop_cycle": cycler(color=_SERIES),
-        "legend.frameon": False,
-        "font.size": 10,
-        "lines.linewidth": 1.8,
-    }
-    with matplotlib.rc_context(style):
-        figure = Figure(figsize=(5.4, 3.0), layout="constrained")
-        figure.patch.set_alpha(0)
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
-        axes.patch.set_alpha(0)
-        draw(axes, of)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for colour, variable in [(_INK, "--ink"), (_GRID, "--grid"), *((c, f"--s{i}") for i, c in enumerate(_SERIES))]:
-        svg = svg.replace(colour, f"var({variable})")
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'font: ([\d.]+)px [^;"]*', r"font-size: \1px", svg)
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
-    return f"<figure><figcaption><b>{escape(title)}</b><span>{escape(note)}</span></figcaption>{svg}</figure>"
-
-
 def _whole_epochs(axes: Any, count: int) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -138,18 +82,18 @@ def _draw_learning(axes: Any, result: TrainResult) -> None:
     if trained and percent:  # other metrics are not computed in training
         axes.plot(epochs, trained, "o-", markersize=4, label="training")
     if result.best_epoch >= 0:
-        axes.plot([result.best_epoch + 1], [result.val_score * scale], "o", markersize=11, fillstyle="none", color=_INK)
+        axes.plot([result.best_epoch + 1], [result.val_score * scale], "o", markersize=11, fillstyle="none", color=INK)
     axes.set_ylabel("accuracy, %" if percent else metric_name(result.metric))
     _whole_epochs(axes, max(epochs, default=1))
     loss = axes.twinx()
     loss.grid(False)
     loss.spines["right"].set_visible(True)
     loss.patch.set_alpha(0)
-    loss.plot(epochs, [e.loss for e in result.epochs], "--", color=_SERIES[2])
+    loss.plot(epochs, [e.loss for e in result.epochs], "--", color=SERIES[2])
     loss.set_ylabel("loss")
     loss.set_ylim(bottom=0)
-    axes.plot([], [], "--", color=_SERIES[2], label="loss (right)")
-    _legend_above(axes, 3)
+    axes.plot([], [], "--", color=SERIES[2], label="loss (right)")
+    legend_above(axes, 3)
 
 
 def _draw_throughput(axes: Any, result: TrainResult) -> None:
@@ -160,12 +104,12 @@ def _draw_throughput(axes: Any, result: TrainResult) -> None:
     for (t0, n0), (t1, n1) in itertools.pairwise(points):
         times.append((t0 + t1) / 2)
         rates.append((n1 - n0) / max(t1 - t0, 1e-9))
-    axes.fill_between(times, rates, alpha=0.2, color=_SERIES[0], linewidth=0)
-    axes.plot(times, rates, color=_SERIES[0])
+    axes.fill_between(times, rates, alpha=0.2, color=SERIES[0], linewidth=0)
+    axes.plot(times, rates, color=SERIES[0])
     mean = result.seeds_per_second
-    axes.axhline(mean, color=_INK, linestyle=":", linewidth=1.2, label=f"mean while training: {mean:,.0f}")
+    axes.axhline(mean, color=INK, linestyle=":", linewidth=1.2, label=f"mean while training: {mean:,.0f}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    _legend_above(axes, 2)
+    legend_above(axes, 2)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds")
     axes.set_ylabel("seeds per second")
@@ -182,11 +126,11 @@ def _draw_memory(axes: Any, result: TrainResult) -> None:
         axes.plot(times, [(s.group or 0) / 1e6 for s in samples], label="control group")
     budget = result.data.get("budget_bytes")
     if budget:
-        axes.axhline(budget / 1e6, color=_INK, linestyle=":", linewidth=1.2, label="budget of the engine")
+        axes.axhline(budget / 1e6, color=INK, linestyle=":", linewidth=1.2, label="budget of the engine")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds")
     axes.set_ylabel("MB")
-    _legend_above(axes, 3)
+    legend_above(axes, 3)
 
 
 def _draw_tiers(axes: Any, result: TrainResult) -> None:
@@ -211,20 +155,20 @@ def _draw_bars(axes: Any, epochs: list[int], values: Mapping[str, list[float]]) 
     width = 0.8 / len(values)
     for index, (label, of) in enumerate(values.items()):
         places = [epoch + 1 + (index - (len(values) - 1) / 2) * width for epoch in epochs]
-        axes.bar(places, of, width * 0.92, label=label, color=_SERIES[index])
+        axes.bar(places, of, width * 0.92, label=label, color=SERIES[index])
     axes.grid(False, axis="x")
     _whole_epochs(axes, max((epoch + 1 for epoch in epochs), default=1))
-    _legend_above(axes, len(values))
+    legend_above(axes, len(values))
 
 
 def _lines(axes: Any, runs: Mapping[str, TrainResult], value: Callable[[TrainResult, Any], float], what: str) -> None:
     for index, (name, result) in enumerate(runs.items()):
-        style = ("-", "--", ":", "-.")[index // len(_SERIES) % 4]
+        style = ("-", "--", ":", "-.")[index // len(SERIES) % 4]
         epochs = [e.epoch + 1 for e in result.epochs]
         axes.plot(epochs, [value(result, e) for e in result.epochs], style, marker="o", markersize=4, label=name)
     axes.set_ylabel(what)
     _whole_epochs(axes, max((e.epoch + 1 for result in runs.values() for e in result.epochs), default=1))
-    _legend_above(axes, 3)
+    legend_above(axes, 3)
 
 
 def _draw_scores(axes: Any, runs: Mapping[str, TrainResult]) -> None:
@@ -248,8 +192,4 @@ def _draw_memories(axes: Any, runs: Mapping[str, TrainResult]) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds")
     axes.set_ylabel("MB")
-    _legend_above(axes, 3)
-
-
-def _legend_above(axes: Any, columns: int) -> None:
-    axes.legend(ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.2, handlelength=1.2)
+    legend_above(axes, 3)

@@ -14,10 +14,10 @@ pytest.importorskip("matplotlib")
 
 import graphzero as gz
 from graphzero.machine.monitor import MemoryMonitor, MemorySample
+from graphzero.pages.figure import INK, SERIES
 from graphzero.train import EpochRecord, GraphSAGE, Trainer, TrainOptions, TrainResult
 from graphzero.train.history import read_result
 from graphzero.train.report import write_comparison
-from graphzero.train.report_plots import _INK, _SERIES
 
 STAGES = {"sample": 0.5, "read": 2.0, "copy": 0.5, "compute": 3.0, "wait": 0.2}
 
@@ -89,7 +89,7 @@ def test_it_stands_alone_and_has_every_plot(tmp_path: Path) -> None:
     assert "script" not in page.tags
     assert all(link.startswith("#") for link in page.links)  # parts of the page itself
     assert not re.search(r"@import|url\((?!#)", text)
-    for stand_in in [_INK, *_SERIES]:
+    for stand_in in [INK, *SERIES]:
         assert stand_in not in text  # every colour became a variable
     for figure in ("61.5%", "777 MB", "1,234 nodes", "GraphSAGE", "read", "budget 1 GB"):
         assert figure in text

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/open_table.h"
 #include "base/prefetch.h"
 #include "base/random.h"
+#include "base/vote_table.h"
 #include "storage/page_requests.h"
 
 namespace gz {
@@ -110,31 +110,6 @@ class BreadthFirst {
   size_t end_ = 0;
   std::vector<bool> met_;
   PagePrefetcher prefetcher_;
-};
-
-// Votes for communities by the neighbours of one node.
-class VoteTable {
- public:
-  void start(uint64_t votes) {
-    slots_.resize(static_cast<size_t>(votes));
-    ++turn_;
-  }
-
-  // Returns the votes for `community`, this one included.
-  uint32_t add(uint32_t community) {
-    const auto stop = [&](const Slot& s) { return s.turn != turn_ || s.community == community; };
-    Slot& slot = slots_.find(community * kGolden >> 32, stop);
-    if (slot.turn != turn_) slot = {turn_, community, 0};
-    return ++slot.votes;
-  }
-
- private:
-  struct Slot {
-    uint64_t turn = 0;
-    uint32_t community = 0, votes = 0;
-  };
-  OpenTable<Slot> slots_;
-  uint64_t turn_ = 0;
 };
 
 template <class Csr>

@@ -1,0 +1,121 @@
+// weak_components: union-find without locks; Afforest where rows are symmetric and mapped.
+//
+// Afforest (Sutton, Ben-Nun, Barak 2018): the first neighbours of each node connect most of the graph, and rows of
+// nodes in the largest component are not read any more. Roots only ever point to smaller ids, so the root of a
+// component is its smallest node in the end, whatever the order of edges.
+#include <unordered_map>
+
+#include "analytics/node_arrays.h"
+#include "base/random.h"
+
+namespace gz {
+namespace {
+
+constexpr int kRounds = 2;  // first neighbours that are linked before the largest component is looked for
+constexpr int kSampled = 1024;
+
+class Forest {
+ public:
+  Forest(uint64_t nodes, int threads) : parent_(nodes), threads_(threads) {
+    for_nodes(nodes, threads, [&](uint64_t node) { parent_[node] = static_cast<uint32_t>(node); });
+  }
+
+  NodeTable<uint32_t> table(uint64_t first) const { return {parent_.data() + first, parent_.size() - first}; }
+  uint64_t size() const { return parent_.size(); }
+  uint32_t root(uint64_t node) const { return parent_[node]; }  // after compress()
+
+  void link(uint64_t u, uint64_t v) {
+    uint32_t one = load_relaxed(parent_[u]), two = load_relaxed(parent_[v]);
+    while (one != two) {
+      const uint32_t high = std::max(one, two), low = std::min(one, two);
+      uint32_t above = load_relaxed(parent_[high]);
+      if (above == low) return;
+      if (above == high &&
+          std::atomic_ref(parent_[high]).compare_exchange_strong(above, low, std::memory_order_relaxed)) {
+        return;
+      }
+      one = load_relaxed(parent_[load_relaxed(parent_[high])]);
+      two = load_relaxed(parent_[low]);
+    }
+  }
+
+  void compress() {
+    for_nodes(parent_.size(), threads_, [&](uint64_t node) {
+      uint32_t above = load_relaxed(parent_[node]), next = load_relaxed(parent_[above]);
+      while (above != next) {
+        store_relaxed(parent_[node], next);
+        above = next;
+        next = load_relaxed(parent_[above]);
+      }
+    });
+  }
+
+  // A root that most of some random nodes have.
+  uint32_t frequent_root() const {
+    Random random(make_key(0, parent_.size()));
+    std::unordered_map<uint32_t, int> counts;
+    uint32_t best = 0;
+    for (int i = 0; i < kSampled; ++i) {
+      const uint32_t root = parent_[random.below(parent_.size())];
+      if (++counts[root] > counts[best]) best = root;
+    }
+    return best;
+  }
+
+  Labels labels() {
+    // In place: the root of a node is not larger, so it has its number already.
+    uint32_t count = 0;
+    for (uint64_t node = 0; node < parent_.size(); ++node) {
+      parent_[node] = parent_[node] == node ? count++ : parent_[parent_[node]];
+    }
+    return {parent_.take(), count};
+  }
+
+ private:
+  NodeArray<uint32_t> parent_;
+  const int threads_;
+};
+
+template <class Csr>
+void afforest(const Csr& csr, Forest& forest, const AnalyticsOptions& options) {
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    for_nodes(csr.num_nodes, options.threads, [&](uint64_t node) {
+      const auto row = csr.row(node);
+      if (round < row.degree()) forest.link(node, csr.neighbour(row.begin + round));
+    });
+    forest.compress();
+  }
+  const uint32_t giant = forest.frequent_root();
+  for_nodes(csr.num_nodes, options.threads, [&](uint64_t node) {
+    if (forest.root(node) == giant) return;
+    const auto row = csr.row(node);
+    for (uint64_t p = row.begin + kRounds; p < row.end; ++p) forest.link(node, csr.neighbour(p));
+  });
+}
+
+}  // namespace
+
+Labels weak_components(const Topology& topology, const AnalyticsOptions& options) {
+  check_countable(topology);
+  const bool square = topology.square();
+  const uint64_t sources = topology.num_sources(), nodes = square ? sources : sources + topology.num_targets();
+  const bool out_rows = topology.resolve(Direction::kNone) == Direction::kOut;
+  const uint64_t row_base = square || out_rows ? 0 : sources, other_base = square || !out_rows ? 0 : sources;
+  return with_stream(topology, Direction::kNone, options, nodes * 4, "components", [&](auto& stream) {
+    Forest forest(nodes, options.threads);
+    if (stream.mapped() && is_undirected(topology)) {
+      afforest(stream.csr(), forest, options);
+      topology.file().check();
+    } else {
+      stream.pass("components", [&](const auto& block, int) {
+        block.for_rows(forest.table(other_base), [&](const auto& row) {
+          for (auto at = row.begin; at < row.end; ++at) forest.link(row_base + row.node, other_base + *at);
+        });
+      });
+    }
+    forest.compress();
+    return forest.labels();
+  });
+}
+
+}  // namespace gz

@@ -1,0 +1,1 @@
+"""Pages of HTML: the frame, tables and plots that reports are made of."""
