@@ -4,8 +4,8 @@
     python benchmarks/figures.py --run FOLDER     first runs the quick set, ten minutes, with its data in FOLDER
 
 Written are docs/figures.md (every table, with machine, date and command), the table between the `figures` marks of
-README.md and docs/index.md, and the chart for light and dark pages. No figure is typed by hand. A benchmark that was
-not run again keeps its file, and so its date.
+README.md and docs/index.md, the tables between marks of docs/measuring.md, and the charts for light and dark pages. No
+figure is typed by hand. A benchmark that was not run again keeps its file, and so its date.
 
 The quick set needs root, for control groups and cold caches. GZ02_PYTHON and PYG_PYTHON name interpreters with
 GraphZero 0.2 and with torch-sparse; the benchmarks that compare with them run only where they are set.
@@ -24,8 +24,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PICTURES = ROOT / "benchmarks" / "results", ROOT / "docs" / "pictures"
-PAGE, SHORT = ROOT / "docs" / "figures.md", (ROOT / "README.md", ROOT / "docs" / "index.md")
-BEGIN, END = "<!-- figures: begin (benchmarks/figures.py) -->", "<!-- figures: end -->"
+PAGE, MEASURING = ROOT / "docs" / "figures.md", ROOT / "docs" / "measuring.md"
+SHORT = (ROOT / "README.md", ROOT / "docs" / "index.md")
+BEGIN, END = "<!-- {}: begin (benchmarks/figures.py) -->", "<!-- {}: end -->"
 Result = dict[str, Any]
 
 # The short table: file, start of its table's title, start of the row, the row to compare with where that is another
@@ -33,7 +34,7 @@ Result = dict[str, Any]
 HEADLINES: list[tuple[str, str, str, str | None, str]] = [
     ("outofcore", "Out of core", "training,", "mmap, MADV_RANDOM", "train: {0} of features in {2} of RAM"),
     ("outofcore", "Out of core", "training / in RAM", None, "its speed, relative to training in RAM"),
-    ("papers100m", "papers100M", "8GB: epoch", "8GB: with validation", "an epoch of papers100M's shape in 8 GB of RAM"),
+    ("papers100m", "papers100M", "8GB: epoch", "8GB: with validation", "an epoch, papers100M's shape, in 8 GB of RAM"),
     ("loading", "Loading", "GraphZero", "PyG NeighborLoader, 2 workers", "load [15, 10, 5] x 1,024, all in RAM"),
     ("sampling", "Multi-hop", "[15, 10, 5] x 1,024, 1 thread", None, "sample [15, 10, 5] x 1,024, 1 thread"),
     ("walks", "Walks (warm", "uniform walks", None, "uniform random walks"),
@@ -47,6 +48,12 @@ BARS = {
     "reads alone, batch by batch": "reads batch by batch, without training",
     "training,": "GraphZero",
     "training in RAM, loader": "everything in RAM",
+}
+PEER_BARS = {
+    "PyG, torch-sparse, np.memmap": "PyG over np.memmap",
+    "GraphBolt 2.1, np.memmap": "GraphBolt over np.memmap",
+    "GraphBolt 2.1, all in RAM": "GraphBolt, everything in RAM",
+    "GraphZero": "GraphZero",
 }
 INKS = {"light": ("#1f2733", "#5b6675", "#2563c9", "#b6bfca"), "dark": ("#e4e8ee", "#98a3b2", "#6ea3f7", "#566171")}
 
@@ -95,17 +102,38 @@ def page(found: dict[str, Result]) -> str:
         "(measuring.md) explains what is compared with what. Each section names its date: figures of different dates "
         "come from different machines and states of the code.\n"
     ]
-    for result in found.values():
-        for table in result["tables"]:
-            title, _, rest = table["title"].partition(":")
-            rows = [[cell.replace("|", "/") for cell in row] for row in table["rows"]]
-            lines = [f"| {what.strip()} | {figure} | {against} |" for what, figure, against in rows]
-            parts.append(f"## {title}\n\n" + (f"{rest.strip()}\n\n" if rest else ""))
-            parts.append("| what | figure | remark |\n|---|---:|---|\n" + "\n".join(lines) + "\n")
-        machine = result["machine"]
-        command = result.get("command") or f"python benchmarks/{result['program']}"
-        parts.append(f"Measured {machine['date']} on {described(machine)}, by `{command}`.\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *map(section, found.values())])
+
+
+def section(result: Result, level: str = "##") -> str:
+    """The tables of one file, with what they were measured on."""
+    parts = []
+    for table in result["tables"]:
+        title, _, rest = table["title"].partition(":")
+        rows = [[cell.replace("|", "/") for cell in row] for row in table["rows"]]
+        lines = [f"| {what.strip()} | {figure} | {against} |" for what, figure, against in rows]
+        parts.append(f"{level} {title}\n\n" + (f"{rest.strip()}\n\n" if rest else ""))
+        parts.append("| what | figure | remark |\n|---|---:|---|\n" + "\n".join(lines) + "\n")
+    return "\n".join([*parts, measured(result)])
+
+
+def measured(result: Result) -> str:
+    """The last line of a section: date, machine and command."""
+    machine = result["machine"]
+    command = result.get("command") or f"python benchmarks/{result['program']}"
+    return f"Measured {machine['date']} on {described(machine)}, by `{command}`.\n"
+
+
+def peers(result: Result) -> str:
+    """The table of benchmarks/peers.py: what was measured in one run, then what others published."""
+    heads = ("loader", "an epoch", "rows a second", "read an epoch", "peak memory", "remark")
+    lines = [f"| {' | '.join(heads)} |", "|---|---:|---:|---:|---:|---|"]
+    for name, run in result["figures"]["runs"].items():
+        lines.append(f"| {name} | {' | '.join(run['shown'])} |")
+    for name, figure, machine in result["figures"]["published"]:
+        lines.append(f"| {name} (published) | {figure} | | | | the whole graph, trained on a GPU: {machine} |")
+    what = result["tables"][0]["title"].partition(": ")[2]
+    return f"{what[0].upper()}{what[1:]}.\n\n" + "\n".join(lines) + f"\n\n{measured(result)}"
 
 
 def headlines(found: dict[str, Result]) -> str:
@@ -139,24 +167,39 @@ def _row(table: Result, start: str) -> list[str]:
 
 def chart(result: Result, scheme: str) -> str:
     """The bars of an out-of-core run as SVG, for a light or a dark page."""
-    ink, dim, own, others = INKS[scheme]
     (table,) = result["tables"]
     features, _, limit = _sizes(table)[:3]
     values = {label: float(_row(table, row)[1].split()[0].replace(",", "")) for row, label in BARS.items()}
-    most, machine = max(values.values()), result["machine"]
-    text = [f"Training on {features} of features in {limit} of RAM", "milliseconds per batch; shorter is better"]
+    title = f"Training on {features} of features in {limit} of RAM"
+    text = title, "milliseconds per batch, on a synthetic graph; shorter is better"
+    return bars(result, scheme, text, {label: (value, f"{value:,.0f} ms") for label, value in values.items()})
+
+
+def peers_chart(result: Result, scheme: str) -> str:
+    """The bars of benchmarks/peers.py: seconds of an epoch."""
+    sizes, runs = _sizes(result["tables"][0]), result["figures"]["runs"]
+    values = {label: runs[name]["epoch_seconds"] for name, label in PEER_BARS.items() if "whole" in runs.get(name, {})}
+    title = f"Loading an epoch: {sizes[0]} of features in {sizes[2]} of RAM"
+    text = title, "seconds, on a synthetic graph; shorter is better"
+    return bars(result, scheme, text, {label: (value, f"{value:,.1f} s") for label, value in values.items()})
+
+
+def bars(result: Result, scheme: str, text: tuple[str, str], values: dict[str, tuple[float, str]]) -> str:
+    """A chart as SVG: a title and a line below it, a bar for each value, and where it was measured."""
+    ink, dim, own, others = INKS[scheme]
+    most, machine = max(value for value, _ in values.values()), result["machine"]
     lines = [_text(0, 20, text[0], 15, ink, bold=True), _text(0, 40, text[1], 13, dim)]
-    for number, (label, value) in enumerate(values.items()):
+    for number, (label, (value, shown)) in enumerate(values.items()):
         y = 60 + 48 * number
         width = max(3.0, 400 * value / most)
         lines.append(_text(0, y + 12, label, 14, ink, bold=label == "GraphZero"))
         fill = own if label == "GraphZero" else others
         lines.append(f'<rect x="0" y="{y + 18}" width="{width:.1f}" height="16" rx="3" fill="{fill}"/>')
-        lines.append(_text(width + 8, y + 31, f"{value:,.0f}", 14, ink, bold=label == "GraphZero"))
+        lines.append(_text(width + 8, y + 31, shown.removesuffix(" ms"), 14, ink, bold=label == "GraphZero"))
     height = 60 + 48 * len(values)
     where = f"{machine['cores']} cores, a cloud SSD, {machine['date']}; benchmarks/{result['program']}"
     lines.append(_text(0, height + 12, where, 12, dim))
-    said = "; ".join(f"{label} {value:,.0f} ms" for label, value in values.items())
+    said = "; ".join(f"{label} {shown}" for label, (_, shown) in values.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 460 {height + 22}" width="520" role="img" '
         f'font-family="system-ui, Segoe UI, sans-serif">\n<title>{text[0]}: {said}</title>\n'
@@ -170,20 +213,29 @@ def _text(x: float, y: float, text: str, size: int, fill: str, bold: bool = Fals
     return f'<text x="{x:.0f}" y="{y}" font-size="{size}" fill="{fill}"{weight}>{text}</text>'
 
 
-def filled(text: str, found: dict[str, Result]) -> str:
-    """A page with the short table between its marks."""
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{headlines(found)}{END}{rest.split(END)[1]}"
+def filled(text: str, mark: str, content: str) -> str:
+    """A page with `content` between two marks."""
+    begin, end = BEGIN.format(mark), END.format(mark)
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{content}{end}{rest.split(end)[1]}"
+
+
+def drawn(found: dict[str, Result]) -> dict[Path, str]:
+    """Everything that shows figures, by the file that it is written to."""
+    short = {path: filled(path.read_text(), "figures", headlines(found)) for path in SHORT}
+    tables = filled(MEASURING.read_text(), "peers", peers(found["peers"]))
+    tables = filled(tables, "fewer-bytes", section(found["fewer-bytes"], "###"))
+    charts = {}
+    for scheme in INKS:
+        charts[PICTURES / f"chart-{scheme}.svg"] = chart(found["outofcore"], scheme)
+        charts[PICTURES / f"peers-{scheme}.svg"] = peers_chart(found["peers"], scheme)
+    return {PAGE: page(found), MEASURING: tables, **short, **charts}
 
 
 def draw() -> None:
     """Write everything that shows figures."""
-    found = results()
-    PAGE.write_text(page(found))
-    for path in SHORT:
-        path.write_text(filled(path.read_text(), found))
-    for scheme in INKS:
-        (PICTURES / f"chart-{scheme}.svg").write_text(chart(found["outofcore"], scheme))
+    for path, text in drawn(results()).items():
+        path.write_text(text)
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
 """How well a plain cache of rows works on the batches of a graph: LRU, SIEVE and the hottest rows, by their size.
 
     python benchmarks/hit_rates.py [--preset papers100M] [--scale 0.05] [--fanouts 10,10,10] [--batch-size 1024]
-                                   [--epochs 2] [--set core=1] [--json PATH]
+                                   [--epochs 2] [--set core=1] [--dependency 1,32] [--json PATH]
 
 A generator of graphs is judged by this: published logs of GraphBolt on ogbn-papers100M ([10, 10, 10], 1,024 seeds) show
 that a cache of 0.9 % of the rows (LRU) hits 26 %, one of 19 % (SIEVE) 94 to 96 %, one of 36 % 96.5 to 97.4 %. The
 batch size is multiplied by the scale, so that a batch is the same share of the graph. Batches of all epochs pass
 through the caches, those of the last epoch are counted. The graph is written to a temporary folder.
+
+`--dependency` samples by LABOR instead, with each of these values as `batch_dependency`.
 """
 
 from __future__ import annotations
@@ -98,10 +100,15 @@ class Sieve:
         return at
 
 
-def batches_of(args: argparse.Namespace, folder: Path) -> tuple[int, list[list[np.ndarray]]]:
-    """Sample the epochs: the number of nodes, and each epoch's batches of node ids."""
+def made(args: argparse.Namespace, folder: Path) -> gz.Dataset:
+    """Make the graph."""
     options = {k: float(v) if "." in v else int(v) for k, v in (pair.split("=") for pair in args.set)}
-    ds = gz.synthesize(folder / "graph", preset=args.preset, scale=args.scale, dim=1, memory="2GB", **options)
+    return gz.synthesize(folder / "graph", preset=args.preset, scale=args.scale, dim=1, memory="2GB", **options)
+
+
+def batches_of(args: argparse.Namespace, ds: gz.Dataset, dependency: int | None) -> list[list[np.ndarray]]:
+    """Sample the epochs: each epoch's batches of node ids."""
+    how: dict[str, Any] = {} if dependency is None else {"method": "labor", "batch_dependency": dependency}
     loader = gz.NeighborLoader(
         ds.graph,
         fanouts=[int(n) for n in args.fanouts.split(",")],
@@ -109,8 +116,9 @@ def batches_of(args: argparse.Namespace, folder: Path) -> tuple[int, list[list[n
         batch_size=max(1, round(args.batch_size * args.scale)),
         shuffle=True,
         seed=0,
+        **how,
     )
-    return ds.graph.num_nodes, [[np.asarray(batch.n_id) for batch in loader] for _ in range(args.epochs)]
+    return [[np.asarray(batch.n_id) for batch in loader] for _ in range(args.epochs)]
 
 
 def rates_of(nodes: int, epochs: list[list[np.ndarray]]) -> list[dict[str, Any]]:
@@ -136,20 +144,32 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=NUMBER", help="of SyntheticGraph")
+    parser.add_argument("--dependency", type=lambda t: [int(k) for k in t.split(",")], help="values of LABOR")
     parser.add_argument("--json")
     args = parser.parse_args()
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
-        nodes, epochs = batches_of(args, Path(folder))
+        ds = made(args, Path(folder))
+        for dependency in args.dependency or [None]:
+            epochs = batches_of(args, ds, dependency)
+            found[str(dependency or "uniform")] = shown(ds.num_nodes, epochs, dependency)
+    measure.save(args.json, found)
+
+
+def shown(nodes: int, epochs: list[list[np.ndarray]], dependency: int | None) -> dict[str, Any]:
+    """Print the rates of a graph and return them."""
     rates = rates_of(nodes, epochs)
     a_batch = sum(map(len, epochs[-1])) / len(epochs[-1])
     touched = np.unique(np.concatenate(epochs[-1])).size / nodes
-    print(f"{len(epochs[-1])} batches of {a_batch:,.0f} rows; an epoch touches {touched:.1%} of {nodes:,} rows")
+    rows = []
     for rate in rates:
-        known = PUBLISHED.get((rate["cache"].upper(), rate["share"]))
-        note = f"   published {known:.0%}" if known else ""
-        print(f"{rate['cache']:8} {rate['share']:6.1%} {rate['hits']:7.1%}{note}")
-    if args.json:
-        measure.save(args.json, {"rows_a_batch": a_batch, "touched": touched, "rates": rates})
+        known = PUBLISHED.get((rate["cache"].upper(), rate["share"])) if dependency is None else None
+        remark = f"published {known:.0%}" if known else ""
+        rows.append((f"{rate['cache']} of {rate['share']:.1%}", f"{rate['hits']:.1%}", remark))
+    how = "uniform" if dependency is None else f"LABOR, batch_dependency={dependency}"
+    size = f"{len(epochs[-1])} batches of {a_batch:,.0f} rows, {touched:.1%} of {nodes:,} rows in an epoch"
+    measure.show(f"Hit rates of plain caches, {how}: {size}", rows)
+    return {"rows_a_batch": a_batch, "touched": touched, "rates": rates}
 
 
 if __name__ == "__main__":

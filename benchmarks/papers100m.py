@@ -155,7 +155,7 @@ def rows_of_epoch(limit: str, done: dict[str, Any]) -> list[Row]:
     if "failed" in done:
         return [(f"{limit}: epoch", "failed", f"{done['failed']}, kernel kills {done['kills']}")]
     of, memory = done["epochs"][0], done["options"]["memory"]
-    accuracy = "" if done["test_accuracy"] is None else f", test accuracy {done['test_accuracy']:.1%}"
+    accuracy = "" if done["test_accuracy"] is None else f", accuracy on synthetic labels {done['test_accuracy']:.1%}"
     return [
         (f"{limit}: epoch of {of['seeds']:,} seeds", f"{of['seconds']:.0f} s", f"[10, 5], memory={memory}"),
         (f"{limit}: with validation and test", f"{done['seconds']:.0f} s", f"kernel kills {done['kills']}{accuracy}"),
@@ -201,7 +201,9 @@ def main() -> None:
         rows += more
     shape = gz.Dataset(args.folder).features["x"].shape
     measure.show(
-        f"papers100M: {shape[0]:,} nodes, {shape[1]} x float16 (with the claims of GraphZero 0.2)", rows, args.folder
+        f"papers100M's shape, synthetic: {shape[0]:,} nodes, {shape[1]} x float16 (with the claims of GraphZero 0.2)",
+        rows,
+        args.folder,
     )
     measure.save(args.json, {"scale": args.scale, **figures}, args.folder)
 

@@ -186,12 +186,8 @@ def figures(monkeypatch):
 
 def test_pages_and_charts_are_drawn_from_the_results(figures):
     """`make figures-draw` changes nothing: no figure was typed by hand, and none is out of date."""
-    found = figures.results()
-    assert figures.PAGE.read_text() == figures.page(found)
-    for path in figures.SHORT:
-        assert path.read_text() == figures.filled(path.read_text(), found)
-    for scheme in figures.INKS:
-        assert (figures.PICTURES / f"chart-{scheme}.svg").read_text() == figures.chart(found["outofcore"], scheme)
+    for path, text in figures.drawn(figures.results()).items():
+        assert path.read_text() == text, path
 
 
 def test_a_new_result_replaces_the_old_one(figures):
@@ -199,7 +195,7 @@ def test_a_new_result_replaces_the_old_one(figures):
     table = {"title": "Out of core: 4.1 GB of features and 0.5 GB of topology in 1500MB, [10, 5]"}
     table["rows"] = [[row, f"{n} ms a batch", ""] for n, row in enumerate(figures.BARS, 7)]
     found["outofcore"] = {**found["outofcore"], "tables": [table], "command": "python benchmarks/x.py"}
-    text = figures.filled((ROOT / "README.md").read_text(), found)
+    text = figures.drawn(found)[ROOT / "README.md"]
     assert "| train: 4.1 GB of features in 1500 MB of RAM | 9 ms a batch | `np.memmap`: 7 ms a batch |" in text
     assert "by `python benchmarks/x.py`" in figures.page(found)
     assert "4.1 GB of features in 1500 MB" in figures.chart(found["outofcore"], "dark")
