@@ -223,7 +223,7 @@ def compare(users: int, withheld: int, seed: int, folder: Path) -> dict[str, Any
     rows = {name: np.array([place[key] for key in ids]) for name, ids in splits.items()}
     tables["users"]["label"] = labels
     rows["test"] = hidden
-    found = pd.read_parquet(folder / "predictions.parquet").set_index("id")["prediction"]
+    found = pd.read_csv(folder / "predictions.csv").set_index("id")["prediction"]
     ours = float((found[tables["users"]["id"][hidden]].to_numpy() == labels[hidden].to_numpy()).mean())
     theirs = by_hand(tables, rows, seed)
     majority = labels[hidden].value_counts(normalize=True).max()

@@ -319,12 +319,6 @@ void bind_load(nb::module_& m) {
   bind_plan(m);
   bind_epoch(m);
   m.def(
-      "swept_seconds",
-      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
-        return swept_seconds(bytes, rows, std::max<uint64_t>(window, 1), {reads_per_second, bytes_per_second});
-      },
-      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
-  m.def(
       "check_load",
       [](const SampleGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,
          const LoadOptions& options) {

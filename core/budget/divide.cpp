@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "budget/uses.h"
 #include "gather/row_reader.h"
 #include "sweep/rank_peers.h"
 #include "sweep/row_window.h"
@@ -34,6 +36,15 @@ class Divider {
     const bool chosen = facts.memory > 0;
     spare_ = chosen ? 0 : facts.available / 8 + std::min(facts_.ranks * kLeastSpare, facts.available / 4);
     usable_ = minus(facts.available, spare_);
+    for (size_t i = 0; i < facts.parts.size(); ++i) {
+      const auto rows = static_cast<double>(sizes.rows[i]);
+      uses_.emplace_back(rows, i < sizes.shared.size() ? sizes.shared[i] : 0,
+                         static_cast<double>(facts.parts[i]->rows));
+    }
+    if (facts.may_merge) {
+      const double rows = sizes.lookups > 0 ? sizes.lookups : facts.rows_looked_up;
+      lookups_.emplace(rows, sizes.lookups_shared, facts.topology_rows);
+    }
   }
 
   Division best() const {
@@ -68,16 +79,17 @@ class Divider {
     for (size_t i = 0; i < d.ways.size(); ++i) {
       const auto rows = static_cast<double>(sizes_.rows[i]);
       if (d.ways[i] == Way::kWindow) {
-        seconds += swept_seconds(static_cast<double>(matrix_bytes(*facts_.parts[i])), rows, d.window, disk);
+        const double window = static_cast<double>(d.window), read = uses_[i].read_by_circle(window);
+        const double circle = ordered_seconds(static_cast<double>(matrix_bytes(*facts_.parts[i])), read, disk);
+        seconds += std::min(circle / window, rows / disk.reads);
       } else if (d.ways[i] == Way::kDirect) {
         seconds += rows / disk.reads;
       }
     }
     const auto topology = static_cast<double>(facts_.topology);
     if (d.merges) {
-      const double hops = static_cast<double>(facts_.hops);
-      seconds +=
-          std::min(hops * topology / static_cast<double>(d.group) / disk.bytes, facts_.rows_looked_up * 2 / disk.reads);
+      const double group = static_cast<double>(d.group), rows = lookups_->distinct(group);
+      seconds += ordered_seconds(topology, 2 * rows, disk) / group;  // the bounds of each row, and the row
     } else {
       // Pages that do not fit are read again for each batch.
       const uint64_t room = minus(facts_.available, facts_.ranks * d.memory + mapped_bytes(d) + spare_ / 2);
@@ -95,7 +107,7 @@ class Divider {
     d.merges = merges;
     d.sampling_bytes = sizes_.sampling;
     d.packed_bytes = sizes_.packed;
-    if (merges) d.merged_bytes = std::max(facts_.merged_bytes, d.packed_bytes);
+    if (merges) d.merged_bytes = std::max(sizes_.merged, d.packed_bytes);
     d.batch_bytes = sizes_.batch;
     const uint64_t least = static_cast<uint64_t>(facts_.threads) * d.sampling_bytes + (facts_.held + 1) * d.batch_bytes;
     choose_ways(d, maps ? minus(usable_, topology + facts_.ranks * least) : 0);
@@ -256,10 +268,7 @@ class Divider {
     }
     if (d.merges) room = minus(room, kOrder);
     const uint64_t complete = static_cast<uint64_t>(d.depth) * rows;  // not yet delivered
-    const auto window_of = [&] {
-      const uint64_t claims = minus(room, waiting_bytes(d) + complete) / (rows / 2 + d.packed_bytes);
-      return std::min({claims, facts_.batches, kMostWindow});
-    };
+    const auto window_of = [&] { return most_claims(d, minus(room, waiting_bytes(d) + complete)); };
     if (d.merges) d.group = best_group(d, window_of);
     d.window = window_of();
     if (d.window < 2) {
@@ -270,6 +279,20 @@ class Divider {
     d.direct = direct_of(d);
     d.fixed_bytes += sweeps * reader - idle;
     d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.packed_bytes);
+  }
+
+  // Claims that fit: those of a window have read half of their rows on average, and share some of them.
+  uint64_t most_claims(const Division& d, uint64_t room) const {
+    const auto fits = [&](uint64_t claims) {
+      const double held = sum(d, Way::kWindow, [&](size_t i) {
+        return uses_[i].distinct(static_cast<double>(claims) / 2) *
+               static_cast<double>(RowWindow::row_cost(*facts_.parts[i]));
+      });
+      return held + static_cast<double>(claims * d.packed_bytes) <= static_cast<double>(room);
+    };
+    uint64_t low = 0, high = std::min(facts_.batches, kMostWindow) + 1;
+    while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
+    return low;
   }
 
   // Batches that are read individually, so that the first ones do not wait for a circle of the sweep: none if that
@@ -329,6 +352,8 @@ class Divider {
   const Facts& facts_;
   const Sizes& sizes_;
   uint64_t spare_ = 0, usable_ = 0;
+  std::vector<Uses> uses_;       // one per part
+  std::optional<Uses> lookups_;  // of the topology's rows, if batches may be sampled together
 };
 
 }  // namespace
@@ -342,15 +367,12 @@ Division divide(const Facts& facts, const Sizes& sizes) { return Divider(facts, 
 
 double disk_seconds(const Facts& facts, const Sizes& sizes, const Division& d) { return Divider(facts, sizes).cost(d); }
 
-// One circle for `window` batches reads the pages that they share once, and reads over short gaps.
-double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk) {
-  const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0), batches = static_cast<double>(window);
+double ordered_seconds(double bytes, double rows, const Disk& disk) {
+  const double pages = std::max(bytes / static_cast<double>(kPageBytes), 1.0);
   const double gap = static_cast<double>(disk.gap() / kPageBytes);
-  const double absent = std::exp(-rows * batches / pages);  // the share of pages that no batch needs
+  const double absent = std::exp(-rows / pages);  // the share of pages that are not needed
   const double reads = pages * (1 - absent) * std::pow(absent, gap);
-  const double read = bytes * (1 - std::pow(absent, gap + 1));
-  const double circle = std::max(reads / disk.reads, read / disk.bytes);
-  return std::min(circle / batches, rows / disk.reads);
+  return reads / disk.reads + bytes * (1 - std::pow(absent, gap + 1)) / disk.bytes;
 }
 
 std::string amount(uint64_t bytes) {

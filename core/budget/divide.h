@@ -41,10 +41,10 @@ struct Facts {
   std::vector<const Matrix*> parts;  // whose rows a batch has
 
   // The sample:
-  bool may_merge = false;     // many batches may be sampled together
-  uint64_t merged_bytes = 0;  // of each batch of such a group
-  uint64_t hops = 0;
-  double rows_looked_up = 0;  // in the topology, for a batch
+  bool may_merge = false;         // many batches may be sampled together
+  double rows_looked_up = 0;      // in the topology, for a batch, if all rows were alike
+  double topology_rows = 0;       // in all,
+  double topology_row_bytes = 0;  // and what one takes on average where it is held
 
   // The machine:
   uint64_t available = 0;               // to this process, including what the loader already holds
@@ -59,7 +59,10 @@ struct Facts {
 // The memory and rows of one batch.
 struct Sizes {
   uint64_t sampling = 0, packed = 0, batch = 0;
+  uint64_t merged = 0;         // while it is sampled together with others
   std::vector<uint64_t> rows;  // one per part
+  std::vector<double> shared;  // one per part: rows that two batches have in common; none: as if all were used alike
+  double lookups = 0, lookups_shared = 0;  // rows of the topology, if known
 };
 
 struct Division {
@@ -87,8 +90,8 @@ struct Division {
 // The best division. Throws BudgetError if the budget is below the minimum.
 Division divide(const Facts& facts, const Sizes& sizes);
 
-// The most claims that a window planned for so many may hold: batches share rows, which leaves space for more claims,
-// the more batches there are.
+// The most claims that a window planned for so many may hold: batches may share more rows than was estimated, the more
+// batches there are.
 inline uint64_t most_window(uint64_t window) { return window + window / (window < 32 ? 4 : 2) + 1; }
 // Those that fit in any case: when packed, most are smaller than planned.
 inline uint64_t sure_window(uint64_t window) { return window + window / 8 + 1; }
@@ -99,8 +102,9 @@ inline uint64_t lead_of(uint64_t group) { return group / 4; }
 // Seconds of disk time per batch under a division, once the files that fit are in RAM.
 double disk_seconds(const Facts& facts, const Sizes& sizes, const Division& d);
 
-// The same for `rows` rows of a file of so many bytes that is swept for `window` batches at once.
-double swept_seconds(double bytes, double rows, uint64_t window, const Disk& disk);
+// Seconds of disk time to read so many rows, spread over a file of so many bytes, in file order and over short gaps: a
+// request takes time, and so does each byte.
+double ordered_seconds(double bytes, double rows, const Disk& disk);
 
 inline uint64_t minus(uint64_t a, uint64_t b) { return a - std::min(a, b); }  // 0 if b is larger
 inline uint64_t matrix_bytes(const Matrix& matrix) { return matrix.rows * matrix.row_bytes; }

@@ -67,7 +67,8 @@ struct LoadPlan {
   bool feeds_device = false;  // batches are copied to a device
 
   mutable std::mutex mutex;
-  Division division;                                // guarded by mutex: updated by each epoch that runs alone
+  Sizes sizes;                                      // guarded by mutex, as the next: of batches,
+  Division division;                                // and what follows; updated by each epoch that runs alone
   std::vector<std::shared_ptr<RowWindow>> windows;  // guarded by mutex: one per part, or null
   std::vector<std::shared_ptr<WholeRows>> wholes;   // guarded by mutex: one per part, or null
   std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, or null

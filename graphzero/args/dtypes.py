@@ -172,9 +172,3 @@ class Converter:
         raise InputError(
             f"{self._name}: row {first_row + int(at[0])}{column}: found {block[tuple(at)]}, expected {expected}"
         )
-
-
-def int8_scale(largest: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return the factor of each column, which maps its largest magnitude to 127; 1 for a column of zeros."""
-    scale = np.asarray(largest, dtype=np.float64) / 127
-    return np.where(scale > 0, scale, 1.0).astype(np.float32)

@@ -10,9 +10,20 @@ import numpy as np
 
 from .ids import IdArray, as_ids
 
-__all__ = ["TIME_UNITS", "as_times", "in_time_unit", "per_second"]
+__all__ = ["TIME_UNITS", "as_dates", "as_times", "in_time_unit", "per_second"]
 
 TIME_UNITS = ("s", "ms", "us", "ns", "D")
+
+
+def as_dates(times: IdArray, unit: str) -> Any:
+    """Return times since 1970 as dates, or with the time of day where some are not at midnight.
+
+    >>> as_dates(np.array([86400]), "s")
+    array(['1970-01-02'], dtype='datetime64[D]')
+    """
+    exact = times.astype(f"datetime64[{unit}]")
+    coarse = (exact.astype(f"datetime64[{other}]") for other in ("D", "s", "ms", "us"))
+    return next((found for found in coarse if (found == exact).all()), exact)
 
 
 def per_second(unit: str) -> float:

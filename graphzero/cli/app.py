@@ -45,7 +45,7 @@ app = typer.Typer(
 )
 
 
-_SILENT = ("doctor", "inspect", "predict")  # without progress of their own
+_SILENT = ("doctor", "inspect")  # without progress of their own
 
 
 def _version(asked: bool) -> None:

@@ -104,6 +104,8 @@ def command(
         "self_loops": self_loops,
         "spill_dir": spill_dir,
         "allow_empty": allow_empty,
+        "num_sources": num_sources,
+        "num_targets": num_targets,
     }
     rows: dict[str, Any] = {"name": name, "dtype": dtype}
     chosen = _only_for(out, edges, rows)
@@ -115,8 +117,6 @@ def command(
         "on_error": "skip" if skip_bad_lines else None,
         "id_base": id_base,
         "num_nodes": num_nodes,
-        "num_sources": num_sources,
-        "num_targets": num_targets,
         "num_threads": threads,
     }
     chosen.update({option: value for option, value in shared.items() if value is not None})

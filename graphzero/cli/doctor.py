@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from graphzero.dataset.manifest import MANIFEST
 from graphzero.machine.doctor import examine
 
 from . import terminal
@@ -19,6 +20,7 @@ _CHECK_SECONDS = 10.0
 
 
 def command(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="Folder or dataset to measure.")] = Path("."),
     size: Annotated[str, typer.Option(metavar="SIZE", help="Maximum size of the scratch file.")] = "256MB",
     fanouts: Annotated[str, typer.Option(metavar="N,N", help="Fanouts to estimate for.")] = "15,10,5",
@@ -34,6 +36,9 @@ def command(
     For a dataset with a training split, also estimate the disk, RAM and time that an epoch needs, from a cold start
     and with everything in RAM. The time of the model itself is not included.
     """
+    if not (folder / MANIFEST).exists():
+        estimated = ("fanouts", "batch_size", "memory", "check")
+        terminal.refuse_given(context, estimated, f"needs a dataset to estimate for, but {folder} is not one")
     with contextlib.nullcontext() if json else terminal.errors.status("measuring " + escape(str(folder))):
         report = examine(
             folder,

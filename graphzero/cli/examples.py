@@ -18,7 +18,7 @@ _EXAMPLES = {
     "inspect": ("graphzero inspect shop --out shop/keys.yaml",),
     "import": (
         "graphzero import edges.csv mine --features x.npy --labels y.npy --splits 60/20/20",
-        "graphzero import edges.csv mine --nodes people.csv --undirected",
+        "graphzero import edges.csv mine --nodes people.csv --label churned --splits 60/20/20",
         "graphzero import shop.yaml shop --reverse",
     ),
     "export": (

@@ -15,6 +15,7 @@ from . import terminal
 
 
 def command(
+    context: typer.Context,
     dataset: Annotated[Path, typer.Argument(help="Dataset folder.", show_default=False)],
     out: Annotated[Path, typer.Argument(help="Folder to create, or table with --rows.", show_default=False)],
     rows: Annotated[
@@ -30,6 +31,10 @@ def command(
     --rows PREDICTIONS.gd writes the output of `graphzero predict` or of inference as one table, one row per node with
     its original id.
     """
+    if rows is None:
+        terminal.refuse_given(context, ["node_type"], "needs --rows PATH; a whole dataset has all node types")
+    else:
+        terminal.refuse_given(context, ["format"], f"cannot be combined with --rows; the name of {out} has the format")
     if rows is not None:
         if not is_table(out):
             raise typer.BadParameter(f"{out.name!r}, expected a name that ends in .csv or .parquet", param_hint="OUT")

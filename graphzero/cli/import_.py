@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from graphzero.dataset.dataset import Dataset
 from graphzero.dataset.trainable import fault_of
 from graphzero.importing import import_dataset
 
@@ -42,7 +43,18 @@ def command(
         ),
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Node labels, one per node: .npy, .npz, .pt or text.", rich_help_panel=_NODES)
+        Path | None,
+        typer.Option(
+            help="Node labels: .npy, .npz, .pt or text, one per node; or a table of id,label.", rich_help_panel=_NODES
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of --nodes or --labels with the labels; of several tables, TABLE.COLUMN.",
+            rich_help_panel=_NODES,
+        ),
     ] = None,
     splits: Annotated[
         str | None,
@@ -52,7 +64,11 @@ def command(
         ),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Data type of features: float32, float16, int8, ...", rich_help_panel=_NODES)
+        str | None,
+        typer.Option(
+            help="Data type of features: float32, float16, int8, ...; columns of tables keep theirs.",
+            rich_help_panel=_NODES,
+        ),
     ] = None,
     classes: Annotated[
         int | None, typer.Option(help="Number of classes (default: detected).", rich_help_panel=_NODES)
@@ -166,6 +182,7 @@ def command(
             reverse=reverse,
             tag_reverse=tag_reverse,
             labels=labels,
+            label=label,
             splits=splits,
             num_nodes=num_nodes,
             num_classes=classes,
@@ -184,19 +201,29 @@ def command(
         terminal.print_json(dataclasses.asdict(report))
         return
     terminal.console.print(str(report), markup=False, soft_wrap=True)
-    dataset = report.dataset
-    task = next(iter(dataset.tasks), None)
+    _print_next(report.dataset, str(out))
+
+
+def _print_next(dataset: Dataset, out: str) -> None:
+    """Print the command that trains on the dataset, or what it lacks."""
+    task, words = next(iter(dataset.tasks), None), ["graphzero", "train", out]
     fault = fault_of(dataset) if task is None else None
-    step = f"next: {shlex.join(['graphzero', 'train', str(out), *([] if task is None else ['--task', task])])}"
-    if task is None and any("time" in node.features and node.num_classes for node in dataset.nodes.values()):
-        terminal.console.print(
-            "labelled nodes have times; `graphzero train --time time` lets each see only what is older",
-            markup=False,
-            soft_wrap=True,
-        )
-    if fault is not None:
-        step = f"not ready for `graphzero train`: {as_options(fault)}"
-    terminal.console.print(step, markup=False, soft_wrap=True)
+    if task is not None:
+        words += ["--task", task]
+    elif fault is not None:
+        _say(f"not ready to learn node labels: {as_options(fault)}")
+        if any(node.label_kind for node in dataset.nodes.values()):
+            return
+        words += ["--task", "links"]
+        if len(dataset.edges) > 1:
+            words += ["--edge-type", ",".join(next(iter(dataset.edges)))]
+    elif any("time" in node.features and node.num_classes for node in dataset.nodes.values()):
+        _say("labelled nodes have times; `graphzero train --time time` lets each see only what is older")
+    _say(f"next: {shlex.join(words)}")
+
+
+def _say(text: str) -> None:
+    terminal.console.print(text, markup=False, soft_wrap=True)
 
 
 def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json as json_module
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from graphzero.importing.keyed import type_name
 from graphzero.importing.propose import Proposal, propose
 
 from . import terminal
 
 
 def command(
+    context: typer.Context,
     source: Annotated[
         Path, typer.Argument(help="Folder of tables, a table, or a SQLite or DuckDB file.", show_default=False)
     ],
@@ -29,6 +32,8 @@ def command(
 
     Names of columns and values that tables share decide. Check the file that --out writes before importing with it.
     """
+    if out is None:
+        terminal.refuse_given(context, ["overwrite"], "needs --out PATH, the file to replace")
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such file or folder")
     if out is not None and out.suffix not in (".yaml", ".yml", ".json"):
@@ -41,7 +46,8 @@ def command(
         return
     for line in found.lines():
         terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
-    terminal.console.print(_next(found, source, out), markup=False, highlight=False, soft_wrap=True)
+    for line in _next(found, source, out):
+        terminal.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _write(found: Proposal, out: Path, overwrite: bool) -> None:
@@ -58,16 +64,48 @@ def _write(found: Proposal, out: Path, overwrite: bool) -> None:
     out.write_text(yaml.safe_dump(value, sort_keys=False), encoding="utf-8")
 
 
-def _next(found: Proposal, source: Path, out: Path | None) -> str:
-    """Return the command that goes on: the import, or writing the keys where they are only proposed."""
+def _next(found: Proposal, source: Path, out: Path | None) -> Iterator[str]:
+    """Yield the commands that go on: writing the keys where they are only proposed, the import, the training."""
     if not any(table.foreign_keys for table in found.tables.values()):
-        return "no foreign keys found, so there are no edges; name them in a keys file (see the guide on tables)"
-    if out is None and not found.declared:
-        keys = source / "keys.yaml" if source.is_dir() else source.with_name("keys.yaml")
-        return f"next: {shlex.join(['graphzero', 'inspect', str(source), '--out', str(keys)])}"
-    name = (source.name if source.is_dir() else source.stem) or "tables"
-    words = ["graphzero", "import", str(out if out is not None else source), f"{name}-dataset"]
-    labelled = [table for table in found.tables.values() if table.label]
-    if labelled and not any(table.split for table in labelled):
-        words += ["--splits", "70/15/15"]
-    return f"next: {shlex.join(words)}"
+        yield "no foreign keys found, so there are no edges; name them in a keys file (see the guide on tables)"
+        return
+    label, plain = found.label(), found.plain() if out is None else None
+    name = f"{(source.name if source.is_dir() else source.stem) or 'tables'}-dataset"
+    train = ["graphzero", "train", name]
+    if label is None:
+        yield "no column looks like a label; the links can be learned (--task links)"
+        train += ["--task", "links", *([] if plain else ["--edge-type", _first_edge_type(found)])]
+    elif found.tables[label[0]].label is None:
+        others = [f"{table}.{column}" for table, one in found.tables.items() for column in one.label_like]
+        others.remove(".".join(label))
+        rest = f"; others: {', '.join(others)}" if others else ""
+        yield f"label: {'.'.join(label)} is a guess; --label chooses the column to learn{rest}"
+    steps = []
+    if plain is not None:
+        steps.append(_plain_import(found, *plain, name))
+    else:
+        keys = out
+        if out is None and not found.declared:
+            keys = source / "keys.yaml" if source.is_dir() else source.with_name("keys.yaml")
+            steps.append(["graphzero", "inspect", str(source), "--out", str(keys)])
+        steps.append(["graphzero", "import", str(source if keys is None else keys), name])
+    if label is not None:
+        table, column = label
+        asked = column if plain else f"{type_name(table)}.{column}"
+        steps[-1] += [] if found.tables[table].label else ["--label", asked]
+        steps[-1] += [] if found.tables[table].split else ["--splits", "70/15/15"]
+    for number, words in enumerate([*steps, train]):
+        yield f"{'then' if number else 'next'}: {shlex.join(words)}"
+
+
+def _plain_import(found: Proposal, edges: str, nodes: str, name: str) -> list[str]:
+    """Return the import of a table of edges with a table of its nodes."""
+    table = found.tables[edges]
+    words = ["graphzero", "import", str(table.file), name, "--nodes", str(found.tables[nodes].file)]
+    words += ["--columns", ",".join(table.foreign_keys)]
+    return [*words, *(["--times", table.time] if table.time else [])]
+
+
+def _first_edge_type(found: Proposal) -> str:
+    keys = ((table, *key) for table, one in found.tables.items() for key in one.foreign_keys.items())
+    return ",".join(map(type_name, next(keys)))

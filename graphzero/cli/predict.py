@@ -58,19 +58,21 @@ def command(
     if out.suffix not in (".csv", ".parquet", ".gd"):
         expected = "expected a name that ends in .csv, .parquet or .gd"
         raise typer.BadParameter(f"{out.name!r}, {expected}", param_hint="--out")
-    report = predict(
-        ds,
-        checkpoint or _newest(ds.path),
-        out,
-        node_type=node_type,
-        split=split,
-        num_layers=layers,
-        top=top,
-        exclude=exclude,
-        memory=memory,
-        num_threads=threads,
-        device=device,
-    )
+    with terminal.progress_bars() as progress:
+        report = predict(
+            ds,
+            checkpoint or _newest(ds.path),
+            out,
+            node_type=node_type,
+            split=split,
+            num_layers=layers,
+            top=top,
+            exclude=exclude,
+            memory=memory,
+            num_threads=threads,
+            device=device,
+            progress=progress,
+        )
     if json:
         terminal.print_json(dataclasses.asdict(report) | {"shape": [report.rows, report.columns]})
         return

@@ -17,6 +17,7 @@ _BATCHES, _FILES = "Batches sampled by presample", "Files"
 
 
 def command(
+    context: typer.Context,
     dataset: Annotated[Path, typer.Argument(help="Dataset to read.", show_default=False)],
     out: Annotated[Path, typer.Argument(help="Folder to create.", show_default=False)],
     by: Annotated[
@@ -37,6 +38,10 @@ def command(
     json: terminal.Json = False,
 ) -> None:
     """Relabel nodes so that rows used together are stored together. Original ids are kept."""
+    if by not in (None, "presample"):
+        terminal.refuse_given(
+            context, ("fanouts", "split", "batch_size", "epochs", "seed"), "needs --by presample, which samples batches"
+        )
     begin = time.perf_counter()
     with terminal.progress_bars() as progress:
         made = reorder(

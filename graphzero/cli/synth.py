@@ -18,6 +18,7 @@ _NAMES = ", ".join([*PRESETS, *TYPED_PRESETS])
 
 
 def command(
+    context: typer.Context,
     out: Annotated[Path, typer.Argument(help="Folder to create.", show_default=False)],
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.", rich_help_panel=_SHAPE)] = None,
     edges: Annotated[int | None, typer.Option(help="Number of edges.", rich_help_panel=_SHAPE)] = None,
@@ -80,7 +81,7 @@ def command(
         bool, typer.Option("--times", help="Add years as edge times, for the preset mag.", rich_help_panel=_SHAPE)
     ] = False,
     dtype: Annotated[
-        str, typer.Option(help="Data type of features: float32, float16, ...", rich_help_panel=_FILES)
+        str, typer.Option(help="Data type of features: float32, float16, int8, ...", rich_help_panel=_FILES)
     ] = "float32",
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "1GB",
     threads: terminal.Threads = None,
@@ -90,6 +91,10 @@ def command(
     json: terminal.Json = False,
 ) -> None:
     """Generate a dataset: a power-law graph with communities, features, labels and splits."""
+    if preset is None:
+        terminal.refuse_given(context, ["scale"], "needs --preset; without one, set --nodes and --edges")
+        if core is None:
+            terminal.refuse_given(context, ["core_edges", "core_power"], "needs --core, the share of the nodes")
     options: dict[str, Any] = {"classes": classes, "homophily": homophily, "power": power, "signal": signal}
     plain = {"communities": communities, "core": core, "core_edges": core_edges, "core_power": core_power}
     if preset not in TYPED_PRESETS:

@@ -30,6 +30,13 @@ console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
 
+def refuse_given(context: typer.Context, options: Sequence[str], reason: str) -> None:
+    """Raise for options of the command line that would have no effect; `reason` says when they have one."""
+    for option in options:
+        if getattr(context.get_parameter_source(option), "name", "") == "COMMANDLINE":
+            raise typer.BadParameter(reason, param_hint=f"--{option.replace('_', '-')}")
+
+
 def print_json(report: Any) -> None:
     """Print one JSON document, without colours or wrapping."""
     typer.echo(json.dumps(report, indent=2, default=_plain))

@@ -220,6 +220,11 @@ def command(
         check_extension(str(report), "report")
     if resume and checkpoint is None:
         raise typer.BadParameter("needs --checkpoint PATH to resume from", param_hint="--resume")
+    if checkpoint is None and overwrite:
+        raise typer.BadParameter("needs --checkpoint PATH; other runs get a new name", param_hint="--overwrite")
+    if checkpoint is not None and not save:
+        reason = "cannot be combined with --checkpoint PATH, where the run is saved"
+        raise typer.BadParameter(reason, param_hint="--no-save")
     if resume and overwrite:
         raise typer.BadParameter(
             "cannot be combined with --resume, which continues the saved run", param_hint="--overwrite"
@@ -277,7 +282,7 @@ def command(
         if reports:
             print_result(result, report, json)
             if not json and checkpoint is not None and result.epochs and result.stopped != "interrupted":
-                print_next(dataset, checkpoint)
+                print_next(dataset, checkpoint, report)
         if result.stopped == "interrupted":
             if reports:
                 print_resume(checkpoint)

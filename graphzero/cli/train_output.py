@@ -22,15 +22,19 @@ def print_schedule(run: Trainer) -> None:
     """Print the length of the run and the learning rate, which may have been chosen by the size of the data."""
     from graphzero.train.sizing import describe_schedule
 
-    text = describe_schedule(run.options, run.task.size("train"))
+    _say(describe_schedule(run.options, run.task.size("train")))
+
+
+def print_next(dataset: Path, checkpoint: Path, report: Path | None) -> None:
+    """Print the commands that predict with the run and show it."""
+    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", "predictions.csv"]
+    _say(f"next: {shlex.join(words)}")
+    if report is None and importlib.util.find_spec("matplotlib"):
+        _say(f"then: {shlex.join(['graphzero', 'report', str(checkpoint), '--out', 'report.html'])}")
+
+
+def _say(text: str) -> None:
     terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def print_next(dataset: Path, checkpoint: Path) -> None:
-    """Print the command that predicts with the run."""
-    out = "predictions.parquet" if importlib.util.find_spec("pyarrow") else "predictions.csv"
-    words = ["graphzero", "predict", str(dataset), "--checkpoint", str(checkpoint), "--out", out]
-    terminal.console.print(f"next: {shlex.join(words)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_result(result: TrainResult, report: Path | None, json: bool) -> None:
@@ -53,19 +57,18 @@ def _print_facts(result: TrainResult, report: Path | None) -> None:
     }
     ranks = result.data["ranks"]
     whose = "whole process" if ranks == 1 else f"of {ranks} processes together"
-    facts: list[tuple[str, object]] = []
+    facts: list[tuple[str, object]] = [
+        ("epochs", len(result.epochs)),
+        ("took", terminal.duration(result.seconds)),
+        ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
+    ]
+    if result.epochs:
+        facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
+        found = shown(result.metric, result.val_score)
+        facts.append((f"validation {result.metric}", f"{found} in epoch {result.best_epoch + 1}, the best"))
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
     facts += [(f"test {name}", f"{score:.4f}") for name, score in result.test_metrics.items()]
-    if result.epochs:
-        found = shown(result.metric, result.val_score)
-        facts.append((f"validation {result.metric}", f"{found} in epoch {result.best_epoch + 1}"))
-    if result.epochs:
-        facts.append(("throughput", f"{result.seeds_per_second:,.0f} seeds/s"))
-    facts += [
-        ("peak memory", f"{terminal.size(result.peak_anonymous)} anonymous, {whose}"),
-        ("took", terminal.duration(result.seconds)),
-    ]
     facts.append(("checkpoint", result.checkpoint or "none; the model was not saved (--no-save)"))
     if report is not None and result.epochs:
         facts.append(("report", report))

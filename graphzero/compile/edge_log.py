@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -193,7 +194,7 @@ def kept_rows(rows: Rows, keep: npt.NDArray[np.bool_] | None, pad_to: int | None
             done += more
 
     count = pad_to if pad_to is not None else None if keep is None else int(np.count_nonzero(keep))
-    return Rows(rows.name, rows.dtype, rows.columns, count if count is not None else rows.count, blocks)
+    return dataclasses.replace(rows, count=count if count is not None else rows.count, blocks=blocks, raw=None)
 
 
 def repeated(rows: Rows) -> Rows:
@@ -203,4 +204,4 @@ def repeated(rows: Rows) -> Rows:
         for block in rows.blocks(max(1, step // 2)):
             yield np.repeat(block, 2, axis=0)
 
-    return Rows(rows.name, rows.dtype, rows.columns, None if rows.count is None else 2 * rows.count, blocks)
+    return dataclasses.replace(rows, count=None if rows.count is None else 2 * rows.count, blocks=blocks, raw=None)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _core
-from ..args.dtypes import FLOATS, Converter, DataType, Loss, dtype_name, from_bfloat16, int8_scale
+from ..args.dtypes import FLOATS, Converter, DataType, Loss, dtype_name
 from ..args.ids import as_count, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size, parse_size
@@ -20,7 +20,9 @@ from ..args.target import as_target
 from ..errors import BudgetError, InputError
 from ..load.handoff import make_room
 from ..sources.row_text import PARSED, TextRows
-from ..sources.rows import Rows, all_rows, is_text
+from ..sources.rows import Rows, all_rows, is_text, rows_of_file
+from ..sources.text import refuse_text_options
+from .int8_scales import int8_scale
 from .reports import FeatureReport
 
 __all__ = ["FeatureReport", "compile_features", "convert_csv_to_gd"]
@@ -53,7 +55,8 @@ def compile_features(
 
     dtype: the stored type (default: the source's): float64, float32, float16, bfloat16, int64, int32, int16, int8,
         uint8 or bool; may be a dict for a dict of sources. A value that does not fit is an error. Floats stored as int8
-        get one factor per column, which maps the largest magnitude to 127; it is stored as "<name>.scale".
+        get one factor per column, "<name>.scale": the one with the least squared error, which may clip outliers. The
+        rows are read three times; those of an iterator are first written to a temporary file next to `out`.
     num_nodes: checked if given. In text, an id without a line is a row of zeros; an id with two lines is an error.
     memory: the limit on buffered data; rows are streamed.
     on_error: "skip" omits lines of text that cannot be parsed, and counts them.
@@ -78,12 +81,21 @@ def compile_features(
         if is_text(source):
             text = TextRows(os.fspath(source), name, delimiter, header, id_base, num_nodes, budget, threads, on_error)
             wanted = dtype_name(dtype) if dtype is not None else "float32"
-            if wanted in PARSED and not (wanted == "int8" and text.looks_fractional()):
+            if wanted in PARSED and not (wanted == "int8" and text.has_fractions()):
                 return text.compile(path, wanted, callback)
             measured = partial(_compile_rows, report_error=report_error)
             return text.compile_through_float32(path, wanted, callback, measured)
+        shown = os.fspath(source) if isinstance(source, (str, os.PathLike)) else type(source).__name__
+        refuse_text_options(shown, on_error, delimiter, header)
         rows = all_rows(source, name)
-        return _compile_rows(rows, path, dtype, num_nodes, budget, threads, callback, report_error)
+        common = (budget, threads, callback)
+        once = [r for r in rows if not r.rewindable and _is_scaled(r, _wanted(r, dtype))]
+        if not once:
+            return _compile_rows(rows, path, dtype, num_nodes, *common, report_error)
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix=".gzrows-") as folder:
+            kept = _compile_rows(once, os.path.join(folder, "rows.gd"), None, num_nodes, *common)
+            rows = [r for r in rows if r not in once] + rows_of_file(kept.path)
+            return _compile_rows(rows, path, dtype, num_nodes, *common, report_error)
 
 
 def convert_csv_to_gd(csv_path: Path, out_path: Path, dtype: DataType) -> None:
@@ -114,7 +126,13 @@ def _compile_rows(
     for rows in sources:
         _check_row(rows, budget)
     wanted = {rows.name: _wanted(rows, dtype) for rows in sources}
-    scales = {rows.name: _scale(rows, wanted[rows.name], budget) for rows in sources}
+    sources = [rows if wanted[rows.name] == "int8" else rows.widened() for rows in sources]
+    scales = {
+        rows.name: int8_scale(rows, _step(rows, budget), budget // 16)
+        if _is_scaled(rows, wanted[rows.name])
+        else rows.scale
+        for rows in sources
+    }
     arrays: list[tuple[str, str, list[int]]] = []
     for rows in sources:
         scale = scales[rows.name]
@@ -130,7 +148,8 @@ def _compile_rows(
             scale = scales[rows.name]
             if scale is not None:
                 writer.append(index[f"{rows.name}.scale"], scale)
-            convert = Converter(rows.name, rows.dtype, wanted[rows.name], scale, losses.get(rows.name))
+            own = scale if rows.scale is None else None  # rows that have factors are copied
+            convert = Converter(rows.name, rows.dtype, wanted[rows.name], own, losses.get(rows.name))
             count = _write_rows(writer, index[rows.name], rows, convert, wanted[rows.name], count, budget)
         written = time.perf_counter()
         size = writer.finish(threads)
@@ -171,20 +190,9 @@ def _wanted(rows: Rows, dtype: Any) -> str:
     return rows.dtype if dtype is None else dtype_name(dtype)
 
 
-def _scale(rows: Rows, wanted: str, budget: int) -> npt.NDArray[np.float32] | None:
-    """Return int8 factors from a first pass over the rows; None if none are needed."""
-    if wanted != "int8" or rows.dtype not in FLOATS:
-        return None
-    if not rows.rewindable:
-        raise ValueError(
-            f"{rows.name}: int8 needs two passes over the rows; pass an array or a .npy file, not an iterator"
-        )
-    largest = np.zeros(rows.width)
-    for block in rows.blocks(_step(rows, budget)):
-        values = from_bfloat16(block) if rows.dtype == "bfloat16" else block
-        if len(values):
-            largest = np.maximum(largest, np.abs(values.reshape(len(values), -1)).max(axis=0))
-    return int8_scale(np.where(np.isfinite(largest), largest, 0))
+def _is_scaled(rows: Rows, wanted: str) -> bool:
+    """Return whether floats are stored as int8: their columns then get factors."""
+    return wanted == "int8" and rows.dtype in FLOATS
 
 
 def _check_row(rows: Rows, budget: int) -> None:

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..load.handoff import make_room
 from ..sources.edge_blocks import Block, EdgeSource, GraphFileSource, as_block, as_source
 from ..sources.edge_text import TextReader, text_paths
+from ..sources.text import refuse_text_options
 from .options import GraphOptions, GraphRequest
 from .reports import GraphReport
 from .sum_weights import MERGES, compile_merged
@@ -206,6 +207,8 @@ def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | No
             texts, weights, times, asked.delimiter, asked.header, asked.columns, skip, two_sided, budget
         )
         return reader, declared, texts
+    shown = os.fspath(asked.source) if isinstance(asked.source, (str, os.PathLike)) else type(source).__name__
+    refuse_text_options(shown, asked.on_error, asked.delimiter, asked.header)
     blocks = as_source(source, weights, times, once=asked.directed is not True)
     return _BlockReader(blocks, weights, times), declared, []
 

@@ -102,7 +102,7 @@ def synthesize(
     return Dataset.create(
         out,
         _ToSource(graph),
-        features={"x": graph.feature_blocks()},
+        features={"x": graph.feature_rows()},
         labels=graph.label_blocks(),
         splits={name: graph.split_blocks(name) for name, size in graph.split_sizes.items() if size},
         name=preset if preset and scale == 1 else None,

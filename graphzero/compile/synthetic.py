@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..args.ids import IdArray, as_count
+from ..sources.rows import Rows
 from .permutation import Shuffle
 
 __all__ = ["SyntheticGraph"]
@@ -131,6 +132,15 @@ class SyntheticGraph:
     def feature_blocks(self) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the rows of nodes 0, 1, 2, ... as float32 blocks."""
         return _in_order(partial(self._feature_block, begin) for begin in range(0, self.nodes, _ROWS))
+
+    def feature_rows(self) -> Rows:
+        """Return the same rows as a source that can be read several times."""
+
+        def blocks(step: int) -> Iterator[npt.NDArray[np.float32]]:
+            for block in self.feature_blocks():
+                yield from (block[at : at + step] for at in range(0, len(block), step))
+
+        return Rows("x", "float32", self.dim, self.nodes, blocks)
 
     def label_blocks(self) -> Iterator[IdArray]:
         """Yield the labels of nodes 0, 1, 2, ... as int64 blocks; -1 for nodes that are in no split."""

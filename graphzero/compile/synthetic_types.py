@@ -111,9 +111,9 @@ class SyntheticTypes:
             found[edge_type] = _Relation(self, edge_type, edges, number)
         return found
 
-    def features(self) -> dict[str, dict[str, Iterator[npt.NDArray[Any]]]]:
-        """Return blocks of rows by type and name."""
-        found: dict[str, dict[str, Any]] = {t: {"x": self.type_graph(t).feature_blocks()} for t in self.feature_types}
+    def features(self) -> dict[str, dict[str, Any]]:
+        """Return rows by type and name."""
+        found: dict[str, dict[str, Any]] = {t: {"x": self.type_graph(t).feature_rows()} for t in self.feature_types}
         found.setdefault("paper", {})["year"] = self.year_blocks()
         return found
 

@@ -4,63 +4,65 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 
 try:
     import fcntl
 except ImportError:  # Windows: no locks, so folders of other writers are never removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["is_abandoned", "lock", "locked", "sync_folder", "unlock"]
+__all__ = ["FolderLock", "is_abandoned", "sync_folder"]
 
 
-def lock(path: str, wait: bool = False) -> int | None:
-    """Lock a folder, or a file in it, until `unlock` or the end of the process; None if the system has no locks.
+class FolderLock:
+    """An exclusive lock of a folder, or of a file in it, until `release` or the end of the process.
 
     A missing file is created: network file systems lock files, but not folders. Raises BlockingIOError if another
-    process holds the lock and `wait` is False.
+    process holds the lock and `wait` is False. `held` is False if the system has no locks.
     """
-    if fcntl is None:
-        return None
-    how = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    handle = os.open(path, how, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException as e:
-        os.close(handle)
-        if isinstance(e, OSError) and not isinstance(e, BlockingIOError):
-            return None
-        raise
-    return handle
 
+    def __init__(self, path: str, wait: bool = False) -> None:
+        """Acquire the lock."""
+        self._handle: int | None = None
+        if fcntl is None:
+            return
+        how = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._handle = os.open(path, how, 0o666)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BaseException as e:
+            self.release()
+            if not isinstance(e, OSError) or isinstance(e, BlockingIOError):
+                raise
 
-def unlock(handle: int | None) -> None:
-    """Release a lock, even if a forked child has a copy of the file descriptor."""
-    if handle is None:
-        return
-    with contextlib.suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_UN)
-    os.close(handle)
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._handle is not None
 
+    def release(self) -> None:
+        """Release the lock, even if a forked child has a copy of the file descriptor."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
 
-@contextlib.contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Acquire a lock, waiting for it, for the duration of the context."""
-    handle = lock(path, wait=True)
-    try:
-        yield
-    finally:
-        unlock(handle)
+    def __enter__(self) -> FolderLock:
+        """Return the lock."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the lock."""
+        self.release()
 
 
 def is_abandoned(path: str) -> bool:
     """Return whether no running process holds the lock; False if unknown."""
     try:
-        handle = lock(path)
+        with FolderLock(path) as lock:
+            return lock.held
     except OSError:  # held, or its owner is removing it
         return False
-    unlock(handle)
-    return handle is not None
 
 
 def sync_folder(folder: str) -> None:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ..args.target import check_folder_name
 from ..errors import FormatError, StorageError
-from .folder_lock import is_abandoned, lock, locked, sync_folder, unlock
+from .folder_lock import FolderLock, is_abandoned, sync_folder
 from .manifest import MANIFEST, Manifest
 from .manifest_reader import parse_manifest, read_bytes
 from .manifest_writer import manifest_bytes, write_manifest
@@ -45,7 +45,7 @@ class Stage:
         self.path = ""
         self._overwrite = overwrite
         self._made_folder = False
-        self._lock: int | None = None
+        self._lock: FolderLock | None = None
         self._moved: list[str] = []  # to plain names, if the file system has no links
 
     @property
@@ -60,11 +60,12 @@ class Stage:
         self._made_folder = not os.path.exists(self.folder)
         while not self.path:
             os.makedirs(self.folder, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError), locked(self.folder):  # a failing writer may remove it
+            # A failing writer may remove the folder.
+            with contextlib.suppress(FileNotFoundError), FolderLock(self.folder, wait=True):
                 sweep(self.folder)
                 path = os.path.join(self.folder, f"v{self._number()}-{secrets.token_hex(4)}")
                 os.mkdir(path)
-                self.path, self._lock = path, lock(path)
+                self.path, self._lock = path, FolderLock(path)
 
     def publish(self, manifest: Manifest, in_place: set[str], opened: Callable[[], _T]) -> _T:
         """Publish `manifest`, whose files have plain names, in the folder; return the result of `opened`.
@@ -74,7 +75,7 @@ class Stage:
         stage = os.path.basename(self.path)
         staged = {file: file if file in in_place else f"{stage}/{file}" for file in manifest.files()}
         manifest_bytes(self.folder, manifest.renamed(staged))  # checked before anything is changed
-        with locked(self.folder):
+        with FolderLock(self.folder, wait=True):
             self._refuse()
             if self.first:
                 staged = {file: self._with_plain_name(file, name) for file, name in staged.items()}
@@ -90,7 +91,7 @@ class Stage:
 
     def close(self) -> None:
         """Remove what was not published, and the folder if it was created for that."""
-        with contextlib.suppress(OSError), locked(self.folder):
+        with contextlib.suppress(OSError), FolderLock(self.folder, wait=True):
             self._release()
             sweep(self.folder, dead=self.path)
             for name in set(self._moved) - current(self.folder):
@@ -131,8 +132,8 @@ class Stage:
                 json.dump(old, f)
 
     def _release(self) -> None:
-        handle, self._lock = self._lock, None
-        unlock(handle)
+        if self._lock is not None:
+            self._lock.release()
 
 
 # -- what is left behind ----------------------------------------------------------------------------------------------

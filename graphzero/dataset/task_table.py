@@ -18,7 +18,7 @@ from ..args.times import as_times, is_number
 from ..compile.features import compile_features
 from ..errors import FormatError
 from ..stores.features import FeatureStore
-from .folder_lock import locked
+from .folder_lock import FolderLock
 from .manifest import MANIFEST, Manifest, check_name
 from .manifest_reader import read_manifest
 from .manifest_tasks import TaskEntry
@@ -163,7 +163,7 @@ class TaskMethods:
         parts = _parts(splits, times, len(rows["ids"]), unit)
         classes = found.shape[1] if kind == "multilabel" else 1
         classes = int(found.max(initial=0)) + 1 if kind == "classification" else classes
-        with locked(self._path):
+        with FolderLock(self._path, wait=True):
             current = read_manifest(self._path)
             if name in current.tasks and not overwrite:
                 raise FileExistsError(f"{self._path}: task {name!r} already exists; pass overwrite=True to replace it")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from ..args.suggest import did_you_mean
 from .dataset import Dataset
 from .node_data import NodeData
 
-__all__ = ["check_splits", "fault_of", "labelled_type", "standard_split", "standard_splits"]
+__all__ = ["check_parts", "check_splits", "fault_of", "labelled_type", "standard_split", "standard_splits"]
 
 T = TypeVar("T")
 _SPLITS = {
@@ -51,12 +52,31 @@ def check_splits(sizes: Mapping[str, int], of: str = "") -> None:
             )
 
 
+def check_parts(data: Dataset, asked: str | None = None, *, splits: bool = True) -> None:
+    """Raise ValueError that names all parts which learning labels of nodes needs and the dataset does not have."""
+    nodes = list(data.nodes.values()) if asked is None else [data.nodes[asked]]
+    missing = []
+    if not any(node.label_kind for node in nodes):
+        how = "label='TABLE.COLUMN'" if data.is_typed else "labels=, or nodes= and label='COLUMN'"
+        missing.append(f"no labels (import with {how})")
+    if splits and not any(node.splits for node in nodes):
+        missing.append("no splits (import with splits='60/20/20')")
+    if not missing:
+        return
+    if not any(node.features for node in data.nodes.values()):
+        missing.append("no features (optional: features=, or columns of nodes=)")
+    raise ValueError(f"{', '.join(missing)}; task='links' learns the edges and needs none of these")
+
+
 def labelled_type(data: Dataset, asked: str | None = None, *, splits: bool = True) -> str:
     """Return the node type to learn: the requested one, or that with labels and (unless split by time) splits."""
-    able = [name for name, node in data.nodes.items() if node.num_classes and (node.splits or not splits)]
+    able = [name for name, node in data.nodes.items() if node.label_kind and (node.splits or not splits)]
     listed = ", ".join(map(repr, able)) or "none"
     if asked is not None and asked not in able:
-        raise ValueError(f"node_type is {asked!r}; node types with labels and splits: {listed}")
+        hint = did_you_mean(asked, data.nodes)
+        raise ValueError(f"node_type is {asked!r}; node types with labels and splits: {listed}{hint}")
+    if asked is None and not able:
+        check_parts(data, splits=splits)
     if asked is None and len(able) != 1:
         raise ValueError(f"node types with labels and splits: {listed}; expected one, or node_type= to choose")
     return asked or able[0]
@@ -78,9 +98,7 @@ def fault_of(data: Dataset) -> str | None:
     try:
         name = labelled_type(data) if data.is_typed else next(iter(data.nodes))
         node = data.nodes[name]
-        if not node.num_classes:
-            others = "" if node.splits else ", and no splits"
-            return f"no labels{others}; a column of the node table that is called 'label' gives the labels"
+        check_parts(data, name)
         types = data.nodes.values() if data.is_typed else [node]
         known = ", ".join(repr(key) for of in types for key in of.features)
         if known and not any("x" in of.features or of.columns for of in types):

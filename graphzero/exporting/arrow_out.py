@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..stores.features import FeatureStore
     from ..stores.graph import Graph
 
-__all__ = ["edge_stream", "free_name", "is_scaled", "node_stream"]
+__all__ = ["edge_stream", "free_name", "node_stream"]
 
 _STEP = 1 << 20
 
@@ -80,15 +80,10 @@ def _ends(pa: Any, ids: npt.NDArray[Any], names: NodeIds | None) -> Any:
 
 def _rows(pa: Any, store: FeatureStore, ids: npt.NDArray[Any]) -> Any:
     """Return rows of features: a column of numbers, or of lists of one length."""
-    plain = store.dtype_name != "bfloat16" and not is_scaled(store)
+    plain = store.dtype_name != "bfloat16" and store.scale is None
     rows = store.gather(ids) if plain else store.gather(ids, dtype="float32")
     flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
     return flat if rows.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, store.feature_dim)
-
-
-def is_scaled(store: FeatureStore) -> bool:
-    """Return whether int8 values represent floats, with one factor per column."""
-    return store.dtype_name == "int8" and bool(store._matrix(None).scaled)
 
 
 def _add_features(pa: Any, columns: dict[str, Any], data: NodeData | EdgeData, ids: npt.NDArray[Any]) -> None:

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..sources.edge_blocks import GraphFileSource
 from ..sources.tables import require_pyarrow
 from ..stores.features import FeatureStore
-from .arrow_out import edge_stream, is_scaled, node_stream
+from .arrow_out import edge_stream, node_stream
 from .columns_out import flat_lists
 from .exported_spec import exported_spec, task_columns
 from .table_out import write_table
@@ -233,7 +233,7 @@ class _Npy(_Writer):
 
 def _kept(store: FeatureStore) -> tuple[Any, str | None]:
     """Return the dtype to write, and the one to gather: scaled int8 is written as floats."""
-    return (np.float32, "float32") if is_scaled(store) else (store.dtype, None)
+    return (np.float32, "float32") if store.scale is not None else (store.dtype, None)
 
 
 def _check_npy(dataset: Dataset) -> None:

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..sources.edge_blocks import load_npy
 from ..sources.rows import Rows
 from ..sources.torch_file import load_pt
-from .plan import TypedPlan
+from .plan import Plan
 
 __all__ = ["is_igb", "is_mag240m", "plan_igb", "plan_mag240m"]
 
@@ -31,10 +31,10 @@ def _mag(folder: str) -> str:
     return inner if os.path.isdir(inner) else folder
 
 
-def plan_mag240m(folder: str) -> TypedPlan:
+def plan_mag240m(folder: str) -> Plan:
     """Return the plan for MAG240M: the relations that are there, counts from meta.pt, arrays of each node type."""
     root = _mag(folder)
-    plan = TypedPlan("MAG240M folder", name="mag240m")
+    plan = Plan("MAG240M folder", name="mag240m")
     _add_relations(plan, os.path.join(root, "processed"), "___")
     _add_nodes(plan, os.path.join(root, "processed"), "node_label.npy", 0)
     meta, splits = os.path.join(root, "meta.pt"), os.path.join(root, "split_dict.pt")
@@ -54,10 +54,10 @@ def is_igb(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "processed", "paper__cites__paper", "edge_index.npy"))
 
 
-def plan_igb(folder: str) -> TypedPlan:
+def plan_igb(folder: str) -> Plan:
     """Return the plan for IGB or IGBH: labels of 19 classes, splits of 60, 20 and 20 percent in order."""
     name = f"igb-{os.path.basename(os.path.abspath(folder))}"
-    plan = TypedPlan("IGB folder", name=name)
+    plan = Plan("IGB folder", name=name)
     _add_relations(plan, os.path.join(folder, "processed"), "__")
     plan.typed = len(plan.edges) > 1
     plan.kind = "IGBH folder" if plan.typed else plan.kind
@@ -77,7 +77,7 @@ def _span(begin: int, end: int) -> Iterator[npt.NDArray[np.int64]]:
         yield np.arange(at, min(at + _BLOCK, end))
 
 
-def _add_relations(plan: TypedPlan, folder: str, between: str) -> None:
+def _add_relations(plan: Plan, folder: str, between: str) -> None:
     """Add a relation for each folder whose name is three names with `between` between them."""
     found = [entry.split(between) for entry in sorted(os.listdir(folder))]
     triples = [(w[0], w[1], w[2]) for w in found if len(w) == 3]
@@ -90,7 +90,7 @@ def _add_relations(plan: TypedPlan, folder: str, between: str) -> None:
             plan.found.append(f"edges: {between.join(names)}, shape {edges.shape}")
 
 
-def _add_nodes(plan: TypedPlan, folder: str, labels: str, columns: int) -> None:
+def _add_nodes(plan: Plan, folder: str, labels: str, columns: int) -> None:
     for name, node in plan.nodes.items():
         for feature, file in (("x", "node_feat.npy"), ("year", "node_year.npy")):
             path = os.path.join(folder, name, file)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..sources.text import open_text
-from .plan import TypedPlan
+from .plan import Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .whole_tables import plan_tables
 
@@ -52,13 +52,13 @@ def is_package_index(path: str) -> bool:
         return False
 
 
-def plan_package_index(path: str) -> TypedPlan:
+def plan_package_index(path: str) -> Plan:
     """Return the plan for a `Packages` file, perhaps compressed."""
     with open_text(path) as file:
         return _plan(path, read_stanzas(file))
 
 
-def plan_apt() -> TypedPlan:
+def plan_apt() -> Plan:
     """Return the plan for what `apt-cache dumpavail` prints."""
     return _plan("apt-cache dumpavail", apt_stanzas())
 
@@ -88,7 +88,7 @@ def _fields(text: bytes) -> Stanza:
     return {key: " ".join(value.split()) for key, value in _FIELD.findall(text.decode("utf-8", "replace"))}
 
 
-def _plan(where: str, stanzas: Iterator[Stanza]) -> TypedPlan:
+def _plan(where: str, stanzas: Iterator[Stanza]) -> Plan:
     packages: dict[str, Stanza] = {}
     again = 0
     for stanza in stanzas:

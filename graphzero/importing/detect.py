@@ -16,23 +16,28 @@ from .debian import is_apt, is_package_index, plan_apt, plan_package_index
 from .graphbolt import is_graphbolt, plan_graphbolt
 from .keyed import read_keyed, table_files
 from .ogb import is_ogb, plan_ogb
-from .plan import Plan, TypedPlan
+from .plan import Plan
 from .pyg import is_pyg_data, is_pyg_folder, plan_pyg_data, plan_pyg_file, plan_pyg_folder
 from .pyg_hetero import is_hetero_data, plan_hetero
 from .spec import read_spec
-from .whole_tables import plan_tables
+from .whole_tables import choose_label, plan_tables
 
 __all__ = ["plan_for"]
 
 
-def plan_for(source: Any) -> Plan | TypedPlan:
-    """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout."""
+def plan_for(source: Any, label: str | None = None) -> Plan:
+    """Return the plan for a file, a folder or an object. Raises InputError when a folder has no known layout.
+
+    label: in a description of tables, the column with the labels.
+    """
     if is_apt(source):
         return plan_apt()
     if isinstance(source, (str, os.PathLike)) and not os.path.exists(source):
         raise FileNotFoundError(f"{os.fspath(source)}: no such file or folder")
     spec = read_keyed(source) or read_spec(source)
     if spec is not None:
+        if label is not None:
+            choose_label(spec, label)
         return plan_tables(spec)
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
@@ -42,15 +47,15 @@ def plan_for(source: Any) -> Plan | TypedPlan:
     if isinstance(source, (list, tuple)) and source and all(isinstance(s, (str, os.PathLike)) for s in source):
         paths = [os.fspath(s) for s in source]
         size = format_size(sum(os.path.getsize(p) for p in paths))
-        return Plan("edge list", paths, found=[f"edges: {len(paths)} files, {size}"])
+        return Plan.of("edge list", paths, found=[f"edges: {len(paths)} files, {size}"])
     if is_hetero_data(source):
         return plan_hetero(source.to_dict(), "PyG HeteroData object")
     if is_pyg_data(source):
         return plan_pyg_data(source)
-    return Plan(f"{type(source).__name__} object", source, found=[f"edges: {type(source).__name__}"])
+    return Plan.of(f"{type(source).__name__} object", source, found=[f"edges: {type(source).__name__}"])
 
 
-def _plan_for_file(path: str) -> Plan | TypedPlan:
+def _plan_for_file(path: str) -> Plan:
     name = os.path.basename(path).split(".")[0]
     size = format_size(os.path.getsize(path))
     if path.endswith(".npz"):
@@ -58,7 +63,7 @@ def _plan_for_file(path: str) -> Plan | TypedPlan:
     if path.endswith((".pt", ".pth")):
         return plan_pyg_file(path, name)
     if is_table_file(path):
-        return Plan("table file", path, name=name, found=[f"edges: {path}, {size}"])
+        return Plan.of("table file", path, name=name, found=[f"edges: {path}, {size}"])
     if is_package_index(path):
         return plan_package_index(path)
     if name == "out" and _is_konect(path):
@@ -66,9 +71,9 @@ def _plan_for_file(path: str) -> Plan | TypedPlan:
         both = _first_line(path).split()[1:2] == [b"sym"]
         options = {"id_base": 1, **({"directed": False} if both else {})}
         ways = ", undirected: each edge both ways" if both else ""
-        return Plan("KONECT file", path, options, name=konect, found=[f"edges: {path}, {size}, ids from 1{ways}"])
+        return Plan.of("KONECT file", path, options, name=konect, found=[f"edges: {path}, {size}, ids from 1{ways}"])
     kind = "graph file" if path.endswith(".gl") else "edge array" if path.endswith(".npy") else "edge list"
-    return Plan(kind, path, name=name, found=[f"edges: {path}, {size}"])
+    return Plan.of(kind, path, name=name, found=[f"edges: {path}, {size}"])
 
 
 def _plan_for_npz(path: str, name: str) -> Plan:
@@ -76,21 +81,21 @@ def _plan_for_npz(path: str, name: str) -> Plan:
     edges = next((arrays[key] for key in ("edge_index", "edges") if key in arrays), None)
     if edges is None:
         raise InputError(f"{path}: holds {', '.join(map(repr, arrays)) or 'nothing'}; expected an array 'edge_index'")
-    plan = Plan("npz archive", edges.edges(), name=name, found=[f"edges: {edges.name}, shape {edges.shape}"])
+    plan = Plan.of("npz archive", edges.edges(), name=name, found=[f"edges: {edges.name}, shape {edges.shape}"])
     for key in ("node_feat", "x", "features"):
         if key in arrays:
-            plan.features["x"] = arrays[key].rows("x")
+            plan.one.features["x"] = arrays[key].rows("x")
             plan.found.append(f"features x: {arrays[key].name}, shape {arrays[key].shape}, {arrays[key].dtype}")
             break
     for key in ("node_label", "y", "labels"):
         if key in arrays:
-            plan.labels = arrays[key].rows("y")
+            plan.one.labels = arrays[key].rows("y")
             plan.found.append(f"labels: {arrays[key].name}, shape {arrays[key].shape}")
             break
     return plan
 
 
-def _plan_for_folder(path: str) -> Plan | TypedPlan:
+def _plan_for_folder(path: str) -> Plan:
     if os.path.exists(os.path.join(path, "dataset.json")):
         raise InputError(f"{path}: is a GraphZero dataset already; gz.Dataset opens it")
     for known, plan in _LAYOUTS:
@@ -101,7 +106,7 @@ def _plan_for_folder(path: str) -> Plan | TypedPlan:
         return _plan_for_file(os.path.join(path, konect[0]))
     if is_table_file(path):
         name = os.path.basename(os.path.abspath(path))
-        return Plan("folder of tables", path, name=name, found=[f"edges: {path}"])
+        return Plan.of("folder of tables", path, name=name, found=[f"edges: {path}"])
     if len(table_files(path)) > 1:
         keys = os.path.join(path, "keys.yaml")
         raise InputError(
@@ -127,7 +132,7 @@ def _first_line(path: str) -> bytes:
 
 
 _KNOWN = "is of OGB, MAG240M, IGB, IGBH, GraphBolt, KONECT, PyG (processed/*.pt), or holds Parquet or Arrow files"
-_LAYOUTS: tuple[tuple[Callable[[str], bool], Callable[[str], Plan | TypedPlan]], ...] = (
+_LAYOUTS: tuple[tuple[Callable[[str], bool], Callable[[str], Plan]], ...] = (
     (is_graphbolt, plan_graphbolt),
     (is_ogb, plan_ogb),
     (is_mag240m, plan_mag240m),

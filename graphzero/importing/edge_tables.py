@@ -24,7 +24,7 @@ from ..sources.rows import all_rows
 from ..sources.tables import Table
 from .node_tables import features_of, node_table
 from .parts import is_path, safe_name, split_name
-from .plan import EdgePlan, TypedPlan
+from .plan import EdgePlan, Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import spilled
 from .table_columns import columns_of
@@ -70,7 +70,7 @@ class EdgeTables:
     def __init__(
         self,
         spec: TableSpec,
-        plan: TypedPlan,
+        plan: Plan,
         spaces: Mapping[str, IdSpace],
         rows: Mapping[str, TableRows],
         folder: str,

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..sources.edge_blocks import load_npy
 from ..sources.torch_file import load_pt
 from .parts import safe_name, split_name
-from .plan import Plan, TypedPlan
+from .plan import Plan
 
 __all__ = ["is_graphbolt", "plan_graphbolt"]
 
@@ -24,7 +24,7 @@ def is_graphbolt(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "metadata.yaml"))
 
 
-def plan_graphbolt(folder: str) -> Plan | TypedPlan:
+def plan_graphbolt(folder: str) -> Plan:
     """Return the plan for a GraphBolt dataset; `preprocessed/`, a pickle, is not looked at."""
     try:
         import yaml
@@ -40,12 +40,12 @@ def plan_graphbolt(folder: str) -> Plan | TypedPlan:
         return _typed(folder, where, meta)
     edge = graph["edges"][0]
     path = _path(folder, where, edge)
-    plan = Plan("GraphBolt folder", path, num_nodes=int(graph["nodes"][0]["num"]), name=meta.get("dataset_name"))
+    plan = Plan.of("GraphBolt folder", path, num_nodes=int(graph["nodes"][0]["num"]), name=meta.get("dataset_name"))
     if edge.get("format") == "csv":
-        plan.graph["header"] = False
+        plan.edge.options["header"] = False
     plan.found.append(f"edges: {edge['path']} ({edge.get('format')})")
     for entry in meta.get("feature_data") or []:
-        rows = plan.features if entry.get("domain") == "node" else plan.edge_features
+        rows = plan.one.features if entry.get("domain") == "node" else plan.edge.features
         rows[safe_name(entry["name"])] = _values(folder, where, entry)
         plan.found.append(f"{entry.get('domain')} features {entry['name']}: {entry['path']}")
     tasks = [task for task in meta.get("tasks") or [] if any(_SETS[0] in task for _ in (0,))]
@@ -55,7 +55,7 @@ def plan_graphbolt(folder: str) -> Plan | TypedPlan:
 
 
 def _add_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None:
-    labels = np.full(plan.num_nodes or 0, -1, np.int64)
+    labels = np.full(plan.one.num_nodes or 0, -1, np.int64)
     found = False
     for key in _SETS:
         for part in task.get(key) or []:
@@ -65,16 +65,16 @@ def _add_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None
                 plan.found.append(f"left out: {key} of task {task.get('name')}, which has no seeds")
                 continue
             if seeds.ndim == 2:
-                plan.edge_splits |= _pairs(split_name(key.removesuffix("_set")), seeds, data.get("labels"))
+                plan.edge.splits |= _pairs(split_name(key.removesuffix("_set")), seeds, data.get("labels"))
                 continue
-            plan.splits[split_name(key.removesuffix("_set"))] = seeds
+            plan.one.splits[split_name(key.removesuffix("_set"))] = seeds
             if "labels" in data:
                 labels[seeds] = data["labels"].reshape(-1)
                 found = True
     if found:
-        plan.labels = labels
-    plan.num_classes = None if task.get("num_classes") is None else int(task["num_classes"])
-    plan.found.append(f"task {task.get('name')}: {', '.join(plan.splits)}, {task.get('num_classes')} classes")
+        plan.one.labels = labels
+    plan.one.num_classes = None if task.get("num_classes") is None else int(task["num_classes"])
+    plan.found.append(f"task {task.get('name')}: {', '.join(plan.one.splits)}, {task.get('num_classes')} classes")
 
 
 def _pairs(name: str, seeds: npt.NDArray[Any], labels: Any) -> dict[str, npt.NDArray[Any]]:
@@ -88,8 +88,8 @@ def _pairs(name: str, seeds: npt.NDArray[Any], labels: Any) -> dict[str, npt.NDA
 # -- several types ----------------------------------------------------------------------------------------------------
 
 
-def _typed(folder: str, where: str, meta: dict[str, Any]) -> TypedPlan:
-    plan = TypedPlan("GraphBolt folder", name=meta.get("dataset_name"))
+def _typed(folder: str, where: str, meta: dict[str, Any]) -> Plan:
+    plan = Plan("GraphBolt folder", name=meta.get("dataset_name"))
     for entry in meta["graph"]["nodes"]:
         if not entry.get("type"):
             raise InputError(f"{where}: graph.nodes has an entry without a type: {entry}")
@@ -120,7 +120,7 @@ def _edge_type(where: str, text: Any) -> tuple[str, str, str]:
     return safe_name(words[0]), safe_name(words[1]), safe_name(words[2])
 
 
-def _add_typed_task(plan: TypedPlan, folder: str, where: str, task: dict[str, Any]) -> None:
+def _add_typed_task(plan: Plan, folder: str, where: str, task: dict[str, Any]) -> None:
     labels: dict[str, npt.NDArray[np.int64]] = {}
     for key in _SETS:
         split = split_name(key.removesuffix("_set"))

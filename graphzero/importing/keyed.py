@@ -28,7 +28,7 @@ from .spec import (
     rules_of,
 )
 
-__all__ = ["KEYS_FILES", "TABLE_FILES", "KeyedTable", "keyed_spec", "read_keyed", "table_files"]
+__all__ = ["KEYS_FILES", "TABLE_FILES", "KeyedTable", "keyed_spec", "read_keyed", "table_files", "type_name"]
 
 KEYS_FILES = ("keys.yaml", "keys.yml", "keys.json")
 TABLE_FILES = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".arrow", ".feather")
@@ -77,6 +77,11 @@ def read_keyed(source: Any) -> TableSpec | None:
         found = {n: KeyedTable(t.table, t.primary_key, t.foreign_keys) for n, t in database_tables(path).items()}
         return keyed_spec(found, path, os.path.basename(path).split(".")[0])
     return None
+
+
+def type_name(text: str) -> str:
+    """Return the name of the type that a table or a foreign key becomes."""
+    return safe_name(text).replace("__", "_")
 
 
 def table_files(folder: str) -> dict[str, str]:
@@ -143,7 +148,7 @@ def keyed_spec(
     """Return the description in which each row is a node, and each foreign key an edge with its reverse."""
     called: dict[str, str] = {}
     for table in tables:
-        name_of_type = safe_name(table).replace("__", "_")
+        name_of_type = type_name(table)
         other = next((one for one, known in called.items() if known == name_of_type), None)
         if other is not None:
             both = f"tables {other!r} and {table!r} would both be node type {name_of_type!r}"
@@ -171,7 +176,7 @@ def keyed_spec(
             if other not in called:
                 known = f"{', '.join(map(repr, called))}{did_you_mean(other, called)}"
                 raise InputError(f"{at}: foreign key {column!r} refers to table {other!r}, expected one of {known}")
-            kind = (called[table], safe_name(column).replace("__", "_"), called[other])
+            kind = (called[table], type_name(column), called[other])
             time = False if one.time is None else one.time
             edges.append(EdgeSpec(source, kind, key, column, False, time, features=[], nulls="drop"))
     if not edges:

@@ -52,26 +52,28 @@ def add_node_table(
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
     check_features(columns.get("features"), "node_columns['features']")
     plan.found.append(f"nodes: {table.name}, {table.num_rows} rows, ids in {ids!r}")
-    plan.num_nodes = None
+    plan.one.num_nodes = None
     if columns.get("features") is not None:
         _add_features(plan, table, [named(table.name, table.names, column) for column in columns["features"]])
     if picked["label"] is not None:
         labels, categories = codes_of(table, picked["label"])
-        plan.labels = labels
+        plan.one.labels = labels
         if categories is not None:
             plan.about["classes"] = categories
-            plan.num_classes = len(categories)
+            plan.one.num_classes = len(categories)
         plan.found.append(f"labels: column {picked['label']!r}{missing_note(labels)}")
     if picked["split"] is not None:
         codes, names = codes_of(table, picked["split"])
         if names is None:
             raise InputError(f"{table.name}: column {picked['split']!r} holds numbers, expected names such as 'train'")
-        plan.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
-        plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.splits)}{missing_note(codes)}")
+        plan.one.splits = {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names) if name}
+        plan.found.append(f"splits: column {picked['split']!r}, {', '.join(plan.one.splits)}{missing_note(codes)}")
     values = whole_column(table, ids)
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
-        plan.features["time"] = _times(table, time, "time", "s", missing=True)
+        plan.one.features["time"] = _times(table, time, "time", "s", missing=True)
+        if not table.is_numeric(time):
+            plan.about["dates"] = ["time"]
     if columns.get("features") is None:
         rules = rules_of(columns, "node_columns")
         _add_columns(plan, table, rest, rules, len(values), splits)
@@ -79,12 +81,12 @@ def add_node_table(
 
 
 def _add_columns(plan: Plan, table: Table, names: Sequence[str], rules: ColumnRules, count: int, splits: Any) -> None:
-    own = {} if is_shares(splits) else plan.splits if splits is None else named_splits(splits)
-    node = NodePlan(count, {k: v for k, v in plan.features.items() if k == "time"}, plan.labels, own)
+    own = {} if is_shares(splits) else plan.one.splits if splits is None else named_splits(splits)
+    node = NodePlan(count, {k: v for k, v in plan.one.features.items() if k == "time"}, plan.one.labels, own)
     train, how = training_rows(node, splits if is_shares(splits) else None, count, None, tempfile.gettempdir())
     found = columns_of(table, names, rules, train=train)
-    plan.features |= found.rows
-    plan.columns = found.columns
+    plan.one.features |= found.rows
+    plan.one.columns = found.columns
     plan.found += [note if note.startswith("left out") else f"column {note}" for note in found.notes]
     if found.columns and how:
         plan.found.append(f"columns: statistics of {how}")
@@ -133,7 +135,7 @@ def whole_column(table: Table, column: str) -> Any:
 
 def _add_features(plan: Plan, table: Table, columns: Sequence[str]) -> None:
     found = features_of(table, columns)
-    plan.features |= found.rows
+    plan.one.features |= found.rows
     plan.found += found.notes
     if found.categories:
         plan.about.setdefault("categories", {}).update(found.categories)

@@ -16,7 +16,7 @@ from ..sources.number_text import NumberText
 from ..sources.rows import Rows
 from ..sources.text import open_text
 from .parts import named_splits
-from .plan import Plan, TypedPlan
+from .plan import Plan
 
 __all__ = ["is_ogb", "plan_ogb"]
 
@@ -32,7 +32,7 @@ def is_ogb(folder: str) -> bool:
     return any(os.path.exists(os.path.join(raw, name)) for name in _MARKS)
 
 
-def plan_ogb(folder: str) -> Plan | TypedPlan:
+def plan_ogb(folder: str) -> Plan:
     """Return the plan for an OGB folder."""
     name = os.path.basename(os.path.abspath(folder))
     raw = os.path.join(folder, "raw")
@@ -45,8 +45,8 @@ def plan_ogb(folder: str) -> Plan | TypedPlan:
     splits = os.path.join(folder, "split")
     kinds = sorted(os.listdir(splits)) if os.path.isdir(splits) else []
     if kinds:
-        plan.splits = named_splits(os.path.join(splits, kinds[0]))
-        plan.found.append(f"splits: split/{kinds[0]}, {', '.join(plan.splits)}")
+        plan.one.splits = named_splits(os.path.join(splits, kinds[0]))
+        plan.found.append(f"splits: split/{kinds[0]}, {', '.join(plan.one.splits)}")
     return plan
 
 
@@ -66,29 +66,29 @@ def _from_csv(raw: str, name: str) -> Plan:
     if path is None:
         raise InputError(f"{raw}: edge.csv.gz is missing, expected it in an OGB folder")
     edges, inverse = _count(raw, "num-edge-list"), any(word in name for word in _INVERSE)
-    plan = Plan("OGB folder", path, num_nodes=_count(raw, "num-node-list"))
+    plan = Plan.of("OGB folder", path, num_nodes=_count(raw, "num-node-list"))
     plan.found.append(f"edges: raw/{os.path.basename(path)}{', each with its inverse' if inverse else ''}")
     if inverse:
-        plan.edges = InverseEdges(NumberText(path, "int64"), edges)
+        plan.edge.edges = InverseEdges(NumberText(path, "int64"), edges)
     for file, feature in (("node-feat", "x"), ("node_species", "species"), ("node_year", "year")):
         found = _file(raw, file)
         if found is not None:
             text = NumberText(found, "float32" if feature == "x" else "int64")
-            plan.features[feature] = text.rows(feature, plan.num_nodes)
+            plan.one.features[feature] = text.rows(feature, plan.one.num_nodes)
             plan.found.append(f"features {feature}: raw/{os.path.basename(found)}")
     labels = _file(raw, "node-label")
     if labels is not None:
         text = NumberText(labels, blank_is_missing=True)
         if text.columns == 1:
-            plan.labels = text.rows("y", plan.num_nodes)
+            plan.one.labels = text.rows("y", plan.one.num_nodes)
             plan.found.append(f"labels: raw/{os.path.basename(labels)}")
         else:  # several tasks per node: rows in addition to the features
-            plan.features["y"] = text.rows("y", plan.num_nodes)
+            plan.one.features["y"] = text.rows("y", plan.one.num_nodes)
             plan.found.append(f"features y: raw/{os.path.basename(labels)}, {text.columns} tasks")
     weights = _file(raw, "edge-feat")
     if weights is not None:
         text = NumberText(weights)
-        plan.edge_features["edge_attr"] = _both_ways(text) if inverse else text.rows("edge_attr", edges)
+        plan.edge.features["edge_attr"] = _both_ways(text) if inverse else text.rows("edge_attr", edges)
         plan.found.append(f"edge features edge_attr: raw/{os.path.basename(weights)}")
     return plan
 
@@ -109,15 +109,16 @@ def _from_npz(raw: str, path: str) -> Plan:
     if missing:
         raise InputError(f"{path}: no array {missing[0]!r}, expected one in papers100M's file")
     edges = arrays["edge_index"]
-    plan = Plan("OGB papers100M folder", edges.edges(), num_nodes=int(arrays["num_nodes_list"].array().reshape(-1)[0]))
+    nodes = int(arrays["num_nodes_list"].array().reshape(-1)[0])
+    plan = Plan.of("OGB papers100M folder", edges.edges(), num_nodes=nodes)
     plan.found.append(f"edges: raw/data.npz[edge_index], shape {edges.shape}")
     for key, feature in (("node_feat", "x"), ("node_year", "year")):
         if key in arrays:
-            plan.features[feature] = arrays[key].rows(feature)
+            plan.one.features[feature] = arrays[key].rows(feature)
             plan.found.append(f"features {feature}: raw/data.npz[{key}], {arrays[key].shape} {arrays[key].dtype}")
     labels = os.path.join(raw, "node-label.npz")
     if os.path.exists(labels):
-        plan.labels = npz.members(labels)["node_label"].rows("y")
+        plan.one.labels = npz.members(labels)["node_label"].rows("y")
         plan.found.append("labels: raw/node-label.npz, NaN for none")
     return plan
 
@@ -125,9 +126,9 @@ def _from_npz(raw: str, path: str) -> Plan:
 # -- several types ----------------------------------------------------------------------------------------------------
 
 
-def _typed(folder: str, raw: str, triplets: str, name: str) -> TypedPlan:
+def _typed(folder: str, raw: str, triplets: str, name: str) -> Plan:
     """Return the plan for a heterogeneous folder: relations, and the files of each node type."""
-    plan = TypedPlan("OGB heterogeneous folder", name=name)
+    plan = Plan("OGB heterogeneous folder", name=name)
     counts = _file(raw, "num-node-dict")
     if counts is None:
         raise InputError(f"{raw}: num-node-dict.csv.gz is missing, expected it in a heterogeneous OGB folder")
@@ -151,7 +152,7 @@ def _typed(folder: str, raw: str, triplets: str, name: str) -> TypedPlan:
     return plan
 
 
-def _add_node_files(plan: TypedPlan, raw: str, node_type: str) -> None:
+def _add_node_files(plan: Plan, raw: str, node_type: str) -> None:
     """Add what files `<what>/<type>/<what>.csv.gz` hold: features, labels, years and the like."""
     node = plan.nodes[node_type]
     for what in sorted(os.listdir(raw)):
@@ -169,7 +170,7 @@ def _add_node_files(plan: TypedPlan, raw: str, node_type: str) -> None:
         plan.found.append(f"features {node_type} {feature}: {what}/{node_type}")
 
 
-def _add_splits(plan: TypedPlan, folder: str, node_type: str) -> None:
+def _add_splits(plan: Plan, folder: str, node_type: str) -> None:
     root = os.path.join(folder, "split")
     for kind in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         where = os.path.join(root, kind, node_type)

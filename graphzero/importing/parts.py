@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..args.dtypes import FLOATS, refuse_text
 from ..args.ids import IdArray
 from ..dataset import manifest as _manifest
+from ..dataset.columns import CATEGORY, NUMBER, TIME
 from ..dataset.trainable import standard_split
 from ..dataset.writer import as_labels, kind_of_labels
 from ..errors import InputError
@@ -62,6 +63,12 @@ def _only(found: Mapping[str, Any], path: str, likely: tuple[str, ...]) -> Any:
             f"{path}: holds {', '.join(map(repr, found)) or 'nothing'}; expected one array, or {likely[0]!r}"
         )
     return found[names[0]]
+
+
+def check_dtype(dtype: Any, features: Iterable[str]) -> None:
+    """Raise ValueError if a type is given for features and there are none; columns of tables keep their types."""
+    if dtype is not None and all(name in (NUMBER, CATEGORY, TIME) for name in features):
+        raise ValueError(f"dtype is {dtype!r}, the type to store features in, but there are no features; omit it")
 
 
 def count_of(source: Any) -> int | None:

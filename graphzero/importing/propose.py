@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..sources.databases import database_tables, is_database
-from ..sources.edge_columns import known_column
+from ..sources.edge_columns import WEIGHTS, known_column
 from ..sources.keys import present_keys
 from ..sources.tables import Table
 from .column_kinds import reader_of
@@ -26,6 +26,8 @@ _SAMPLE = 20_000  # rows that are read to find kinds and foreign keys
 _KEYS = 2_000_000  # values of a primary key that are held for comparison
 _SHARED = 0.5  # of the values of a foreign key with a fitting name that a table must have
 _SURE = 0.95  # without one
+_CLASSES = 20  # a column with more values is not taken for a label
+_LIKELY = ("label", "class", "target", "churn", "fraud", "outcome", "topic", "subject", "category", "segment", "status")
 _TIMES = ("time", "timestamp", "created_at", "created", "date", "datetime", "ts", "at", "signup", "joined")
 
 
@@ -41,6 +43,7 @@ class ProposedTable:
     time: str | None = None
     label: str | None = None
     split: str | None = None
+    label_like: list[str] = field(default_factory=list)  # columns of few values, the likeliest label first
     why: list[str] = field(default_factory=list)
 
 
@@ -50,6 +53,24 @@ class Proposal:
 
     tables: dict[str, ProposedTable]
     declared: bool = False  # keys come from the schema of a database
+
+    def label(self) -> tuple[str, str] | None:
+        """Return the table and column that seem to hold labels; None where no column does."""
+        named = [(name, table.label) for name, table in self.tables.items() if table.label]
+        guessed = [(name, column) for name, table in self.tables.items() for column in table.label_like]
+        guessed.sort(key=lambda one: _unlikely(one[1]))
+        return next(((name, column) for name, column in [*named, *guessed] if column), None)
+
+    def plain(self) -> tuple[str, str] | None:
+        """Return the tables of edges and of nodes, if there are these two and edges have nothing else to keep."""
+        for name, table in self.tables.items():
+            others = set(table.foreign_keys.values())
+            rest = {c for c in table.kinds if c not in table.foreign_keys} - {table.time}
+            if len(self.tables) == 2 and len(table.foreign_keys) == 2 and len(others) == 1 and others != {name}:
+                known = rest <= {known_column([*rest], WEIGHTS)} and table.file is not None and not table.primary_key
+                nodes = self.tables[next(iter(others))]
+                return (name, next(iter(others))) if known and not nodes.foreign_keys else None
+        return None
 
     def to_dict(self, folder: str) -> dict[str, Any]:
         """Return the proposal as the contents of a keys file in `folder`."""
@@ -94,12 +115,13 @@ def propose(source: str) -> Proposal:
             tables[name] = node_table(path)
             found[name] = _look(tables[name], path)
             found[name].primary_key = _primary_key(name, tables[name])
-    if any(one.foreign_keys for one in found.values()):
-        return Proposal(found, declared=True)
+    declared = any(one.foreign_keys for one in found.values())
     keys = {n: _values(tables[n], one.primary_key, _KEYS) for n, one in found.items() if one.primary_key}
     for name, one in found.items():
-        _foreign_keys(name, one, tables[name], found, keys)
-    return Proposal(found)
+        if not declared:
+            _foreign_keys(name, one, tables[name], found, keys)
+        one.label_like = [c for c in one.label_like if c != one.primary_key and c not in one.foreign_keys]
+    return Proposal(found, declared)
 
 
 def _look(table: Table, file: str | None) -> ProposedTable:
@@ -119,7 +141,17 @@ def _look(table: Table, file: str | None) -> ProposedTable:
     times = [column for column, kind in kinds.items() if kind == "time"]
     one.time = next((c for known in _TIMES for c in times if c.lower() == known), times[0] if times else None)
     one.label, one.split = known_column(table.names, LABELS), known_column(table.names, SPLITS)
+    for column, kind in kinds.items():
+        few = kind in ("bool", "category") or (kind == "number" and _unlikely(column) is False)
+        if few and column != one.split and (kind == "bool" or 2 <= len(_values(table, column, _SAMPLE)) <= _CLASSES):
+            one.label_like.append(column)
+    one.label_like.sort(key=_unlikely)
     return one
+
+
+def _unlikely(column: str) -> bool:
+    """Whether the name of a column does not say that it is a label."""
+    return not any(word in column.lower() for word in _LIKELY)
 
 
 def _singular(name: str) -> str:

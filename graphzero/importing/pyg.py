@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..sources.torch_file import load_pt
-from .plan import Plan, TypedPlan
+from .plan import Plan
 from .pyg_hetero import is_hetero_dict, plan_hetero
 
 __all__ = ["is_pyg_data", "is_pyg_folder", "plan_pyg_data", "plan_pyg_file", "plan_pyg_folder"]
@@ -25,17 +25,17 @@ def plan_pyg_data(data: Any, name: str = "Data object") -> Plan:
         raise InputError(f"{name}: has no edge_index")
     weights = getattr(data, "edge_weight", None)
     edges = data.edge_index if weights is None else (data.edge_index[0], data.edge_index[1], weights)
-    plan = Plan(f"PyG {name}", edges, num_nodes=int(data.num_nodes))
+    plan = Plan.of(f"PyG {name}", edges, num_nodes=int(data.num_nodes))
     plan.found.append(f"edges: edge_index, shape {tuple(data.edge_index.shape)}")
     if getattr(data, "x", None) is not None:
-        plan.features["x"] = data.x
+        plan.one.features["x"] = data.x
         plan.found.append(f"features x: shape {tuple(data.x.shape)}")
     labels = getattr(data, "y", None)
     if labels is not None and (labels.ndim == 1 or labels.shape[1] == 1):
-        plan.labels = labels
+        plan.one.labels = labels
         plan.found.append("labels: y")
     elif labels is not None:
-        plan.features["y"] = labels
+        plan.one.features["y"] = labels
         plan.found.append(f"features y: shape {tuple(labels.shape)}, several tasks a node")
     for key, split in (("train_mask", "train"), ("val_mask", "valid"), ("test_mask", "test")):
         mask = getattr(data, key, None)
@@ -43,12 +43,12 @@ def plan_pyg_data(data: Any, name: str = "Data object") -> Plan:
             if mask.ndim == 2:
                 plan.found.append(f"{key}: the first of {mask.shape[1]} splits")
                 mask = mask[:, 0]
-            plan.splits[split] = mask
-    if plan.splits:
-        plan.found.append(f"splits: {', '.join(plan.splits)}")
+            plan.one.splits[split] = mask
+    if plan.one.splits:
+        plan.found.append(f"splits: {', '.join(plan.one.splits)}")
     rows = getattr(data, "edge_attr", None)
     if rows is not None:
-        plan.edge_features["edge_attr"] = rows
+        plan.edge.features["edge_attr"] = rows
         plan.found.append(f"edge features edge_attr: shape {tuple(rows.shape)}")
     return plan
 
@@ -68,18 +68,18 @@ def _processed(folder: str) -> str | None:
     return found[0] if found else None
 
 
-def plan_pyg_folder(folder: str) -> Plan | TypedPlan:
+def plan_pyg_folder(folder: str) -> Plan:
     """Return the plan for a PyG dataset folder: its single graph, loaded without unpickling anything but tensors."""
     path = _processed(folder)
     assert path is not None
     return plan_pyg_file(path, os.path.basename(os.path.abspath(folder)))
 
 
-def plan_pyg_file(path: str, name: str) -> Plan | TypedPlan:
+def plan_pyg_file(path: str, name: str) -> Plan:
     """Return the plan for a `.pt` file: a `Data` or `HeteroData`, a dict of tensors, or the edges as a tensor."""
     loaded = load_pt(path)
     if hasattr(loaded, "detach"):
-        return Plan("PyTorch file", loaded, name=name, found=[f"edges: a tensor of shape {tuple(loaded.shape)}"])
+        return Plan.of("PyTorch file", loaded, name=name, found=[f"edges: a tensor of shape {tuple(loaded.shape)}"])
     store = loaded[0] if isinstance(loaded, (tuple, list)) else loaded
     if is_hetero_dict(store):
         _refuse_many(path, loaded)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from .parts import safe_name, split_name
-from .plan import NodePlan, TypedPlan
+from .plan import NodePlan, Plan
 
 __all__ = ["is_hetero_data", "is_hetero_dict", "plan_hetero"]
 
@@ -24,9 +24,9 @@ def is_hetero_dict(stores: Any) -> bool:
     return isinstance(stores, Mapping) and any(isinstance(key, tuple) and len(key) == 3 for key in stores)
 
 
-def plan_hetero(stores: Mapping[Any, Any], kind: str) -> TypedPlan:
+def plan_hetero(stores: Mapping[Any, Any], kind: str) -> Plan:
     """Return the plan for node and edge stores: features, labels, masks, edge weights, times and attributes."""
-    plan = TypedPlan(kind)
+    plan = Plan(kind)
     for key, store in stores.items():
         if isinstance(key, str) and not key.startswith("_"):
             _add_node(plan, plan.node(safe_name(key)), key, store)
@@ -38,7 +38,7 @@ def plan_hetero(stores: Mapping[Any, Any], kind: str) -> TypedPlan:
     return plan
 
 
-def _add_node(plan: TypedPlan, node: NodePlan, key: str, store: Mapping[str, Any]) -> None:
+def _add_node(plan: Plan, node: NodePlan, key: str, store: Mapping[str, Any]) -> None:
     """Take every tensor with a row for each node."""
     rows = [len(value) for name, value in store.items() if _is_tensor(value) and not name.endswith(("_idx", "_index"))]
     declared = store.get("num_nodes")
@@ -62,7 +62,7 @@ def _add_node(plan: TypedPlan, node: NodePlan, key: str, store: Mapping[str, Any
     plan.found.append(f"nodes {key}: {node.num_nodes}{': ' if parts else ''}{', '.join(parts)}")
 
 
-def _add_edge(plan: TypedPlan, key: tuple[str, str, str], store: Mapping[str, Any]) -> None:
+def _add_edge(plan: Plan, key: tuple[str, str, str], store: Mapping[str, Any]) -> None:
     edges = store.get("edge_index")
     if edges is None:
         plan.found.append(f"left out: {key}, which has no edge_index")

@@ -9,26 +9,23 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec
 
-import numpy as np
-
 from ..args.html_table import HtmlReport
 from ..args.ids import as_threads
 from ..args.keywords import check_keywords
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size, parse_size
 from ..compile.graph import compile_graph
-from ..compile.mapped import names_of, needs_map, node_ids_from
 from ..compile.reports import GraphReport
 from ..dataset.dataset import Dataset
-from ..errors import InputError
 from ..machine.monitor import MemoryMonitor
 from .detect import plan_for
+from .label_tables import read_labels
 from .node_tables import add_node_table
-from .parts import as_rows, is_path, label_rows, named_splits
-from .plain_run import PlainWork
-from .plan import Plan, TypedPlan
+from .overrides import choose_ids, choose_types, ids_of_rows, override_plain, override_typed, refuse_plain, shown
+from .parts import is_path
+from .plan import Plan
 from .stage import Stage, check_target, fingerprint
-from .typed_run import TypedWork, choose_types, override_typed
+from .work import Work
 
 __all__ = ["ImportReport", "import_dataset"]
 
@@ -94,6 +91,7 @@ def import_dataset(
     node_columns: Mapping[str, Any] | None = None,
     features: Any = None,
     labels: Any = None,
+    label: str | None = None,
     splits: Any = None,
     edge_features: Any = None,
     tag_reverse: bool = False,
@@ -127,7 +125,9 @@ def import_dataset(
         become feature arrays instead.
     features: a `.npy`, `.npz`, `.pt`, `.gd` file, text of `id,f1,f2,...` lines, an array, or a dict of names to them.
         A single one is named "x". Rows beyond the last id in the edges are isolated nodes.
-    labels: one whole number per node, -1 or NaN for none: the same kinds of file, text of one column or of `id,label`.
+    labels: one whole number per node, -1 or NaN for none: the same kinds of file, text of one column, or text or a
+        table of `id,label`, where ids may be strings and labels the names of classes.
+    label: the column with the labels, of `nodes` or of `labels`; of a source of several tables, "table.column".
     splits: a dict, a `.npz`, `.pt` or `.json` file, or a folder, with ids or masks by name (train, valid, test); or
         shares such as "60/20/20", drawn from the nodes that have a label.
     edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
@@ -156,83 +156,71 @@ def import_dataset(
     check_target(target, overwrite)
     if is_path(source) and os.path.isdir(source) and os.path.isdir(target) and os.path.samefile(source, target):
         raise ValueError(f"{target}: is the source itself, expected another folder for the dataset")
-    plan = plan_for(source)
-    run = {"memory": memory, "num_threads": num_threads, "progress": progress}
-    if isinstance(plan, TypedPlan):
+    plan = plan_for(source, label)
+    if plan.plain:
+        if edge_types is not None or reverse:
+            raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
+        if node_columns and nodes is None:
+            raise ValueError("node_columns names columns of a node table; pass the table as nodes=")
+        if label is not None and nodes is None and labels is None:
+            raise ValueError(f"label is {label!r}, a column of a node table; pass the table as nodes=")
+        columns = dict(node_columns or {}) | ({} if label is None or labels is not None else {"label": label})
+        if nodes is not None:
+            if node_ids is not None:
+                raise ValueError("nodes already has the ids: omit node_ids")
+            node_ids = ids_of_rows(add_node_table(plan, nodes, columns, parse_size(memory) // 4, splits))
+        if labels is not None:
+            plan.one.labels = read_labels(labels, label, id_base or 0)
+            plan.found.append(f"labels: {shown(labels)}")
+        override_plain(plan, features, splits, edge_features, num_nodes, num_classes, id_base or 0)
+        options = {**plan.edge.options, "direction": direction, **graph_options}
+        if tag_reverse:
+            options["tag_reverse"] = True
+            if "directed" not in graph_options:  # set by an undirected source; tag_reverse does the same
+                options.pop("directed", None)
+        if id_base is not None:  # a source may define its own: Matrix Market, KONECT
+            options["id_base"] = id_base
+        choose_ids(plan, ids, node_ids, options, id_base)
+        if num_classes is not None and plan.one.labels is None:
+            raise ValueError(f"num_classes is {num_classes}, but there are no labels; pass labels= or nodes=")
+        plan.edge.options = options
+        about: list[Any] = [nodes, columns, edge_features, plan.one.num_nodes]
+    else:
+        only_plain = {"nodes": nodes, "node_columns": node_columns, "edge_features": edge_features, "id_base": id_base}
+        mapped = {"ids": None if ids == "auto" else ids, "node_ids": node_ids}
+        refuse_plain(plan, **only_plain, **mapped, tag_reverse=tag_reverse or None)
         given = {"features": features, "labels": labels, "splits": splits, "num_nodes": num_nodes}
         override_typed(plan, {**given, "num_classes": num_classes})
         choose_types(plan, edge_types)
-        plan.name = plan.name if name is None else name
         options = {"direction": direction, **graph_options}
-        types = sorted(map(str, plan.edges))
-        key = fingerprint(source, plan.reads, features, labels, types, dtype and str(dtype), options)
-        return _import_typed(plan, target, key, options, dtype, reverse or plan.reverse, run, overwrite)
-    if edge_types is not None or reverse:
-        raise ValueError(f"edge_types and reverse are for sources of several types, the {plan.kind} has one")
-    if nodes is not None:
-        if node_ids is not None:
-            raise ValueError("nodes already has the ids: omit node_ids")
-        node_ids = _ids_of_rows(add_node_table(plan, nodes, dict(node_columns or {}), parse_size(memory) // 4, splits))
-    _override(plan, features, labels, splits, edge_features, num_nodes, num_classes, name, id_base or 0)
-    options = {**plan.graph, "direction": direction, **graph_options}
-    if tag_reverse:
-        options["tag_reverse"] = True
-        if "directed" not in graph_options:  # set by an undirected source; tag_reverse does the same
-            options.pop("directed", None)
-    if id_base is not None:  # a source may define its own: Matrix Market, KONECT
-        options["id_base"] = id_base
-    _choose_ids(plan, ids, node_ids, options)
-    key = fingerprint(
-        *(source, nodes, dict(node_columns or {}), features, labels, edge_features),
-        *(plan.num_nodes, dtype and str(dtype), options),
-    )
-    stage = Stage(target, key)
-    work = PlainWork(plan, stage, options, dtype, {"memory": memory, "num_threads": num_threads})
-    start, done = time.perf_counter(), False
-    try:
-        with Reporting(progress) as callback:
-            work.common["progress"] = callback or False
-            made = work.compile()
-            dataset = work.publish(target, made, overwrite)
-        done = True
-    finally:
-        stage.close(remove=done)
-    work.seconds["total"] = time.perf_counter() - start
-    return ImportReport(
-        path=target,
-        kind=plan.kind,
-        found=plan.found,
-        nodes=dataset.num_nodes,
-        edges=made.edges,
-        bytes=dataset.nbytes,
-        seconds=work.seconds,
-        resumed=stage.resumed,
-        graph=made,
-        peak_buffers=work.peak,
-        losses=work.losses,
-    )
+        about = [plan.reads, sorted(map(str, plan.edges))]
+    plan.name = plan.name if name is None else name
+    key = fingerprint(source, features, labels, label, dtype and str(dtype), options, *about)
+    with Reporting(progress) as callback:
+        run = {"memory": memory, "num_threads": num_threads, "progress": callback or False}
+        return _run(plan, Stage(target, key), target, {} if plan.plain else options, dtype, reverse, run, overwrite)
 
 
-def _import_typed(
-    plan: TypedPlan,
+def _run(
+    plan: Plan,
+    stage: Stage,
     target: str,
-    key: str | None,
     options: dict[str, Any],
     dtype: Any,
     reverse: bool,
     run: dict[str, Any],
     overwrite: bool,
 ) -> ImportReport:
-    """Make a dataset of several types."""
-    stage, start, done = Stage(target, key), time.perf_counter(), False
+    """Make the files and the dataset."""
+    start, done = time.perf_counter(), False
     try:
-        with Reporting(run["progress"]) as callback:
-            if plan.prepare is not None:
-                plan.prepare(stage.path("tables"), parse_size(run["memory"]), as_threads(run["num_threads"]))
-            joined = time.perf_counter() - start
-            work = TypedWork(plan, stage, options, dtype, reverse, {**run, "progress": callback or False})
-            made = work.compile()
-            dataset = work.publish(target, overwrite)
+        seconds = {}
+        if plan.prepare is not None:
+            plan.prepare(stage.path("tables"), parse_size(run["memory"]), as_threads(run["num_threads"]))
+            seconds["reading ids"] = time.perf_counter() - start
+        work = Work(plan, stage, options, dtype, reverse or plan.reverse, run)
+        made = work.compile()
+        dataset = work.publish(target, overwrite)
         done = True
     finally:
         stage.close(remove=done)
@@ -243,78 +231,9 @@ def _import_typed(
         nodes=sum(data.num_nodes for data in dataset.nodes.values()),
         edges=made.edges,
         bytes=dataset.nbytes,
-        seconds={"reading ids": joined, **work.seconds, "total": time.perf_counter() - start},
+        seconds={**seconds, **work.seconds, "total": time.perf_counter() - start},
         resumed=stage.resumed,
         graph=made,
         peak_buffers=work.peak,
         losses=work.losses,
     )
-
-
-def _ids_of_rows(ids: Any) -> Any:
-    """Return the ids of a node table if they need a map; None if they are 0, 1, 2, ... in order."""
-    numbers = isinstance(ids, np.ndarray) and np.array_equal(ids, np.arange(len(ids)))
-    return None if numbers else ids
-
-
-def _choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, Any]) -> None:
-    """Decide whether ids are mapped, and check that rows given by number can be matched to them."""
-    if ids == "auto":
-        names = names_of(plan.edges) if node_ids is None and not options.get("id_base") else None
-        node_ids = node_ids if names is None else names  # node i is the graph's own node i
-        mapped = node_ids is not None or (not options.get("id_base") and needs_map(plan.edges, options))
-        ids = "map" if mapped else None
-        if mapped:
-            plan.found.append("ids: strings, mapped to 0, 1, 2, ...")
-    if ids is None:
-        if node_ids is not None:
-            raise ValueError("node_ids needs ids='map'")
-        return
-    options.update(ids=ids, node_ids=None if node_ids is None else node_ids_from(node_ids))
-    if node_ids is None and (plan.features or plan.labels is not None or (plan.splits and "" not in plan.splits)):
-        raise ValueError(
-            "ids are mapped, so rows of features, labels and ids in splits need the original ids of the rows: pass "
-            "node_ids=, a list or a file with one id per row"
-        )
-
-
-def _override(
-    plan: Plan,
-    features: Any,
-    labels: Any,
-    splits: Any,
-    edge_features: Any,
-    num_nodes: int | None,
-    num_classes: int | None,
-    name: str | None,
-    id_base: int,
-) -> None:
-    """Override the plan of a layout by the caller's arguments."""
-    if features is not None:
-        named = features if isinstance(features, Mapping) else {"x": features}
-        plan.features = {key: as_rows(value, key) for key, value in named.items()}
-        plan.found += [f"features {key}: {_shown(value)}" for key, value in named.items()]
-    if labels is not None:
-        plan.labels = label_rows(labels, id_base, complete=True)
-        plan.found.append(f"labels: {_shown(labels)}")
-    if splits is not None:
-        plan.splits = named_splits(splits, id_base)
-        plan.found.append(f"splits: {_shown(splits)}")
-    if edge_features is not None:
-        rows = edge_features if isinstance(edge_features, Mapping) else {"edge_attr": edge_features}
-        plan.edge_features = {key: as_rows(value, key) for key, value in rows.items()}
-        plan.found += [f"edge features {key}: {_shown(value)}" for key, value in rows.items()]
-    plan.num_classes = plan.num_classes if num_classes is None else num_classes
-    plan.name = plan.name if name is None else name
-    if num_nodes is not None:
-        if plan.num_nodes is not None and plan.num_nodes != num_nodes:
-            raise InputError(f"num_nodes is {num_nodes}, the {plan.kind} declares {plan.num_nodes}")
-        plan.num_nodes = num_nodes
-
-
-def _shown(value: Any) -> str:
-    if is_path(value):
-        path = os.fspath(value)
-        sized = os.path.isfile(path)
-        return f"{path}, {format_size(os.path.getsize(path))}" if sized else str(path)
-    return type(value).__name__

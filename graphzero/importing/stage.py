@@ -11,7 +11,7 @@ from typing import Any
 
 from ..args.target import check_folder_name
 from ..dataset import manifest
-from ..dataset.folder_lock import lock, sync_folder, unlock
+from ..dataset.folder_lock import FolderLock, sync_folder
 from ..errors import InputError, StorageError
 
 __all__ = ["Stage", "fingerprint"]
@@ -33,12 +33,14 @@ def _identity(thing: Any) -> Any:
         return {str(key): _identity(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):
         return [_identity(value) for value in thing]
-    if isinstance(thing, os.PathLike) or (isinstance(thing, str) and os.path.exists(thing)):
+    if isinstance(thing, (str, os.PathLike)) and os.path.exists(thing):
         path = os.path.realpath(os.fspath(thing))
         if os.path.isdir(path):
             found = sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
             return [_stat(name) for name in found]
         return _stat(path)
+    if isinstance(thing, os.PathLike):  # "apt:", which the command line passes as a path
+        return os.fspath(thing)
     if thing is None or isinstance(thing, (str, int, float, bool)):
         return thing
     raise TypeError
@@ -59,7 +61,7 @@ class Stage:
         self.resumed: list[str] = []
         os.makedirs(self.folder, exist_ok=True)
         try:
-            self._lock = lock(self.path("lock"))
+            self._lock = FolderLock(self.path("lock"))
         except BlockingIOError as error:
             raise StorageError(error.errno, f"{self.folder}: another import is writing here", self.folder) from None
         self._done: dict[str, Any] = {}
@@ -99,8 +101,7 @@ class Stage:
 
     def close(self, remove: bool) -> None:
         """Release the folder; `remove` it, or keep it if an import can be resumed from it."""
-        handle, self._lock = self._lock, None
-        unlock(handle)
+        self._lock.release()
         if remove or self._key is None or not self._done:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..args.suggest import did_you_mean
 from ..compile.edge_log import kept_rows
 from ..compile.id_space import IdSpace
 from ..dataset.writer import kind_of_labels
@@ -20,18 +22,31 @@ from ..sources.tables import Table
 from .edge_tables import EdgeTables, TableRows, described_table, note_of
 from .node_tables import IDS, LABELS, SPLITS, _times, features_of, node_table, pick
 from .parts import label_rows, safe_name, split_name
-from .plan import NodePlan, TypedPlan
+from .plan import NodePlan, Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import STEP, spilled
 from .table_columns import columns_of, training_rows
 from .task_tables import add_tasks, check_tasks
 
-__all__ = ["plan_tables"]
+__all__ = ["choose_label", "plan_tables"]
 
 
-def plan_tables(spec: TableSpec) -> TypedPlan:
+def choose_label(spec: TableSpec, label: str) -> None:
+    """Set the column with the labels: "table.column", or a column that only one table has."""
+    columns = {name: node_table(node.table).names for name, node in spec.nodes.items() if node.table is not None}
+    known = [f"{name}.{column}" for name, names in columns.items() for column in names]
+    found = [one for one in known if label in (one, one.partition(".")[2])]
+    if len(found) != 1:
+        several = f"is in several tables; choose one of {', '.join(map(repr, found))}"
+        none = f"expected a column of a node table, as table.column{did_you_mean(label, known)}"
+        raise InputError(f"label is {label!r}, {several if found else none}")
+    name, _, column = found[0].partition(".")
+    spec.nodes[name] = dataclasses.replace(spec.nodes[name], label=column)
+
+
+def plan_tables(spec: TableSpec) -> Plan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
-    plan = TypedPlan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
+    plan = Plan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
     if spec.tasks:
         check_tasks(spec.tasks)
         plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
@@ -65,7 +80,7 @@ def _types_of(spec: EdgeSpec) -> list[tuple[str, str, str]]:
 class _Tables:
     """Reads the tables of a description, once each for ids and again for what rows hold."""
 
-    def __init__(self, spec: TableSpec, plan: TypedPlan, folder: str, memory: int, threads: int) -> None:
+    def __init__(self, spec: TableSpec, plan: Plan, folder: str, memory: int, threads: int) -> None:
         self._spec, self._plan, self._folder = spec, plan, folder
         self._threads, self._ids = threads, memory // 2
         self._batches = memory // 4  # of the budget, for rows of tables on their way
@@ -170,6 +185,8 @@ class _Tables:
             times = _times(table, column, "time", self._spec.time_unit, missing=True)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
+            if not table.is_numeric(column):
+                self._plan.about.setdefault("dates", {})[name] = ["time"]
         taken = {rows.column, *roles.values(), *spec.not_columns}
         wanted = [column for column in table.names if column not in taken]
         if spec.features is not None:

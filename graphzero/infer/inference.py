@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.html_table import HtmlReport
+from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size, parse_size
 from ..args.target import as_target
 from ..compile.features import compile_features
@@ -91,7 +92,7 @@ def inference(
     name: str = "x",
     num_threads: int | None = None,
     io: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: bool | Callback | None = None,
 ) -> InferenceReport:
     """Run `model` over all nodes and all neighbours, and write a row for each node to the `.gd` file `out`.
 
@@ -104,6 +105,8 @@ def inference(
     GIN do, goes layer by layer too; another goes batch by batch over neighbourhoods of `num_layers` hops, which costs
     far more. `memory` then bounds the batches but not what the model makes of them.
 
+    `progress` is as of `compile_graph`.
+
     >>> report = gz.inference(model, ds.graph, ds.features["x"], "out.gd", memory="2GB")  # doctest: +SKIP
     >>> gz.FeatureStore("out.gd").shape == report.shape  # doctest: +SKIP
     True
@@ -115,8 +118,9 @@ def inference(
     make_room(budget)
     begin = time.perf_counter()
     direction = direction or graph.message_direction  # as loaders do
-    job = Job(model, graph, budget, direction, device, name, num_threads, io, progress)
-    with evaluating(model), tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+    temporary = tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent)
+    with Reporting(progress, "nodes") as callback, evaluating(model), temporary as folder:
+        job = Job(model, graph, budget, direction, device, name, num_threads, io, callback)
         rows_read = run(job, features, target, folder, layers)
     return InferenceReport.of(str(target), layers, rows_read, begin)
 
@@ -160,6 +164,7 @@ def run(job: Job, features: FeatureStore, target: Path, folder: str, layers: int
             num_nodes=job.graph.num_nodes,
             memory=writer_memory(job.budget),
             num_threads=job.num_threads,
+            progress=False,  # the layers report their own
         )
         rows_read += blocks.rows_read()
         del blocks

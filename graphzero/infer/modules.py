@@ -51,6 +51,14 @@ class Step:
     run: Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 
 
+def model_rows(model: Any, x: torch.Tensor) -> torch.Tensor:
+    """Return features in the type that the model computes with: that of its weights, float32 if it has none."""
+    import torch
+
+    first = next((weight for weight in model.parameters() if weight.is_floating_point()), None)
+    return x.to(torch.float32 if first is None else first.dtype)
+
+
 def count_layers(model: Any, asked: int | None) -> int:
     """Return how many layers to run, or how many hops a batch needs; ValueError when the model does not say."""
     has = getattr(model, "num_layers", None)
@@ -142,7 +150,7 @@ def rows_of(job: Job, loader: NeighborLoader, step: Step) -> Iterator[npt.NDArra
     if total == 0:
         raise ValueError(f"{job.graph.path}: the graph has no nodes, so the width of the output is not known")
     for batch in loader:
-        x = batch.x if batch.x.is_floating_point() else batch.x.float()
+        x = model_rows(job.model, batch.x)
         x = x.unsqueeze(1) if x.dim() == 1 else x
         out = step.run(x, batch.edge_index, batch.batch_size)
         if not isinstance(out, torch.Tensor) or out.dim() != 2 or len(out) != batch.batch_size:

@@ -122,9 +122,9 @@ def named_features(
 
 
 def _converted(store: FeatureStore, dtype: str | None) -> str | None:
-    if dtype is None or store.dtype_name == dtype or store.dtype_name not in ("float16", "bfloat16", "int8", "float32"):
-        return None
-    return dtype
+    if store.scale is not None:  # a model needs the numbers that the int8 values represent
+        return "float32"
+    return dtype if store.dtype_name in ("float16", "bfloat16", "int8") else None
 
 
 def wanted_dtype(dtype: Any) -> str | None:
@@ -181,8 +181,8 @@ class Labels:
         if self._store is not None:
             shape = self._store.shape
             # These two are numbers on disk only through their decoding; the rest is what it is.
-            scaled = self._store.dtype_name == "int8" and self._store._matrix(None).scaled
-            self._dtype = "float32" if scaled or self._store.dtype_name == "bfloat16" else None
+            decoded = self._store.scale is not None or self._store.dtype_name == "bfloat16"
+            self._dtype = "float32" if decoded else None
         else:
             self._tensor = labels if isinstance(labels, torch.Tensor) else _label_tensor(labels)
             shape = tuple(self._tensor.shape)

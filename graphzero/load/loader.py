@@ -102,7 +102,8 @@ class NeighborLoader(EpochLoader):
 
         `time` holds one timestamp per seed, for graphs compiled with times; `window` keeps only edges newer than that
         minus `window`. In typed graphs, `node_time` has a timestamp for each node, by node type, as in
-        `HeteroGraph.sample`. `dtype="float32"` converts float16, bfloat16 and scaled int8 features on the way.
+        `HeteroGraph.sample`. `dtype="float32"` converts float16 and bfloat16 features on the way; scaled int8 is always
+        delivered as the float32 numbers that it represents.
         `edge_order="file"` is for graphs without edge ids: it says that row i of the edge features belongs to the i-th
         edge as the file stores them, by node and then by neighbour in the direction that is followed. `device` may be a
         CUDA device: batches are then made in page-locked memory, and a thread copies them on a side stream while you

@@ -180,8 +180,7 @@ def edges_by_id(graph: Graph) -> tuple[torch.Tensor, Any, Any]:
 
 def rows_of(store: Rows, index: Any) -> torch.Tensor:
     """Return rows of a store as a tensor: of ids, a mask, a slice, one number, or all (a view if possible)."""
-    matrix = store._matrix(None)
-    dtype = "float32" if store.dtype_name == "int8" and matrix.scaled else None
+    dtype = "float32" if store.scale is not None else None
     whole = index is None or (isinstance(index, slice) and index == slice(None))
     if whole and dtype is None:
         view = torch.from_numpy(store.get_tensor())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..args.ids import as_count
-from ..dataset.folder_lock import is_abandoned, lock, unlock
+from ..dataset.folder_lock import FolderLock, is_abandoned
 
 Callback = Callable[[str, int, int], None]
 
@@ -130,7 +130,7 @@ class WorkFolder:
                 shutil.rmtree(os.path.join(parent, found), ignore_errors=True)
         made = tempfile.mkdtemp(prefix=f".{name}.gznew-", dir=parent)
         os.chmod(made, 0o777 & ~_umask())  # like other folders: workers may run as another user of the group
-        self._lock = lock(os.path.join(made, "lock"))
+        self._lock = FolderLock(os.path.join(made, "lock"))
         # renamed only after it is locked, since an unlocked folder looks abandoned
         self.path = os.path.join(parent, self._mark + made.rsplit("-", 1)[1])
         os.rename(made, self.path)
@@ -142,7 +142,7 @@ class WorkFolder:
     def __exit__(self, *_: object) -> None:
         """Remove the folder and what is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
-        unlock(self._lock)
+        self._lock.release()
 
 
 def _umask() -> int:

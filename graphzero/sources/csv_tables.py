@@ -20,9 +20,10 @@ _LONGEST_LINE = 1 << 26  # Arrow refuses far shorter ones
 _POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # takes no memory for a way back, which no field needs
 
 
-def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
-    """Return the table of a CSV file with a header; columns `text` hold strings. Quoted fields may hold line breaks.
+def csv_table(path: str, text: Sequence[str] = (), header: bool | None = True) -> ArrowTable:
+    """Return the table of a CSV file; columns `text` hold strings. Quoted fields may hold line breaks.
 
+    header: whether the first line has the names of the columns (None: detected); else they are "0", "1", ...
     Blanks around fields are not part of them, as for the other readers of text. Arrow does not say which values were
     quoted, so all values are kept as they are if blanks are within the quotes of any.
     """
@@ -30,7 +31,7 @@ def csv_table(path: str, text: Sequence[str] = ()) -> ArrowTable:
     from pyarrow import csv
     from pyarrow import dataset as files
 
-    dialect = sniff(path, None, True)
+    dialect = sniff(path, None, header)
     if dialect.delimiter == " " and dialect.columns > 1:
         raise InputError(f"{path}: columns are separated by blanks, expected one of ',', tab, ';' and '|'")
     delimiter = "," if dialect.delimiter == " " else dialect.delimiter
@@ -96,6 +97,8 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
 
 def _names(path: str, dialect: Dialect) -> list[str]:
     """Return the names of all columns: a delimiter at the end of the header makes one more, which is empty."""
+    if dialect.header is None:
+        return [str(number) for number in range(dialect.columns)]
     line = next(content_lines(path), None)
     return [] if line is None else split_line(line.text, dialect.delimiter)
 
@@ -106,7 +109,7 @@ class _CsvTable(ArrowTable):
     def __init__(self, path: str, source: Any, dialect: Dialect, trims: bool) -> None:
         super().__init__(path, source)
         self._dialect, self._trims = dialect, trims
-        self.names = list(dialect.header or [])
+        self.names = list(dialect.header or _names(path, dialect))
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from .. import _core
@@ -18,6 +19,7 @@ from .rows import rows_of_file
 from .text import is_compressed, sniff, text_blocks
 
 PARSED = ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool")  # what text is parsed into
+_FRACTION = re.compile(rb"\d\.|\.\d|\d[eE]|[eE][-+]?\d")
 
 
 class TextRows:
@@ -42,22 +44,9 @@ class TextRows:
         self._budget, self._threads, self._skip = budget, threads, on_error == "skip"
         self._compressed = is_compressed(path)
 
-    def looks_fractional(self) -> bool:
-        """Whether int8 means scaled floats: the first lines of data have a number that is not whole."""
-        for block in self._blocks(1):
-            head = block[self._dialect.begin :][: 1 << 16]
-            return b"." in head or b"e" in head.lower()
-        return False
-
-    def _blocks(self, most: int | None = None) -> Iterator[bytes]:
-        if self._compressed:
-            for i, (block, _) in enumerate(text_blocks(self._path)):
-                if i == most:
-                    return
-                yield block
-            return
-        with open(self._path, "rb") as file:
-            yield file.read(1 << 17)
+    def has_fractions(self) -> bool:
+        """Whether int8 means scaled floats: some number is written with a point or an exponent."""
+        return any(_FRACTION.search(block) for block, _ in text_blocks(self._path, begin=self._dialect.begin))
 
     def _options(self, find: int | None = None, num_nodes: int | None = None) -> _core.RowTextOptions:
         return _core.RowTextOptions(
@@ -75,7 +64,7 @@ class TextRows:
 
     def _pass(self, text: _core.RowText) -> dict[str, Any]:
         if self._compressed:
-            for block in self._blocks():
+            for block, _ in text_blocks(self._path):
                 text.feed(block)
         else:
             text.read_file(self._path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Rows:
     rewindable: bool = True
     raw: tuple[str, int] | None = None  # the file and byte at which the rows are stored in this form
     complete: bool = False  # fewer rows than nodes are an error, not missing labels
+    scale: npt.NDArray[np.float32] | None = None  # of int8 that represents floats, one factor per column
 
     @property
     def width(self) -> int:
@@ -38,6 +39,16 @@ class Rows:
     def shape(self, count: int) -> tuple[int, ...]:
         """Return the shape with `count` rows."""
         return (count,) if self.columns is None else (count, self.columns)
+
+    def widened(self) -> Rows:
+        """Return the floats that int8 with factors represents; other rows as they are."""
+        if self.scale is None:
+            return self
+        scale = self.scale[0] if self.columns is None else self.scale
+        blocks = self.blocks
+        return replace(
+            self, dtype="float32", blocks=lambda step: (block * scale for block in blocks(step)), raw=None, scale=None
+        )
 
 
 def is_text(source: Any) -> bool:
@@ -117,11 +128,9 @@ def rows_of_file(path: str) -> list[Rows]:
     found = []
     for array in store.names:
         one = store[array]
-        if one._open().scale(array) is not None:
-            raise InputError(f"{path}: array {array!r} is scaled int8; copy the file, or compile from the original")
         rows = _rows_of_array(one.get_tensor(), array, one.dtype_name)
         offset = next(a["offset"] for a in one.info["arrays"] if a["name"] == array)
-        rows.raw = (path, int(offset))
+        rows.raw, rows.scale = (path, int(offset)), one.scale
         found.append(rows)
     return found
 

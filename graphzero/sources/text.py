@@ -156,6 +156,14 @@ def content_lines(path: str) -> Iterator[Line]:
             at = after
 
 
+def refuse_text_options(source: str, on_error: str, delimiter: str | None, header: bool | None) -> None:
+    """Raise ValueError for options of text files, which another source would ignore."""
+    given = {"on_error": on_error if on_error != "raise" else None, "delimiter": delimiter, "header": header}
+    for option, value in given.items():
+        if value is not None:
+            raise ValueError(f"{option} is {value!r}, an option of text files, but the source is {source}; omit it")
+
+
 def require_file(path: str) -> None:
     """Refuse pipes and devices: a source is read more than once."""
     if os.path.exists(path) and not os.path.isfile(path):

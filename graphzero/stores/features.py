@@ -94,6 +94,14 @@ class FeatureStore(Closing):
         return str(self._matrices[self._name].dtype)
 
     @property
+    def scale(self) -> npt.NDArray[np.float32] | None:
+        """The factor of each column if int8 values represent floats, `values * scale`; else None.
+
+        `gather(dtype="float32")`, loaders and PyG stores return the floats; `gather()` and `get_tensor()` the int8.
+        """
+        return self._open().scale(self._name)
+
+    @property
     def info(self) -> dict[str, Any]:
         """The contents of the header, as a dict."""
         return dict(self._info)

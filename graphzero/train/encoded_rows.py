@@ -34,7 +34,8 @@ def encoded_stores(
         path = Path(folder, f"encoded{number}.gd")
         count = inputs.counts[node_type]
         if count:
-            compile_features(_rows(inputs, encoders, node_type, count, device), path, name=name, num_nodes=count)
+            rows = _rows(inputs, encoders, node_type, count, device)
+            compile_features(rows, path, name=name, num_nodes=count, progress=False)
             found[node_type] = FeatureStore(path)
     return found
 

@@ -13,6 +13,7 @@ from torch.nn import functional
 from ..args.sizes import format_size, parse_size
 from ..args.suggest import did_you_mean
 from ..dataset.columns import Column
+from ..infer.modules import model_rows
 from ..stores.features import FeatureStore
 from .columns import TableEncoder
 from .edge_inputs import EdgeInputs, table_spec
@@ -22,6 +23,7 @@ __all__ = ["InputEncoders", "Inputs", "plain_type"]
 
 _COPIES = 5  # of an embedding table: the weights, two of Adam, the best epoch's, and the one that is saved
 _ID_CHANNELS = 64
+_NAMED = 8  # columns in a summary
 
 plain_type = ""  # the name of the only type of a graph without types
 
@@ -62,6 +64,8 @@ class Inputs:
         self.notes += self.edges.notes if self.edges is not None else []
         found = any(options.feature in of for of in known.values())
         tables = any(spec["kind"] == "table" for spec in self.specs.values())
+        if options.table_encoder != "sum" and not tables and not (self.edges is not None and self.edges.specs):
+            raise ValueError(f"table_encoder is {options.table_encoder!r}, but the dataset has no columns of tables")
         if not found and (options.feature != "x" or (any(known.values()) and not tables)):
             hint = did_you_mean(options.feature, [name for of in known.values() for name in of])
             raise KeyError(
@@ -183,7 +187,8 @@ class Inputs:
         encoders = getattr(model, "input_encoders", None)
         if not isinstance(encoders, InputEncoders) or name not in encoders.specs:
             key = self.feature if name else "x"
-            return dict(part).get(key)
+            rows = dict(part).get(key)
+            return None if rows is None else model_rows(model, rows)
         return encoders(name, part, seed_time, self.degrees(name, part.n_id, encoders.specs[name]))
 
     def degrees(self, name: str, ids: Tensor, spec: Mapping[str, Any]) -> Tensor | None:
@@ -209,6 +214,16 @@ class Inputs:
             sides = [side for side in ("in", "out") if edge.graph.direction in (side, "both")]
             found += [(edge.graph, side) for side in sides if name == (target if side == "in" else source)]
         return found or [(edge.graph, "in") for key, edge in self._data.edges.items() if key[2] == name]
+
+    def summary(self) -> str:
+        """Say in a line what the model gets for each node type: arrays with their widths, columns, embeddings."""
+        said = {}
+        for name, of in self.stores.items():
+            if name in self.specs:
+                said[name] = _said(self.specs[name], names=True)
+            else:
+                said[name] = ", ".join(f"{self.feature} ({s.feature_dim} x {s.dtype_name})" for s in of.values())
+        return "; ".join(f"{name}: {text}" if name else text for name, text in said.items())
 
     def describe(self) -> dict[str, Any]:
         """Describe how the nodes of each type are encoded, for types with more than a feature matrix."""
@@ -276,9 +291,12 @@ def _meaning(spec: Mapping[str, Any]) -> list[Any]:
     return [*found, spec.get("aliases")]
 
 
-def _said(spec: Mapping[str, Any]) -> str:
+def _said(spec: Mapping[str, Any], names: bool = False) -> str:
     if spec["kind"] == "table":
-        return f"{len(spec['columns'])} columns"
+        widths = spec["widths"]
+        columns = [c["name"] + (f" of {widths[c['array']]}" if c["array"] in widths else "") for c in spec["columns"]]
+        listed = ", ".join(columns[:_NAMED]) + (", ..." if len(columns) > _NAMED else "")
+        return f"{len(columns)} column{'s' * (len(columns) != 1)}{f' ({listed})' * names}"
     return f"embeddings of {spec['count']:,} ids" if spec["kind"] == "ids" else "degrees"
 
 

@@ -149,6 +149,10 @@ class LinkTask(Task):
         by_type = typed_outputs(model, self.inputs, batch)
         return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
 
+    def learns(self) -> str:
+        """Say which edges are learned."""
+        return "links" if self.edge_type is None else f"links: {' '.join(self.edge_type)}"
+
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
         seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size("valid")}

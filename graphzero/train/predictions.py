@@ -17,9 +17,11 @@ import numpy.typing as npt
 import torch
 
 from ..args.html_table import HtmlReport
+from ..args.progress import Callback, Reporting
 from ..args.sizes import parse_size
 from ..args.suggest import did_you_mean
 from ..args.target import as_target
+from ..args.times import as_dates
 from ..compile.features import compile_features
 from ..dataset.columns import MISSING_TIME
 from ..dataset.dataset import Dataset
@@ -36,7 +38,7 @@ from .inputs import Inputs, plain_type
 from .link_tasks import LinkTask
 from .metrics import TopScores
 from .records import TrainOptions
-from .seeds import Seeds, class_names, first_time
+from .seeds import Seeds, are_dates, class_names, first_time
 from .snapshot import Snapshot, hidden_splits
 from .state import load_model
 from .targets import Target, target_from
@@ -74,6 +76,7 @@ def predict(
     memory: int | str = "2GB",
     num_threads: int | None = None,
     device: Any = None,
+    progress: bool | Callback | None = None,
 ) -> PredictionReport:
     """Predict with the model of a saved run and write `out`, whose suffix selects the format: .csv, .parquet or .gd.
 
@@ -85,7 +88,7 @@ def predict(
     edges that were trained on ("train"), all edges of the graph ("all"), or none ("none"). A `.gd` has the embeddings
     of the nodes of `node_type`. With `split` ("valid" or "test"), the sources are those of its edges, embeddings are
     computed without these edges and later ones, known edges are not answers, and the report has MAP@k, precision@k
-    and recall@k.
+    and recall@k. `progress` is as of `compile_graph`.
 
     >>> predict(gz.Dataset("papers"), "run.npz", "predictions.csv").rows  # doctest: +SKIP
     1110600
@@ -101,19 +104,42 @@ def predict(
     options = TrainOptions(**{**named, "memory": memory, "num_threads": num_threads})
     where = as_device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
     ready = load_model(checkpoint, model).to(where).eval()
-    job = _Job(data, ready, options, os.fspath(checkpoint), where, saved.note.get("about", {}))
-    if options.task == "links" and (is_table(path) or top is not None):
-        rows, columns = job.links(path, 10 if top is None else top, exclude, split)
-    elif top is not None:
-        raise ValueError("top is only for runs with task='links'")
-    elif options.task != "links" and (options.task != "nodes" or options.time is not None):
-        rows, columns = job.seeds(path, split)
-    elif split is not None:
-        raise ValueError("split is only for runs by time and for task tables; this run has one row per node")
-    else:
-        rows, columns = job.nodes(path, node_type, num_layers)
+    given = {"node_type": node_type, "split": split, "num_layers": num_layers, "top": top}
+    _refuse_unused(data, options, is_table(path), given | {"exclude": None if exclude == "train" else exclude})
+    with Reporting(progress, "rows") as callback:
+        job = _Job(data, ready, options, os.fspath(checkpoint), where, saved.note.get("about", {}), callback)
+        if options.task == "links" and (is_table(path) or top is not None):
+            rows, columns = job.links(path, 10 if top is None else top, exclude, split)
+        elif _by_seed(options):
+            rows, columns = job.seeds(path, split)
+        else:
+            rows, columns = job.nodes(path, node_type, num_layers)
     seconds, size = time.perf_counter() - begin, os.path.getsize(path)
     return PredictionReport(os.fspath(out), rows, columns, seconds, size, job.metrics)
+
+
+def _by_seed(options: TrainOptions) -> bool:
+    """Whether predictions are for seeds with times, or for the rows of a task table, and not for all nodes."""
+    return options.task != "links" and (options.task != "nodes" or options.time is not None)
+
+
+def _refuse_unused(data: Dataset, options: TrainOptions, table: bool, given: dict[str, Any]) -> None:
+    """Raise ValueError for arguments that these predictions do not use."""
+    links, seeds = options.task == "links", _by_seed(options)
+    best = links and (table or given["top"] is not None)
+    used = {
+        "node_type": (not seeds and not best, "it is for predictions of all nodes"),
+        "split": (seeds or best, "it is for runs by time, task tables and tables of links"),
+        "num_layers": (not seeds and not best, "it is for predictions of all nodes"),
+        "top": (links, "it is for runs with task='links'"),
+        "exclude": (best and given["split"] is None, "it is for tables of links without split"),
+    }
+    for name, value in given.items():
+        if value is not None and not used[name][0]:
+            raise ValueError(f"{name} is {value!r}, but {used[name][1]}; omit it")
+    if given["node_type"] is not None and given["node_type"] not in data.nodes:
+        known = f"{', '.join(map(repr, data.nodes))}{did_you_mean(given['node_type'], data.nodes)}"
+        raise ValueError(f"node_type is {given['node_type']!r}, expected one of {known}")
 
 
 @dataclass(frozen=True)
@@ -124,7 +150,13 @@ class _Job:
     checkpoint: str
     device: torch.device
     about: dict[str, Any]
+    progress: Callback | None
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def report(self, phase: str, done: int, total: int) -> None:
+        """Report progress, if it is shown."""
+        if self.progress is not None:
+            self.progress(phase, done, total)
 
     def nodes(self, path: str, node_type: str | None, num_layers: int | None) -> tuple[int, int]:
         """Write the outputs of all nodes of a type."""
@@ -142,6 +174,7 @@ class _Job:
         """Write one row per node to a `.gd`, layer by layer; return the node type."""
         options = self.options
         running: dict[str, Any] = {"memory": options.memory, "num_threads": options.num_threads, "device": self.device}
+        running["progress"] = self.progress or False
         if self.data.is_typed:
             if num_layers is not None:
                 raise ValueError("num_layers is not supported for typed datasets, which are predicted with all layers")
@@ -192,6 +225,7 @@ class _Job:
         for begin in range(0, store.num_nodes, _ROWS):
             nodes = np.arange(begin, min(begin + _ROWS, store.num_nodes))
             yield {"id": ids.to_original(nodes), **said(store.gather(nodes), target, names)}
+            self.report("writing", begin + len(nodes), store.num_nodes)
 
     def seeds(self, path: str, split: str | None) -> tuple[int, int]:
         """Write one row per seed of a run by time or of a task table, using only what existed at its time."""
@@ -216,24 +250,23 @@ class _Job:
             arrays = {"x": rows, "ids": np.concatenate([seeds.ids for seeds, _ in parts.values()])}
             if all(seeds.times is not None for seeds, _ in parts.values()):
                 arrays["times"] = np.concatenate([seeds.times for seeds, _ in parts.values()])
-            compile_features(arrays, path)
+            compile_features(arrays, path, progress=False)
             return len(rows), rows.shape[1]
-        dated = task.table.dated if task.table is not None else self.options.time in self.data.nodes[whose].columns
-        names, ids_of, unit = (
-            class_names(self.data, self.options, whose),
-            self.data.nodes[whose].ids,
-            self.data.time_unit,
-        )
+        dated = task.table.dated if task.table is not None else are_dates(self.data, whose, self.options.time)
+        names, ids_of = class_names(self.data, self.options, whose), self.data.nodes[whose].ids
+        shown: dict[str, Any] = {name: seeds.times for name, (seeds, _) in parts.items() if seeds.times is not None}
+        if dated and shown:
+            dates = as_dates(np.concatenate(list(shown.values())), self.data.time_unit)  # one type for all splits
+            ends = np.cumsum([len(own) for own in shown.values()])[:-1]
+            shown = dict(zip(shown, np.split(dates, ends), strict=True))
 
         def blocks() -> Iterator[dict[str, Any]]:
             for name, (seeds, made) in parts.items():
                 for begin in range(0, len(made), _ROWS):
                     at = slice(begin, begin + _ROWS)
                     own: dict[str, Any] = {"id": ids_of.to_original(np.asarray(seeds.ids[at], np.int64))}
-                    if seeds.times is not None:
-                        own["time"] = seeds.times[at]
-                        if dated:
-                            own["time"] = own["time"].astype(f"datetime64[{unit}]").astype("datetime64[ms]")
+                    if name in shown:
+                        own["time"] = shown[name][at]
                     own |= {"split": [name] * len(own["id"])} if name != "all" else {}
                     yield own | said(made[at], target, names)
 
@@ -242,12 +275,15 @@ class _Job:
     def _sampled(self, task: Any, split: str) -> npt.NDArray[np.float32]:
         """Return the outputs for the seeds of a split, in their order."""
         made = np.zeros((len(task.splits[split]), task.target.outputs), np.float32)
+        done = 0
         loader = task.loader(split, self.options.num_threads or local_threads(), parse_size(self.options.memory))
         with torch.no_grad(), closing(iter(loader)) as batches:
             for batch in batches:
                 part = batch[task.node_type] if self.data.is_typed else batch
                 out = task.scores_of_seeds(self.model, batch)[:, : made.shape[1]]
                 made[part.input_id.cpu().numpy()] = out.float().cpu().numpy()
+                done += len(part.input_id)
+                self.report(f"predicting {split}", done, len(made))
         return made
 
     def links(self, path: str, top: int, exclude: str, split: str | None) -> tuple[int, int]:
@@ -277,10 +313,19 @@ class _Job:
             left, right = (FeatureStore(made[name]) for name in ends)
             sources = None if split is None else np.unique(wanted // many)
             within = ends[0] == ends[1]
+            many_sources = left.num_nodes if sources is None else len(sources)
             blocks = top_links(left, right, excluded, top, self.device, within=within, sources=sources)
+            blocks = self._counted(blocks, many_sources)
             if split is not None:
                 blocks = self._scored(blocks, wanted, many, top)
             return self._write_links(path, blocks, ends)
+
+    def _counted(self, blocks: Iterator[Any], total: int) -> Iterator[Any]:
+        done = 0
+        for block in blocks:
+            yield block
+            done += len(block[0])
+            self.report("ranking links", done, total)
 
     def _scored(self, blocks: Iterator[Any], wanted: Any, many: int, top: int) -> Iterator[Any]:
         """Yield the blocks; after the last, `metrics` has the scores of the answers."""
@@ -295,7 +340,7 @@ class _Job:
         if not is_table(path):
             found = list(blocks)
             arrays = {"ids": np.concatenate([b[1] for b in found]), "scores": np.concatenate([b[2] for b in found])}
-            compile_features(arrays, path)
+            compile_features(arrays, path, progress=False)
             return arrays["ids"].shape
         first = next(iter(self.data.nodes))
         source, target = (self.data.nodes[name or first].ids for name in ends)

@@ -289,6 +289,9 @@ class TrainResult:
 class Observer:
     """Receives the events of a run; subclass it to show progress or to log."""
 
+    def begin(self, options: TrainOptions, summary: str) -> None:
+        """Called before the first epoch with the options, whose sizes are chosen, and what the model sees."""
+
     def batch(self, epoch: int, done: int, total: int, loss: float, seeds_per_second: float) -> None:
         """Called when a training batch is done."""
 

@@ -23,6 +23,7 @@ from .records import TrainOptions
 __all__ = [
     "Seeds",
     "YOfRows",
+    "are_dates",
     "class_names",
     "edge_splits_by_time",
     "first_time",
@@ -69,6 +70,13 @@ def class_names(data: Any, options: TrainOptions, node_type: str | None = None) 
     found = data.info["about"].get("classes", [])
     found = found.get(node_type or next(iter(data.nodes)), []) if isinstance(found, dict) else found
     return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def are_dates(data: Dataset, node_type: str, time: str | None) -> bool:
+    """Return whether the times of nodes were dates in the table that they come from."""
+    found = data.info["about"].get("dates", [])
+    found = found.get(node_type, []) if isinstance(found, dict) else found
+    return time in data.nodes[node_type].columns or (isinstance(found, list) and time in found)
 
 
 def table_of(data: Any, options: TrainOptions) -> Any:

@@ -166,6 +166,8 @@ def make_target(options: TrainOptions, kind: str, known: Mapping[str, Any], at_l
     train = np.asarray(known["train"])
     if options.class_weights is not None and kind != "classification":
         raise ValueError(f"class_weights is for classification, but the target is {kind}")
+    if options.loss != "mse" and kind != "regression":
+        raise ValueError(f"loss is {options.loss!r}, which is for regression, but the target is {kind}")
     if kind == "regression":
         values = np.asarray(train, np.float64).reshape(-1)
         if train.dtype.kind in "iu":

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ..args.ids import as_ids
 from ..args.times import per_second
-from ..dataset.trainable import check_splits, standard_splits
+from ..dataset.dataset import Dataset
+from ..dataset.trainable import check_parts, check_splits, standard_splits
 from ..dataset.writer import as_labels
 from ..load.epochs import EpochLoader
 from ..load.loader import NeighborLoader
@@ -132,6 +133,19 @@ class Task:
         """Return the size of the data, for the report."""
         raise NotImplementedError
 
+    def learns(self) -> str:
+        """Say what is learned."""
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Say in a line what the model sees: inputs, labels, seeds of each split, fanouts and the memory budget."""
+        seeds = ", ".join(f"{split} {self.size(split):,}" for split in self.splits)
+        fanouts = ",".join(map(str, self.options.fanouts))
+        return (
+            f"inputs: {self.inputs.summary()} | {self.learns()} | seeds: {seeds} | fanouts {fanouts} | "
+            f"memory {self.options.memory}"
+        )
+
     def about(self) -> dict[str, Any]:
         """Describe the task as JSON values for the checkpoint, as predictions need it."""
         return {}
@@ -217,6 +231,11 @@ class LabelTask(Task):
         """Describe the target."""
         return {"target": self.target.to_dict()}
 
+    def learns(self) -> str:
+        """Say what the labels are."""
+        said = {"classification": f"{self.target.outputs} classes", "multilabel": f"{self.target.outputs} labels each"}
+        return f"labels: {said.get(self.target.kind, 'numbers')}"
+
     def describe_target(self) -> dict[str, Any]:
         """Describe the target, for the report."""
         found = {"target": self.target.kind, "train_seeds": self.size("train")}
@@ -228,6 +247,8 @@ class NodeTask(LabelTask):
 
     def __init__(self, data: TrainingData, options: TrainOptions, device: torch.device) -> None:
         """Check features, splits and labels."""
+        if isinstance(data, Dataset) and options.task == "nodes":
+            check_parts(data, splits=options.split_by_time is None)
         self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
@@ -318,7 +339,7 @@ def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
 def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
     """Run a model on a batch of one type: returns rows of the seeds, or of all nodes for other models."""
     if not isinstance(model, SampledModel):
-        other: Tensor = model(x if x.is_floating_point() else x.float(), batch.edge_index)
+        other: Tensor = model(x, batch.edge_index)
         return other
     degree = None
     if model.aggregation == "gcn" and "seed_time" not in batch and "edge_label_time" not in batch:

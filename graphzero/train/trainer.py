@@ -35,6 +35,7 @@ from .seeds import class_names, table_of
 from .state import RunState, pack, restore
 from .tasks import NodeTask, Task
 from .typed_tasks import TypedNodeTask
+from .unused import refuse_unused
 
 __all__ = ["Trainer"]
 
@@ -103,6 +104,7 @@ class Trainer:
             loaders = Loaders(self.loader, self._memory, threads)
             with closing(loaders), closing(self.observer):
                 loaders.check("train", "valid")
+                self.observer.begin(self.options, self.task.summary())
                 stopped = self._epochs(run, loaders, stop)
                 test = self._finish(run, loaders, stopped, stop)
                 plan = loaders.stats.get("train", LoaderStats()).plan
@@ -304,6 +306,7 @@ class Trainer:
 
 def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -> Task:
     """The task that the options select, for data of one type or of several."""
+    refuse_unused(data, options)
     if options.task == "links":
         return LinkTask(data, options, device)
     table_of(data, options)  # raises for an unknown task

@@ -15,13 +15,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..args.progress import Callback, Reporting
 from ..args.sizes import parse_size
 from ..args.suggest import did_you_mean
 from ..args.target import as_target
 from ..compile.features import compile_features
 from ..dataset.dataset import Dataset
 from ..infer.inference import InferenceReport, evaluating
-from ..infer.modules import inference_loader, writer_memory
+from ..infer.modules import inference_loader, model_rows, writer_memory
 from ..load.device import as_device
 from ..load.loader import NeighborLoader
 from ..stores.features import FeatureStore
@@ -48,6 +49,7 @@ def typed_inference(
     device: Any = None,
     num_threads: int | None = None,
     seed: int = 0,
+    progress: bool | Callback | None = None,
 ) -> InferenceReport:
     """Run `model` over all nodes of `node_type` and write one row per node to the `.gd` file `out`.
 
@@ -65,9 +67,9 @@ def typed_inference(
         raise ValueError(f"{data.path} has no nodes of type {node_type!r}")
     target = as_target(out, "features", data.files)
     where = as_device("cpu" if device is None else device)
-    job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed)
     inputs = Inputs(data, TrainOptions(feature=feature), typed=True)
-    with evaluating(model):
+    with Reporting(progress, "nodes") as callback, evaluating(model):
+        job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed, callback)
         if fanouts is not None:
             rows_read, layers = job.sampled(inputs, node_type, fanouts, Path(target)), len(fanouts)
         elif isinstance(model, HeteroSAGE):
@@ -85,6 +87,7 @@ class _Job:
     device: torch.device
     num_threads: int | None
     seed: int
+    progress: Callback | None
 
     def sampled(self, inputs: Inputs, node_type: str, fanouts: Sequence[int], out: Path) -> int:
         """Write the outputs batch by batch; return the number of rows read."""
@@ -92,7 +95,8 @@ class _Job:
         def outputs(batch: Any) -> Tensor:
             return typed_outputs(self.model, inputs, batch)[node_type]
 
-        return self._write(self._loader(inputs, inputs.stores, node_type, fanouts), node_type, outputs, out)
+        loader = self._loader(inputs, inputs.stores, node_type, fanouts)
+        return self._write(loader, node_type, outputs, out, node_type)
 
     def layer_by_layer(self, model: HeteroSAGE, inputs: Inputs, feature: str, node_type: str, out: Path) -> int:
         """Write the output of each layer for all types that the next one needs; return the number of rows read."""
@@ -111,11 +115,13 @@ class _Job:
 
                     def outputs(batch: Any, layer: int = layer, name: str = name) -> Tensor:
                         counts = {t: batch[t].num_nodes for t in batch.node_types}
-                        x, edges = batch.collect(feature), batch.collect("edge_index")
+                        x = {name: model_rows(model, rows) for name, rows in batch.collect(feature).items()}
+                        edges = batch.collect("edge_index")
                         edge_rows = inputs.edge_rows(model, batch)
                         return model.one_layer(layer, name, x, edges, counts, batch[name].batch_size, edge_rows)
 
-                    rows_read += self._write(self._loader(inputs, stores, name, [-1]), name, outputs, path)
+                    loader = self._loader(inputs, stores, name, [-1])
+                    rows_read += self._write(loader, name, outputs, path, f"layer {layer + 1}, {name}")
                     after[name] = {feature: FeatureStore(path)}
                 stores = after
         return rows_read
@@ -135,16 +141,23 @@ class _Job:
             dtype="float32",
         )
 
-    def _write(self, loader: NeighborLoader, node_type: str, outputs: Any, path: Path) -> int:
+    def _write(self, loader: NeighborLoader, node_type: str, outputs: Any, path: Path, title: str) -> int:
+        total = self.data.nodes[node_type].num_nodes
+
         def rows() -> Iterator[npt.NDArray[np.float32]]:
+            done = 0
             for batch in loader:
                 yield outputs(batch)[: batch[node_type].batch_size].float().cpu().numpy()
+                done += batch[node_type].batch_size
+                if self.progress is not None:
+                    self.progress(title, done, total)
 
         compile_features(
             rows(),
             path,
-            num_nodes=self.data.nodes[node_type].num_nodes,
+            num_nodes=total,
             memory=writer_memory(self.budget),
             num_threads=self.num_threads,
+            progress=False,
         )
         return int(loader.stats().rows)

@@ -77,16 +77,6 @@ def test_bfloat16_equals_torch(values: list[float]) -> None:
     assert torch.equal(got[~torch.isnan(got)], expected.float()[~torch.isnan(got)])
 
 
-def test_int8_has_a_scale_a_column(tmp_path: Path) -> None:
-    x = np.random.default_rng(2).standard_normal((5000, 6)).astype(np.float32) * [1, 10, 0.01, 100, 0, 1]
-    gz.compile_features(x.astype(np.float32), tmp_path / "x.gd", dtype="int8", memory="2MB")
-    quantised = load(tmp_path / "x.gd")
-    scale = _core.FeatureFile.open(str(tmp_path / "x.gd")).scale("x")
-    assert quantised.dtype == np.int8
-    assert np.abs(quantised).max() == 127
-    assert np.all(np.abs(quantised * scale - x) <= scale * 0.5001)
-
-
 def test_iterators_of_unknown_length(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     parts = [rng.random((n, 5), dtype=np.float32) for n in (3, 1000, 0, 20_000, 1)]
@@ -99,8 +89,6 @@ def test_iterators_of_unknown_length(tmp_path: Path) -> None:
         gz.compile_features(iter(parts), tmp_path / "y.gd", num_nodes=10)
     with pytest.raises(gz.InputError, match="block at row 3 has 4 columns"):
         gz.compile_features(iter([parts[0], parts[1][:, :4]]), tmp_path / "y.gd")
-    with pytest.raises(ValueError, match="two passes"):
-        gz.compile_features(iter(parts), tmp_path / "y.gd", dtype="int8")
     assert os.listdir(tmp_path) == ["x.gd"]
 
 

@@ -24,11 +24,9 @@ class Setting {
     facts_.threads = 2;
     facts_.parts = {&matrix_};
     facts_.may_merge = true;
-    facts_.merged_bytes = 1'357'056;
-    facts_.hops = 2;
     facts_.rows_looked_up = 11'264;
     facts_.batches = 235;
-    sizes_ = {.sampling = 4'400'000, .packed = 1'550'000, .batch = 35'300'000, .rows = {56'000}};
+    sizes_ = {.sampling = 4'400'000, .packed = 1'550'000, .batch = 35'300'000, .merged = 1'357'056, .rows = {56'000}};
   }
 
   // By memory="auto", or by a fixed budget.

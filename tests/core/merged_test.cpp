@@ -164,7 +164,7 @@ TEST(merged_scratch_and_estimates_follow_the_group) {
       subgraphs += array->buffer->size();
     }
   }
-  const uint64_t estimate = 16 * merged_bytes_per_batch(*topology, options, 512);
+  const uint64_t estimate = 16 * merged_bytes(*topology, options, made[0]);
   CHECK(stats.scratch_bytes < (uint64_t{32} << 20) + estimate);
   CHECK(estimate < 3 * stats.scratch_bytes);
   CHECK(stats.scratch_bytes < subgraphs);  // the point of it: subgraphs that are done can be packed, one by one

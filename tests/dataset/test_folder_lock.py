@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from graphzero.dataset.folder_lock import is_abandoned, lock, unlock
+from graphzero.dataset.folder_lock import FolderLock, is_abandoned
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
 HOLD = """
 import sys
-from graphzero.dataset.folder_lock import lock
-lock(sys.argv[1]); print(flush=True); sys.stdin.read()
+from graphzero.dataset.folder_lock import FolderLock
+held = FolderLock(sys.argv[1]); print(flush=True); sys.stdin.read()
 """
 
 
@@ -27,10 +27,10 @@ def test_a_lock_goes_with_its_process(tmp_path: Path, name: str) -> None:
         other.stdout.readline()
         assert not is_abandoned(path)
         with pytest.raises(BlockingIOError):
-            lock(path)
+            FolderLock(path)
         other.kill()
     assert is_abandoned(path)
-    handle = lock(path)
-    assert handle is not None
-    unlock(handle)
+    with FolderLock(path) as lock:
+        assert lock.held
+    assert not lock.held
     assert not is_abandoned(str(tmp_path / "nowhere" / "lock"))

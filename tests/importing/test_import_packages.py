@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -119,6 +120,17 @@ def have_packages() -> bool:
         head = process.stdout.read(1 << 20)
         process.kill()
     return len(head) == 1 << 20
+
+
+def test_apt_is_asked_by_the_command_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, app = pytest.importorskip("typer.testing").CliRunner(), pytest.importorskip("graphzero.cli.app").app
+    (tmp_path / "index").write_text(INDEX)
+    (tmp_path / "apt-cache").write_text(f"#!/bin/sh\ncat {tmp_path}/index\n")
+    (tmp_path / "apt-cache").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    result = runner.invoke(app, ["import", "apt:", str(tmp_path / "out"), "--dtype", "int8"])
+    assert result.exit_code == 0, result.output
+    assert gz.Dataset(tmp_path / "out").nodes["package"].features["x"].scale is not None
 
 
 @pytest.mark.skipif(not have_packages(), reason="apt has no package index here")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.importing import plain_run as importing_plain_run
+from graphzero.importing import work as importing_work
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [1, 3]])
 X = np.arange(24, dtype=np.float32).reshape(6, 4)  # node 4 and 5 have no edge
@@ -169,7 +169,7 @@ def test_an_import_of_strings_that_was_stopped_keeps_its_map(tmp_path, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(importing_plain_run, "compile_features", stop)
+        patch.setattr(importing_work, "compile_features", stop)
         with pytest.raises(KeyboardInterrupt):
             gz.import_dataset(tmp_path / "e.csv", tmp_path / "out", **given)
     report = gz.import_dataset(tmp_path / "e.csv", tmp_path / "out", **given)
@@ -184,7 +184,7 @@ def test_an_import_that_was_stopped_goes_on_from_its_finished_files(files, monke
 
     arguments = {"features": files / "x.npy", "labels": files / "y.npy", "splits": files / "split.npz"}
     with monkeypatch.context() as patch:
-        patch.setattr(importing_plain_run, "compile_features", stop)
+        patch.setattr(importing_work, "compile_features", stop)
         with pytest.raises(KeyboardInterrupt):
             gz.import_dataset(files / "edges.csv", files / "out", **arguments)
     assert not (files / "out").exists()
@@ -198,7 +198,7 @@ def test_finished_files_of_other_sources_are_not_taken(files, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(importing_plain_run, "compile_features", stop)
+        patch.setattr(importing_work, "compile_features", stop)
         with pytest.raises(KeyboardInterrupt):
             gz.import_dataset(files / "edges.csv", files / "out", features=files / "x.npy")
     (files / "edges.csv").write_text("0,1\n")

@@ -152,7 +152,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
 
 def test_an_import_of_tables_goes_on_from_its_finished_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphzero.importing import typed_run
+    from graphzero.importing import work
 
     path = write(tmp_path)
 
@@ -160,7 +160,7 @@ def test_an_import_of_tables_goes_on_from_its_finished_files(tmp_path: Path, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(typed_run, "compile_features", stop)
+        patch.setattr(work, "compile_features", stop)
         with pytest.raises(KeyboardInterrupt):
             gz.import_dataset(path, tmp_path / "out")
     report = gz.import_dataset(path, tmp_path / "out")

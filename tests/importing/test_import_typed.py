@@ -130,9 +130,9 @@ def test_some_edge_types_with_their_reverses_and_features_of_ones_own(tmp_path):
 
 
 def test_an_import_of_several_types_goes_on_from_its_finished_files(tmp_path, monkeypatch):
-    from graphzero.importing import typed_run
+    from graphzero.importing import work
 
-    folder, real, made = ogb_mag(tmp_path / "ogbn_mag"), typed_run.compile_graph, []
+    folder, real, made = ogb_mag(tmp_path / "ogbn_mag"), work.compile_graph, []
 
     def stop(source: Any, out: str, **options: Any) -> Any:
         if len(made) == 2:
@@ -141,7 +141,7 @@ def test_an_import_of_several_types_goes_on_from_its_finished_files(tmp_path, mo
         return real(source, out, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(typed_run, "compile_graph", stop)
+        patch.setattr(work, "compile_graph", stop)
         with pytest.raises(KeyboardInterrupt):
             gz.import_dataset(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -66,6 +66,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spawn, folder: Path, tmp_path: Path)
     )
     assert process.stdout is not None
     assert process.stdout.readline().startswith("400 training seeds")
+    assert process.stdout.readline().startswith("inputs: x (8 x float32)")
     assert process.stdout.readline().startswith("epoch   1")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)

@@ -57,6 +57,7 @@ def start(spawn: Start, folder: Path) -> Start:
 def first_epoch(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     assert process.stdout.readline().startswith("400 training seeds")
+    assert process.stdout.readline().startswith("inputs: x (8 x float32)")
     return process.stdout.readline()
 
 

@@ -131,20 +131,19 @@ void sample_merged(const Topology& topology, std::span<const MergedBatch> batche
   file.check();
 }
 
-uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds) {
-  const double node_bytes = options.disjoint ? 16 : 8;
-  const double chosen_bytes = topology.num_nodes() > UINT32_MAX ? 16 : 12;  // position and neighbour
-  const auto reads_of = [&](size_t hops) {
-    const std::vector<int64_t> fanouts(options.fanouts.begin(), options.fanouts.begin() + static_cast<ptrdiff_t>(hops));
-    return expected_reads(fanouts, seeds, topology.num_nodes(), topology.num_edges());
-  };
-  double most = 0;
-  for (size_t hop = 0; hop < options.fanouts.size(); ++hop) {
-    const ExpectedReads before = reads_of(hop), after = reads_of(hop + 1);
-    const double grown = (static_cast<double>(seeds) + before.edges) * node_bytes + before.edges * kEdgeBytes;
-    most = std::max(most, grown + (after.rows - before.rows) * kRowBytes + (after.edges - before.edges) * chosen_bytes);
+uint64_t merged_bytes(const Topology& topology, const SampleOptions& options, const HeteroSubgraph& batch) {
+  const uint64_t node_bytes = options.disjoint ? 16 : 8;
+  const uint64_t chosen_bytes = topology.num_nodes() > UINT32_MAX ? 16 : 12;  // position and neighbour
+  const auto& nodes = batch.nodes.at(0).num_sampled_nodes;
+  const auto& edges = batch.edges.at(0).num_sampled_edges;
+  uint64_t most = 0, grown = 0;
+  for (size_t hop = 0; hop < edges.size(); ++hop) {
+    const auto rows = static_cast<uint64_t>(nodes[hop]), added = static_cast<uint64_t>(edges[hop]);
+    grown += rows * node_bytes;
+    most = std::max(most, grown + rows * kRowBytes + added * chosen_bytes);
+    grown += added * kEdgeBytes;
   }
-  return static_cast<uint64_t>(std::min(most * 9 / 8, 1e18));  // pooled buffers are an eighth larger than requested
+  return most * 9 / 8;  // pooled buffers are an eighth larger than requested
 }
 
 std::optional<double> resident_share(const Topology& topology, const SampleOptions& options) {

@@ -57,9 +57,9 @@ void sample_merged(const Topology& topology, std::span<const MergedBatch> batche
 std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
                                           const SampleOptions& options, const MergedOptions& merged = {});
 
-// For planners: what one more batch of so many seeds adds at most while a group is sampled, if all rows were alike,
-// without the subgraphs that are done.
-uint64_t merged_bytes_per_batch(const Topology& topology, const SampleOptions& options, size_t seeds);
+// For planners: what one more batch like this one adds at most while a group is sampled, without the subgraphs that are
+// done.
+uint64_t merged_bytes(const Topology& topology, const SampleOptions& options, const HeteroSubgraph& batch);
 
 // The share of the arrays that a sample reads which is in the page cache now, 0 to 1; nothing where the system does not
 // report it. Costs some milliseconds for each GB that is there.

@@ -1,0 +1,86 @@
+// uses: the fit, and sums over levels of rows that are used alike.
+#include "budget/uses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace gz {
+namespace {
+
+constexpr int kLevels = 48;
+constexpr double kMostRate = 1 - 1e-12;
+constexpr double kMostExponent = 4;
+// Two batches share so many times the rows that they would share by even use: up to here the power law has no cutoff,
+// from there on it is cut off at this share of all rows.
+constexpr double kNotSkewed = 8, kSkewed = 32, kCutoff = 0.15;
+
+// The x in [low, high] at which an increasing function reaches `wanted`.
+template <class F>
+double reach(double low, double high, double wanted, int steps, const F& f) {
+  for (int i = 0; i < steps; ++i) {
+    const double middle = (low + high) / 2;
+    (f(middle) < wanted ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+}  // namespace
+
+Uses::Uses(double rows, double shared, double total) : rows_(std::clamp(rows, 0.0, std::max(total, 1.0))) {
+  total = std::max(total, 1.0);
+  double begin = 0;
+  for (int i = 1; i <= kLevels; ++i) {
+    const double end =
+        i == kLevels ? total : std::min(std::floor(std::pow(total, static_cast<double>(i) / kLevels)), total);
+    if (end <= begin) continue;
+    levels_.push_back({.count = end - begin, .rate = (begin + end + 1) / 2});  // the rank, until set_rates()
+    begin = end;
+  }
+  const double even = rows_ * rows_ / total;
+  const double skew =
+      std::log(std::max(shared, even) / std::max(even, 1e-9) / kNotSkewed) / std::log(kSkewed / kNotSkewed);
+  const double cutoff = total * std::pow(kCutoff, std::clamp(skew, 0.0, 1.0));
+  const std::vector<Level> ranks = levels_;
+  const auto shared_by = [&](double exponent) {
+    levels_ = ranks;
+    set_rates(exponent, skew > 0 ? cutoff : std::numeric_limits<double>::infinity());
+    double sum = 0;
+    for (const Level& level : levels_) sum += level.count * level.rate * level.rate;
+    return sum;
+  };
+  const double exponent = shared <= 1.05 * even ? 0 : reach(0, kMostExponent, shared, 24, shared_by);
+  shared_by(exponent);
+}
+
+// rate = min(1, c / rank^exponent * exp(-rank / cutoff)), with the c by which the rates add up to the rows of a batch.
+void Uses::set_rates(double exponent, double cutoff) {
+  for (Level& level : levels_) level.rate = std::pow(level.rate, -exponent) * std::exp(-level.rate / cutoff);
+  const auto sum = [&](double log_c) {
+    double rows = 0;
+    for (const Level& level : levels_) rows += level.count * std::min(kMostRate, std::exp(log_c) * level.rate);
+    return rows;
+  };
+  const double c = std::exp(reach(-80, 80, rows_, 60, sum));
+  for (Level& level : levels_) {
+    level.rate = std::min(kMostRate, c * level.rate);
+    level.log_unused = std::log1p(-level.rate);
+  }
+}
+
+double Uses::distinct(double batches) const {
+  double sum = 0;
+  for (const Level& level : levels_) sum += level.count * -std::expm1(batches * level.log_unused);
+  return sum;
+}
+
+// A claim that is admitted finds the rows of those before it that are not released: half of a window on average.
+double Uses::read_by_circle(double window) const {
+  double sum = 0;
+  for (const Level& level : levels_) {
+    sum += level.count * -std::expm1(window * level.log_unused) * std::exp(window / 2 * level.log_unused);
+  }
+  return sum;
+}
+
+}  // namespace gz

@@ -1,0 +1,45 @@
+// uses_test: what batches share, by the model that the division of memory is based on.
+#include "budget/uses.h"
+
+#include <cmath>
+
+#include "check.h"
+
+using namespace gz;
+
+namespace {
+
+bool is_near(double a, double b, double share) { return std::abs(a - b) <= share * std::abs(b); }
+
+}  // namespace
+
+TEST(rows_that_are_used_alike_are_shared_by_chance) {
+  const Uses even(50'000, 50'000.0 * 50'000 / 24e6, 24e6);
+  CHECK(is_near(even.distinct(1), 50'000, 0.001));
+  CHECK(is_near(even.distinct(100), 24e6 * -std::expm1(100 * std::log1p(-50'000 / 24e6)), 0.001));
+}
+
+// The preset papers100M at a tenth of its size, [10, 10, 10] from 102 seeds: counted over an epoch.
+TEST(the_fit_follows_a_skewed_graph) {
+  const Uses fitted(42'498, 7'736, 11'105'996);
+  const double batches[] = {10, 20, 40, 80, 160, 300, 600};
+  const double counted[] = {284e3, 474e3, 769e3, 1187e3, 1739e3, 2338e3, 3068e3};
+  for (size_t i = 0; i < std::size(batches); ++i) CHECK(is_near(fitted.distinct(batches[i]), counted[i], 0.05));
+}
+
+TEST(uses_of_odd_numbers_are_finite_and_ordered) {
+  for (const double total : {0.0, 1.0, 2.0, 47.0, 49.0, 1e3, 1e10}) {
+    for (const double rows : {0.0, 1.0, total / 2, total, 2 * total}) {
+      for (const double shared : {0.0, rows * rows / std::max(total, 1.0), rows / 2, rows, 2 * rows}) {
+        const Uses uses(rows, shared, total);
+        double before = 0;
+        for (const double batches : {0.0, 0.5, 1.0, 8.0, 1e6}) {
+          const double now = uses.distinct(batches);
+          CHECK(now >= before && now <= std::max(total, 1.0) * 1.001);
+          before = now;
+        }
+        CHECK(std::isfinite(uses.read_by_circle(16)));
+      }
+    }
+  }
+}
