@@ -82,7 +82,7 @@ class Forest {
     while (one != two) {
       uint32_t high = std::max(one, two);
       const uint32_t low = std::min(one, two), expected = high;
-      if (std::atomic_ref(parent_[high]).compare_exchange_strong(high, low, std::memory_order_relaxed)) return low;
+      if (swap_relaxed(parent_[expected], high, low)) return low;
       one = find(expected, high);  // not a root any more: `high` is its parent
       two = find(low);
     }
