@@ -30,9 +30,7 @@ Buffer degrees(const Topology& topology, Direction way, const AnalyticsOptions& 
   }
   return with_stream(topology, opposite(way), options, nodes * sizeof(int64_t), "counting degrees", [&](auto& stream) {
     NodeArray<int64_t> counts = filled<int64_t>(nodes, options.threads, 0);
-    stream.pass("counting degrees", [&](const auto& block, int) {
-      for (uint64_t i = 0; i < block.end - block.begin; ++i) add_relaxed(counts[block.indices[i]], int64_t{1});
-    });
+    stream.pass("counting degrees", [&](const auto& block, int) { count_neighbours_of(block, counts); });
     return counts.take();
   });
 }

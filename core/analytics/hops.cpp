@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kTogether = 64;
 
 void or_into(uint64_t& word, uint64_t bits) {
-  if ((load_relaxed(word) & bits) != bits) std::atomic_ref(word).fetch_or(bits, std::memory_order_relaxed);
+  if ((load_relaxed(word) & bits) != bits) or_relaxed(word, bits);
 }
 
 // One level: `next` gets the bits of `now` that come along an edge.

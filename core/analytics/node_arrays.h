@@ -1,4 +1,4 @@
-// node_arrays: what the algorithms share: arrays by node, relaxed atomic access, rows without repeated neighbours.
+// node_arrays: what the algorithms share: arrays by node, rows without repeated neighbours.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "analytics/analytics.h"
+#include "base/prefetch.h"
+#include "base/relaxed.h"
 #include "base/threads.h"
 
 namespace gz {
@@ -31,19 +33,6 @@ class NodeArray {
   Buffer buffer_;
   uint64_t size_ = 0;
 };
-
-template <class T>
-T load_relaxed(T& value) {
-  return std::atomic_ref<T>(value).load(std::memory_order_relaxed);
-}
-template <class T>
-void store_relaxed(T& value, T to) {
-  std::atomic_ref<T>(value).store(to, std::memory_order_relaxed);
-}
-template <class T>
-T add_relaxed(T& value, T by) {
-  return std::atomic_ref<T>(value).fetch_add(by, std::memory_order_relaxed);
-}
 
 // Calls f(node) for every node, in parallel.
 template <class F>
@@ -79,6 +68,17 @@ template <class Id, class F>
 void for_distinct(const Id* begin, const Id* end, uint64_t self, const F& f) {
   for (const Id* at = begin; at < end; ++at) {
     if (*at != self && (at == begin || *at != at[-1])) f(*at);
+  }
+}
+
+// Adds 1 to the entry of each neighbour in a block.
+template <class Block, class T>
+void count_neighbours_of(const Block& block, const NodeArray<T>& counts) {
+  constexpr uint64_t kAhead = 16;  // additions do not overlap by themselves
+  const uint64_t edges = block.end - block.begin;
+  for (uint64_t i = 0; i < edges; ++i) {
+    if (i + kAhead < edges) prefetch(counts.data() + block.indices[i + kAhead]);
+    add_relaxed(counts[block.indices[i]], T{1});
   }
 }
 

@@ -90,9 +90,7 @@ class Power {
       });
     } else if (!how_.weighted) {
       NodeArray<uint32_t> counts = filled<uint32_t>(nodes_, options_.threads, 0);
-      stream.pass("counting degrees", [&](const auto& block, int) {
-        for (uint64_t i = 0; i < block.end - block.begin; ++i) add_relaxed(counts[block.indices[i]], 1u);
-      });
+      stream.pass("counting degrees", [&](const auto& block, int) { count_neighbours_of(block, counts); });
       for_nodes(nodes_, options_.threads, [&](uint64_t node) { inverse_[node] = invert(counts[node]); });
     } else if (push_side_ != Direction::kNone) {
       const auto sum_rows = [&](auto& rows) {

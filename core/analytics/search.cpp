@@ -138,8 +138,7 @@ class MappedSearch {
             if (p + 16 < row.end) prefetch(level_.data() + csr->indices[p + 16]);
             int32_t& level = level_[csr->neighbour(p)];
             int32_t none = -1;
-            if (load_relaxed(level) == -1 &&
-                std::atomic_ref(level).compare_exchange_strong(none, depth, std::memory_order_relaxed)) {
+            if (load_relaxed(level) == -1 && swap_relaxed(level, none, depth)) {
               found.push_back(static_cast<uint32_t>(&level - level_.data()));
             }
           }

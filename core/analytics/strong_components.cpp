@@ -137,8 +137,8 @@ class Colouring {
     for_nodes(component_.size(), threads, [&](uint64_t node) { reached_[node] = 0; });
     any_edge([&](uint64_t u, uint64_t v) {
       if (u == v || !open(u) || !open(v)) return false;
-      std::atomic_ref(reached_[u]).fetch_or(1, std::memory_order_relaxed);
-      std::atomic_ref(reached_[v]).fetch_or(2, std::memory_order_relaxed);
+      or_relaxed(reached_[u], uint8_t{1});
+      or_relaxed(reached_[v], uint8_t{2});
       return false;
     });
     std::atomic<uint64_t> trimmed{0};
@@ -156,7 +156,7 @@ class Colouring {
       const uint32_t from = load_relaxed(colour_[u]);
       uint32_t to = load_relaxed(colour_[v]);
       while (to < from) {
-        if (std::atomic_ref(colour_[v]).compare_exchange_weak(to, from, std::memory_order_relaxed)) return true;
+        if (swap_relaxed(colour_[v], to, from)) return true;
       }
       return false;
     })) {

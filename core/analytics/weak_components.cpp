@@ -24,20 +24,13 @@ class Forest {
   uint64_t size() const { return parent_.size(); }
   uint32_t root(uint64_t node) const { return parent_[node]; }  // after compress()
 
-  void link(uint64_t u, uint64_t v) {
-    uint32_t one = load_relaxed(parent_[u]), two = load_relaxed(parent_[v]);
-    while (one != two) {
-      const uint32_t high = std::max(one, two), low = std::min(one, two);
-      uint32_t above = load_relaxed(parent_[high]);
-      if (above == low) return;
-      if (above == high &&
-          std::atomic_ref(parent_[high]).compare_exchange_strong(above, low, std::memory_order_relaxed)) {
-        return;
-      }
-      one = load_relaxed(parent_[load_relaxed(parent_[high])]);
-      two = load_relaxed(parent_[low]);
-    }
+  // Connects two nodes; `root` is that of the one as far as known. Returns the root that they have now.
+  uint32_t link(uint32_t root, uint64_t other) {
+    const uint32_t above = load_relaxed(parent_[other]);
+    return above == root ? root : unite(root, find(other, above));
   }
+
+  uint32_t find(uint64_t node) { return find(node, load_relaxed(parent_[node])); }
 
   void compress() {
     for_nodes(parent_.size(), threads_, [&](uint64_t node) {
@@ -72,6 +65,30 @@ class Forest {
   }
 
  private:
+  // The root of `node`, whose parent is `above`; nodes on the way get the parents of their parents.
+  uint32_t find(uint64_t node, uint32_t above) {
+    uint32_t next = load_relaxed(parent_[above]);
+    while (above != next) {
+      store_relaxed(parent_[node], next);
+      node = above;
+      above = next;
+      next = load_relaxed(parent_[above]);
+    }
+    return above;
+  }
+
+  // Connects two roots, which other threads may have connected to further ones by now.
+  uint32_t unite(uint32_t one, uint32_t two) {
+    while (one != two) {
+      uint32_t high = std::max(one, two);
+      const uint32_t low = std::min(one, two), expected = high;
+      if (swap_relaxed(parent_[expected], high, low)) return low;
+      one = find(expected, high);  // not a root any more: `high` is its parent
+      two = find(low);
+    }
+    return one;
+  }
+
   NodeArray<uint32_t> parent_;
   const int threads_;
 };
@@ -81,7 +98,7 @@ void afforest(const Csr& csr, Forest& forest, const AnalyticsOptions& options) {
   for (uint64_t round = 0; round < kRounds; ++round) {
     for_nodes(csr.num_nodes, options.threads, [&](uint64_t node) {
       const auto row = csr.row(node);
-      if (round < row.degree()) forest.link(node, csr.neighbour(row.begin + round));
+      if (round < row.degree()) forest.link(forest.find(node), csr.neighbour(row.begin + round));
     });
     forest.compress();
   }
@@ -89,7 +106,8 @@ void afforest(const Csr& csr, Forest& forest, const AnalyticsOptions& options) {
   for_nodes(csr.num_nodes, options.threads, [&](uint64_t node) {
     if (forest.root(node) == giant) return;
     const auto row = csr.row(node);
-    for (uint64_t p = row.begin + kRounds; p < row.end; ++p) forest.link(node, csr.neighbour(p));
+    uint32_t root = forest.find(node);
+    for (uint64_t p = row.begin + kRounds; p < row.end; ++p) root = forest.link(root, csr.neighbour(p));
   });
 }
 
@@ -109,7 +127,9 @@ Labels weak_components(const Topology& topology, const AnalyticsOptions& options
     } else {
       stream.pass("components", [&](const auto& block, int) {
         block.for_rows(forest.table(other_base), [&](const auto& row) {
-          for (auto at = row.begin; at < row.end; ++at) forest.link(row_base + row.node, other_base + *at);
+          if (row.begin == row.end) return;
+          uint32_t root = forest.find(row_base + row.node);
+          for (auto at = row.begin; at < row.end; ++at) root = forest.link(root, other_base + *at);
         });
       });
     }
