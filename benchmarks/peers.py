@@ -1,7 +1,7 @@
 """GraphZero beside PyG and GraphBolt, out of core: the same graph, the same cgroup, one after the other; under 10 min.
 
     python benchmarks/peers.py FOLDER --pyg-python PYTHON --dgl-python PYTHON [--scale 0.05] [--limit 2GB]
-                               [--seconds 90] [--json PATH]
+                               [--seconds 60] [--json PATH]
 
 FOLDER gets the preset papers100M at `--scale` (3.3 GB at 0.05, float32, and once more as int8) unless it is there, and
 its topology as .npy for the others. Every run loads an epoch of the train split, [10, 10, 10] x 1,024, batches
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("--dgl-python", help="an interpreter with DGL 2.1")
     parser.add_argument("--scale", type=float, default=0.05)
     parser.add_argument("--limit", default="2GB")
-    parser.add_argument("--seconds", type=float, default=90, help="stop a run after this long")
+    parser.add_argument("--seconds", type=float, default=60, help="stop a run after this long")
     parser.add_argument("--json")
     parser.add_argument("--run", choices=OURS, help=argparse.SUPPRESS)
     args = parser.parse_args()
