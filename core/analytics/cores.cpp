@@ -12,12 +12,12 @@ class Buckets {
  public:
   explicit Buckets(const NodeArray<uint32_t>& degree) : degree_(degree), order_(degree.size()), place_(degree.size()) {
     uint32_t most = 0;
-    for (uint64_t node = 0; node < degree.size(); ++node) most = std::max(most, degree[node]);
+    for_nodes(degree.size(), 1, [&](uint64_t node) { most = std::max(most, degree[node]); });
     starts_.assign(uint64_t{most} + 2, 0);
-    for (uint64_t node = 0; node < degree.size(); ++node) ++starts_[degree[node] + 1];
+    for_nodes(degree.size(), 1, [&](uint64_t node) { ++starts_[degree[node] + 1]; });
     for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
     std::vector<uint32_t> next(starts_.begin(), starts_.end());
-    for (uint64_t node = 0; node < degree.size(); ++node) put(static_cast<uint32_t>(node), next[degree[node]]++);
+    for_nodes(degree.size(), 1, [&](uint64_t node) { put(static_cast<uint32_t>(node), next[degree[node]]++); });
   }
 
   uint32_t at(uint64_t position) const { return order_[position]; }

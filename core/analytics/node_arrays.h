@@ -34,7 +34,7 @@ class NodeArray {
   uint64_t size_ = 0;
 };
 
-// Calls f(node) for every node, in parallel.
+// Calls f(node) for every node, in parallel; in order by one thread. An interrupt ends it.
 template <class F>
 void for_nodes(uint64_t nodes, int threads, const F& f) {
   parallel_for(static_cast<size_t>(nodes), kNodeGrain, threads, [&](size_t begin, size_t end, int) {
@@ -101,11 +101,11 @@ NodeArray<uint32_t> distinct_degrees(Stream& stream) {
 inline uint64_t number_labels(const NodeArray<uint32_t>& array, const NodeArray<uint32_t>& scratch, int threads) {
   for_nodes(array.size(), threads, [&](uint64_t node) { scratch[node] = kNoLabel; });
   uint32_t count = 0;
-  for (uint64_t node = 0; node < array.size(); ++node) {
+  for_nodes(array.size(), 1, [&](uint64_t node) {
     uint32_t& number = scratch[array[node]];
     if (number == kNoLabel) number = count++;
     array[node] = number;
-  }
+  });
   return count;
 }
 

@@ -1,4 +1,6 @@
 // strong_components: Pearce's algorithm where rows are mapped; forward and backward passes where edges are read.
+#include <deque>
+
 #include "analytics/node_arrays.h"
 #include "base/interrupt.h"
 
@@ -80,7 +82,7 @@ class DepthFirst {
   const NodeArray<uint32_t>& stack_;
   uint64_t top_ = 0;
   uint32_t index_ = 0, component_;
-  std::vector<Frame> frames_;
+  std::deque<Frame> frames_;  // grows without copying: an interrupt would wait for that
 };
 
 // Colours by passes: a node takes the largest id that reaches it; nodes of a colour that reach its origin are one
@@ -108,7 +110,7 @@ class Colouring {
       spread_colours();
       collect();
       left = 0;
-      for (uint64_t node = 0; node < nodes; ++node) left += component_[node] == kNoLabel ? 1 : 0;
+      for_nodes(nodes, 1, [&](uint64_t node) { left += component_[node] == kNoLabel ? 1 : 0; });
     }
   }
 

@@ -58,9 +58,8 @@ class Forest {
   Labels labels() {
     // In place: the root of a node is not larger, so it has its number already.
     uint32_t count = 0;
-    for (uint64_t node = 0; node < parent_.size(); ++node) {
-      parent_[node] = parent_[node] == node ? count++ : parent_[parent_[node]];
-    }
+    for_nodes(parent_.size(), 1,
+              [&](uint64_t node) { parent_[node] = parent_[node] == node ? count++ : parent_[parent_[node]]; });
     return {parent_.take(), count};
   }
 

@@ -64,7 +64,7 @@ NodeArray<double> running_sums(const Wedges<Csr>& wedges, uint64_t nodes, int th
     for (size_t node = begin; node < end; ++node) sums[node] = wedges.count(node, row);
   });
   double sum = 0;
-  for (uint64_t node = 0; node < nodes; ++node) sums[node] = sum += sums[node];
+  for_nodes(nodes, 1, [&](uint64_t node) { sums[node] = sum += sums[node]; });
   return sums;
 }
 

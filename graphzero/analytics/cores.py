@@ -27,8 +27,7 @@ def core_numbers(
     as an undirected one, into a temporary file next to it. If the file does not fit into `memory`, 4 bytes per node
     are held in RAM and passes repeat until no number changes.
 
-    >>> gz.analytics.core_numbers(g).max()  # doctest: +SKIP
-    113
+    >>> gz.analytics.core_numbers(g) >= 3  # doctest: +SKIP
     """
     call = Call(graph, memory, num_threads, progress, io, out)
     with call.symmetric() as rows, call.run(rows) as native:

@@ -50,8 +50,8 @@ def pagerank(
     dtype: of the ranks: "float32" or "float64". Sums are in double precision either way.
 
     Three numbers per node are held in RAM. Rows by target ("in", or any of an undirected graph) are best. With rows by
-    source only, ranks are added up as integers with 62 binary places, which takes 8 more bytes per node and about twice
-    the time. The result does not depend on `num_threads`, `memory` and `io`, bit for bit.
+    source only, ranks are added up as integers with 62 binary places, which takes 8 more bytes per node and 2.6 times
+    the time (benchmarks/analytics.py). The result does not depend on `num_threads`, `memory` and `io`, bit for bit.
 
     >>> gz.analytics.pagerank(g, personalization={0: 1.0})  # doctest: +SKIP
     """
