@@ -102,7 +102,7 @@ class Divider {
     const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
     d.threads = facts_.threads;
     const uint64_t reader = reads || d.merges ? kReader : 0;
-    d.fixed_bytes = static_cast<uint64_t>(d.threads) * reader;
+    d.fixed_bytes = static_cast<uint64_t>(d.threads) * reader + facts_.tables;
     d.memory = facts_.memory / facts_.ranks;
     if (facts_.memory == 0) {
       const uint64_t room = minus(usable_, topology + mapped_bytes(d)) / facts_.ranks;
@@ -130,8 +130,8 @@ class Divider {
 
   uint64_t most_for_batches(const Division& d) const {
     const auto depth = facts_.prefetch + facts_.held;
-    return d.fixed_bytes + (static_cast<uint64_t>(facts_.threads) + 2) * d.sampling_bytes + depth * d.batch_bytes +
-           64 * kMB;
+    const auto sampled = static_cast<uint64_t>(facts_.threads) + 2 + facts_.ahead;
+    return d.fixed_bytes + sampled * d.sampling_bytes + depth * d.batch_bytes + 64 * kMB;
   }
 
   std::vector<size_t> by_size() const {  // parts, the smallest first

@@ -45,6 +45,8 @@ struct Facts {
   uint64_t merged_bytes = 0;  // of each batch of such a group
   uint64_t hops = 0;
   double rows_looked_up = 0;  // in the topology, for a batch
+  uint64_t ahead = 0;         // batches to sample ahead of those that are built, for a device's cache of rows,
+  uint64_t tables = 0;        // and the memory that keeps track of it
 
   // The machine:
   uint64_t available = 0;               // to this process, including what the loader already holds
