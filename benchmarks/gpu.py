@@ -1,12 +1,15 @@
 """Feeding a GPU: what the loader delivers to the device, against the loader, the link and the model alone.
 
-    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--json OUT]
+    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--only cache] [--json OUT]
 
 Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE of three layers of 256, trimmed to the
 hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches per second for: the model alone (a few
 batches that stay on the GPU), the loader on the CPU, the link (copies from page-locked memory), the loader with
-device="cuda", training with it, and training with the plain copy that users would write. Checks first that batches on
-the GPU equal those on the CPU. The first epoch of a loader warms it up; of the three after it, the fastest counts.
+device="cuda", training with it, and training with the plain copy that users would write. Then the same with rows on the
+GPU: a fifth of them (gpu_memory), chosen by next use, and all of them; and how often such a cache misses, against
+Belady's rule with the same horizon, simulated with all batches at hand. What a slower link would give is computed from
+the bytes that cross it. Checks first that batches on the GPU equal those on the CPU. The first epoch of a loader warms
+it up; of the three after it, the fastest counts.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import measure
+import numpy as np
 import torch
 from torch_geometric.nn import GraphSAGE
 
@@ -28,6 +32,9 @@ import graphzero as gz
 FANOUTS = [15, 10, 5]
 REPEAT = 3
 SKIP = 5  # batches before the clock starts
+HORIZON = 31  # batches that a cache knows ahead
+SIMULATED = 60  # batches
+SLOW_LINK = 12e9  # bytes per second: PCIe 4 with 8 lanes
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -67,6 +74,14 @@ def check(here: Iterable[Any], there: Iterable[Any], count: int) -> None:
                 assert torch.equal(value.cuda(), b[key]), key
 
 
+class Shown(dict[str, float]):
+    """Figures that are printed when they are known: a run may be stopped early."""
+
+    def __setitem__(self, name: str, value: float) -> None:
+        print(f"{name}: {value:.4g}", flush=True)
+        super().__setitem__(name, value)
+
+
 class Training:
     """A separate model in one precision; calling it with a batch runs a training step."""
 
@@ -90,6 +105,32 @@ class Training:
         self.optimizer.step()
 
 
+def belady_misses(batches: list[np.ndarray], num_rows: int, slots: int, horizon: int) -> int:
+    """Misses of a cache that keeps the rows which are used next within the horizon, with bypass."""
+    never = np.int32(2**30)
+    following = np.full(num_rows, never, np.int32)
+    next_uses = []
+    for number in range(len(batches) - 1, -1, -1):
+        found = following[batches[number]]
+        next_uses.append(np.where(found > number + horizon, never, found))
+        following[batches[number]] = number
+    next_uses.reverse()
+    next_use = np.full(num_rows, never, np.int32)
+    cached = np.zeros(num_rows, bool)
+    misses = 0
+    for ids, uses in zip(batches, next_uses, strict=True):
+        misses += len(ids) - int(cached[ids].sum())
+        next_use[ids] = uses
+        rows = np.union1d(np.flatnonzero(cached), ids)
+        if len(rows) > slots:
+            # Where all is equal, what is cached stays.
+            order = next_use[rows].astype(np.int64) * 2 + ~cached[rows]
+            rows = rows[np.argpartition(order, slots)[:slots]]
+        cached[:] = False
+        cached[rows] = True
+    return misses
+
+
 def batch_bytes(batch: Any) -> int:
     """The bytes copied to the device per batch."""
     return sum(v.numel() * v.element_size() for _, v in batch if isinstance(v, torch.Tensor))
@@ -106,6 +147,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="loader threads (default: all processors)")
     parser.add_argument("--prefetch", type=int, help="batches to prefetch (default: the loader's)")
     parser.add_argument("--memory", default="40GB")
+    parser.add_argument("--only", choices=("plain", "cache"), help="without or with rows on the GPU (default: both)")
     parser.add_argument("--json")
     options = parser.parse_args()
     if not (options.folder / "dataset.json").exists():
@@ -114,33 +156,38 @@ def main() -> None:
     labels = torch.from_numpy(data.labels.copy())
     seeds = torch.randperm(options.nodes, generator=torch.Generator().manual_seed(1))[: 1024 * options.batches]
 
-    def loader(**extra: Any) -> gz.NeighborLoader:
+    def loader(features: Any = None, **extra: Any) -> gz.NeighborLoader:
         return gz.NeighborLoader(
             data.graph,
-            data.features["x"],
+            data.features["x"] if features is None else features,
             fanouts=FANOUTS,
-            seeds=seeds,
             labels=labels,
             seed=0,
             memory=options.memory,
             prefetch=options.prefetch,
             num_threads=options.threads,
-            **extra,
+            **{"seeds": seeds} | extra,
         )
 
     def best_epoch(step: Callable[[Any], None], **extra: Any) -> float:
-        made = loader(**extra)
-        for batch in made:
-            step(batch)
-        found = max(rate(made, step) for _ in range(REPEAT))
-        print(made.stats(), flush=True)
+        with loader(**extra) as made:
+            for batch in made:
+                step(batch)
+            found = max(rate(made, step) for _ in range(REPEAT))
+            last.append(made.stats())
+        print(last[-1], last[-1].device, flush=True)
         return found
 
-    check(loader(), loader(device="cuda"), 8)
-    some = list(itertools.islice(loader(device="cuda"), 6))
+    last: list[Any] = []
+    rows_bytes = options.nodes * options.dim * 4
+    for extra in ({}, *({"gpu_memory": share * rows_bytes} for share in (0.05, 0.2, 1))):
+        with loader() as here, loader(device="cuda", **extra) as there:
+            check(here, there, 40)
+    with loader(device="cuda") as made:
+        some = list(itertools.islice(made, 6))
     size = sum(map(batch_bytes, some)) / len(some)
     nodes = sum(batch.num_nodes for batch in some) // len(some)
-    figures = {"link": link_rate(int(size)) / size}
+    figures = Shown(link=link_rate(int(size)) / size)
     print(figures, f"{size / 1e6:.0f} MB a batch", flush=True)
     classes = int(labels.max()) + 1
     steps = {name: Training(options.dim, classes, name) for name in PRECISIONS}
@@ -149,19 +196,40 @@ def main() -> None:
             rate(itertools.islice(itertools.cycle(some), options.batches), step) for _ in range(REPEAT)
         )
     del some
-    figures["loader on the CPU"] = best_epoch(lambda batch: None)
-    figures["loader to the GPU"] = best_epoch(lambda batch: None, device="cuda")
-    bounds = {"loader to the GPU": min(figures["loader on the CPU"], figures["link"])}
-    for name, step in steps.items():
-        figures[f"training, {name}"] = best_epoch(step, device="cuda")
-        bounds[f"training, {name}"] = min(figures[f"model alone, {name}"], figures["loader to the GPU"])
-    plain = steps["bfloat16"]
-    figures["training, bfloat16, batch.to('cuda') in the loop"] = best_epoch(lambda batch: plain(batch.to("cuda")))
+    figures["sampling alone"] = best_epoch(lambda batch: None, features={})
+    bounds = {}
+    if options.only != "cache":
+        figures["loader on the CPU"] = best_epoch(lambda batch: None)
+        figures["loader to the GPU"] = best_epoch(lambda batch: None, device="cuda")
+        bounds["loader to the GPU"] = min(figures["loader on the CPU"], figures["link"])
+        for name, step in steps.items():
+            figures[f"training, {name}"] = best_epoch(step, device="cuda")
+            bounds[f"training, {name}"] = min(figures[f"model alone, {name}"], figures["loader to the GPU"])
+        plain = steps["bfloat16"]
+        figures["training, bfloat16, batch.to('cuda') in the loop"] = best_epoch(lambda batch: plain(batch.to("cuda")))
+    if options.only != "plain":
+        for title, share in (("a fifth of the rows", 0.2), ("all rows", 1)):
+            cache = {"device": "cuda", "gpu_memory": int(share * rows_bytes)}
+            figures[f"{title}: loader to the GPU"] = best_epoch(lambda batch: None, **cache)
+            crossed = last[-1].copy_to_device_bytes / last[-1].batches
+            found = last[-1].device["x"]
+            print(f"{title}: {found['hits'] / found['rows']:.1%} hits, {crossed / 1e6:.1f} MB a batch cross the link")
+            slow = min(SLOW_LINK / crossed, figures[f"{title}: loader to the GPU"])
+            figures[f"{title}: a link of 12 GB/s"] = slow
+            bounds[f"{title}: a link of 12 GB/s"] = SLOW_LINK / size
+            for name, step in steps.items():
+                figures[f"{title}: training, {name}"] = best_epoch(step, **cache)
+                bounds[f"{title}: training, {name}"] = min(figures[f"model alone, {name}"], figures["sampling alone"])
+        made = loader(device="cuda", gpu_memory=rows_bytes // 5, seeds=seeds[: 1024 * SIMULATED])
+        batches = [batch.n_id.cpu().numpy() for batch in made]
+        found = made.stats().device["x"]
+        least = belady_misses(batches, options.nodes, options.nodes // 5, HORIZON)
+        figures["misses, relative to Belady's rule"] = (found["rows"] - found["hits"]) / least
     rows = [
-        (name, f"{value:.1f} batches/s", f"{value / bounds[name]:.2f} of its bound" if name in bounds else "")
+        (name, f"{value:.4g}", f"{value / bounds[name]:.2f} of its bound" if name in bounds else "")
         for name, value in figures.items()
     ]
-    title = f"Feeding {torch.cuda.get_device_name()} ({nodes:,} nodes and {size / 1e6:.0f} MB a batch)"
+    title = f"Feeding {torch.cuda.get_device_name()} ({nodes:,} nodes and {size / 1e6:.0f} MB a batch), batches/s"
     measure.show(title, rows, options.folder)
     measure.save(options.json, figures, options.folder)
 

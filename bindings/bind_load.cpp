@@ -41,12 +41,33 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
           [=](void* data) { within([&] { return unregister_host(data); }); }};
 }
 
+Array int32_array(const std::shared_ptr<Buffer>& buffer, std::initializer_list<size_t> shape) {
+  return array_over(buffer->data(), shape, nb::dtype<int32_t>(), buffer);
+}
+
+// What a device needs to assemble the rows of a part; None if it gets all of them.
+nb::object device_to_python(const OnDevice* given) {
+  if (given == nullptr) return nb::none();
+  nb::dict d;
+  d["rows"] = given->rows;
+  d["generation"] = given->generation;
+  d["slots"] = given->slots;
+  d["is_whole"] = given->is_whole;
+  if (given->is_whole) return d;
+  d["source"] = int32_array(given->source, {given->rows});
+  d["positions"] = int32_array(given->positions, {given->misses});
+  d["admitted"] = int32_array(given->admitted, {size_t{2}, given->admissions});
+  return d;
+}
+
 // The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan.
 nb::dict batch_to_python(const LoadedBatch& batch) {
   nb::dict d;
   d["number"] = batch.number;
   d["input_id"] = vector_of(batch.input);
   nb::list nodes, edges, parts;
+  const auto& narrow = batch.narrow.buffer;
+  int32_t* at = narrow ? narrow->as<int32_t>() + num_nodes(batch.graph) : nullptr;
   for (const SampledNodes& type : batch.graph.nodes) {
     nb::dict of_type;
     of_type["n_id"] = vector_of(type.node);
@@ -56,15 +77,21 @@ nb::dict batch_to_python(const LoadedBatch& batch) {
   }
   for (const SampledEdges& type : batch.graph.edges) {
     nb::dict of_type;
-    of_type["e_id"] = vector_of(type.edge);
-    of_type["edge_index"] = edge_index_of(type);
+    if (narrow) {  // the edges may be there only
+      of_type["e_id"] = array_over(at, {type.edge.size}, nb::dtype<int32_t>(), narrow);
+      of_type["edge_index"] = array_over(at + type.edge.size, {2, type.edge.size}, nb::dtype<int32_t>(), narrow);
+      at += 3 * type.edge.size;
+    } else {
+      of_type["e_id"] = vector_of(type.edge);
+      of_type["edge_index"] = edge_index_of(type);
+    }
     of_type["num_sampled_edges"] = nb::cast(type.num_sampled_edges);
     edges.append(of_type);
   }
   for (const GatheredPart& part : batch.parts) {
     const auto array =
         rows_array(part.buffer->data(), part.rows, part.columns, part.is_vector, part.dtype, part.buffer);
-    parts.append(nb::make_tuple(array, dtype_name(part.dtype)));
+    parts.append(nb::make_tuple(array, dtype_name(part.dtype), device_to_python(part.device.get())));
   }
   nb::dict arrays;
   for (const BatchArray& array : batch.arrays) {
@@ -73,6 +100,7 @@ nb::dict batch_to_python(const LoadedBatch& batch) {
   d["nodes"] = nodes;
   d["edges"] = edges;
   d["parts"] = parts;
+  d["narrow"] = narrow ? nb::cast(int32_array(narrow, {batch.narrow.count})) : nb::none();
   d["arrays"] = arrays;
   return d;
 }
@@ -170,7 +198,7 @@ void bind_options(nb::module_& m) {
              int prefetch, int threads, int held, const std::string& io, const std::string& cache,
              std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
              const std::string& method, const std::optional<std::string>& direction, const std::string& edge_order,
-             const std::optional<uint64_t>& window, uint64_t batch_dependency) {
+             const std::optional<uint64_t>& window, uint64_t batch_dependency, bool device_rows) {
             new (self) LoadOptions{
                 .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
                 .batch_size = batch_size,
@@ -186,6 +214,7 @@ void bind_options(nb::module_& m) {
                     "cache", cache, {{"auto", CacheMode::kAuto}, {"on", CacheMode::kOn}, {"off", CacheMode::kOff}}),
                 .edge_order = parse_choice<EdgeOrder>("edge_order", edge_order,
                                                       {{"ids", EdgeOrder::kIds}, {"file", EdgeOrder::kFile}}),
+                .device_rows = device_rows,
                 .local = {}};
             self->sample.window = window;
             self->sample.dependent.batches = batch_dependency;
@@ -194,7 +223,7 @@ void bind_options(nb::module_& m) {
           nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("held"), nb::arg("io"), nb::arg("cache"),
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"), nb::arg("window") = nb::none(),
-          nb::arg("batch_dependency") = 1);
+          nb::arg("batch_dependency") = 1, nb::arg("device_rows") = false);
 
   nb::class_<Share>(m, "Share")
       .def(
@@ -205,6 +234,22 @@ void bind_options(nb::module_& m) {
             new (self) Share{rank, world_size, how, first};
           },
           nb::arg("rank") = 0, nb::arg("world_size") = 1, nb::arg("uneven") = "pad", nb::arg("first") = 0);
+}
+
+void bind_device_rows(nb::module_& m) {
+  nb::class_<DeviceRows>(m, "DeviceRows")
+      .def_prop_ro("rows", &DeviceRows::rows)
+      .def("resize", &DeviceRows::resize, nb::arg("slots"))
+      .def("forget", &DeviceRows::forget)
+      .def_prop_ro("stats", [](const DeviceRows& rows) {
+        const DeviceRowsStats stats = rows.stats();
+        nb::dict d;
+        d["rows"] = stats.rows;
+        d["hits"] = stats.hits;
+        d["admitted"] = stats.admitted;
+        d["slots"] = stats.slots;
+        return d;
+      });
 }
 
 void bind_plan(nb::module_& m) {
@@ -254,6 +299,7 @@ void bind_plan(nb::module_& m) {
             return release(plan, copies);
           },
           nb::arg("copies") = true)
+      .def_prop_ro("device_rows", [](const LoadPlan& plan) { return plan.device_rows; })
       .def("serves", [](const LoadPlan& plan, const LoadPlan& guest) { return can_share_pipeline(plan, guest); })
       .def_prop_ro("held_bytes",
                    [](const LoadPlan& plan) {
@@ -316,8 +362,17 @@ void bind_epoch(nb::module_& m) {
 void bind_load(nb::module_& m) {
   bind_graph(m);
   bind_options(m);
+  bind_device_rows(m);
   bind_plan(m);
   bind_epoch(m);
+  m.def(
+      "swept_seconds",  // if batches share no rows
+      [](double bytes, double rows, uint64_t window, double reads_per_second, double bytes_per_second) {
+        const uint64_t batches = std::max<uint64_t>(window, 1);
+        return swept_seconds(bytes, rows, rows * static_cast<double>(batches), batches,
+                             {reads_per_second, bytes_per_second});
+      },
+      nb::arg("bytes"), nb::arg("rows"), nb::arg("window"), nb::arg("reads_per_second"), nb::arg("bytes_per_second"));
   m.def(
       "check_load",
       [](const SampleGraph& graph, const std::vector<Part>& parts, const SeedSource& seeds,

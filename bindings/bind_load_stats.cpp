@@ -86,13 +86,15 @@ nb::dict to_python(const LoadPlan& plan) {
   d["held_rows_bytes"] = division.store_bytes;
   d["page_cache_bytes"] = division.shared_bytes;
   d["topology"] = division.merges ? "merged reads" : "page cache";
-  nb::dict ways, windows;
+  nb::dict ways, windows, rows;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     ways[plan.parts[i].name.c_str()] = way_name(division.ways[i]);
+    rows[plan.parts[i].name.c_str()] = division.rows[i];
     if (held[i]) windows[plan.parts[i].name.c_str()] = to_python(held[i]->stats());
   }
   d["ways"] = ways;
   d["windows"] = windows;
+  d["rows"] = rows;
   nb::dict disk;
   disk["reads_per_second"] = division.disk.reads;
   disk["bytes_per_second"] = division.disk.bytes;

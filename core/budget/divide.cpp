@@ -79,9 +79,8 @@ class Divider {
     for (size_t i = 0; i < d.ways.size(); ++i) {
       const auto rows = static_cast<double>(sizes_.rows[i]);
       if (d.ways[i] == Way::kWindow) {
-        const double window = static_cast<double>(d.window), read = uses_[i].read_by_circle(window);
-        const double circle = ordered_seconds(static_cast<double>(matrix_bytes(*facts_.parts[i])), read, disk);
-        seconds += std::min(circle / window, rows / disk.reads);
+        const double read = uses_[i].read_by_circle(static_cast<double>(d.window));
+        seconds += swept_seconds(static_cast<double>(matrix_bytes(*facts_.parts[i])), rows, read, d.window, disk);
       } else if (d.ways[i] == Way::kDirect) {
         seconds += rows / disk.reads;
       }
@@ -114,7 +113,7 @@ class Divider {
     const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
     d.threads = facts_.threads;
     const uint64_t reader = reads || d.merges ? kReader : 0;
-    d.fixed_bytes = static_cast<uint64_t>(d.threads) * reader;
+    d.fixed_bytes = static_cast<uint64_t>(d.threads) * reader + facts_.tables;
     d.memory = facts_.memory / facts_.ranks;
     if (facts_.memory == 0) {
       const uint64_t room = minus(usable_, topology + mapped_bytes(d)) / facts_.ranks;
@@ -142,8 +141,8 @@ class Divider {
 
   uint64_t most_for_batches(const Division& d) const {
     const auto depth = facts_.prefetch + facts_.held;
-    return d.fixed_bytes + (static_cast<uint64_t>(facts_.threads) + 2) * d.sampling_bytes + depth * d.batch_bytes +
-           64 * kMB;
+    const auto sampled = static_cast<uint64_t>(facts_.threads) + 2 + facts_.ahead;
+    return d.fixed_bytes + sampled * d.sampling_bytes + depth * d.batch_bytes + 64 * kMB;
   }
 
   std::vector<size_t> by_size() const {  // parts, the smallest first
@@ -374,6 +373,10 @@ double ordered_seconds(double bytes, double rows, const Disk& disk) {
   const double absent = std::exp(-rows / pages);  // the share of pages that are not needed
   const double reads = pages * (1 - absent) * std::pow(absent, gap);
   return reads / disk.reads + bytes * (1 - std::pow(absent, gap + 1)) / disk.bytes;
+}
+
+double swept_seconds(double bytes, double rows, double read, uint64_t window, const Disk& disk) {
+  return std::min(ordered_seconds(bytes, read, disk) / static_cast<double>(window), rows / disk.reads);
 }
 
 std::string amount(uint64_t bytes) {

@@ -41,10 +41,11 @@ struct Facts {
   std::vector<const Matrix*> parts;  // whose rows a batch has
 
   // The sample:
-  bool may_merge = false;         // many batches may be sampled together
-  double rows_looked_up = 0;      // in the topology, for a batch, if all rows were alike
-  double topology_rows = 0;       // in all,
-  double topology_row_bytes = 0;  // and what one takes on average where it is held
+  bool may_merge = false;     // many batches may be sampled together
+  double rows_looked_up = 0;  // in the topology, for a batch, if all rows were alike
+  double topology_rows = 0;   // in all
+  uint64_t ahead = 0;         // batches to sample ahead of those that are built, for a device's cache of rows,
+  uint64_t tables = 0;        // and the memory that keeps track of it
 
   // The machine:
   uint64_t available = 0;               // to this process, including what the loader already holds
@@ -105,6 +106,9 @@ double disk_seconds(const Facts& facts, const Sizes& sizes, const Division& d);
 // Seconds of disk time to read so many rows, spread over a file of so many bytes, in file order and over short gaps: a
 // request takes time, and so does each byte.
 double ordered_seconds(double bytes, double rows, const Disk& disk);
+
+// The same for each batch of `rows` rows of a window, whose circle reads `read` rows.
+double swept_seconds(double bytes, double rows, double read, uint64_t window, const Disk& disk);
 
 inline uint64_t minus(uint64_t a, uint64_t b) { return a - std::min(a, b); }  // 0 if b is larger
 inline uint64_t matrix_bytes(const Matrix& matrix) { return matrix.rows * matrix.row_bytes; }

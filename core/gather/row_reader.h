@@ -24,6 +24,17 @@ class RowRequest {
   virtual ~RowRequest() = default;
 };
 
+// The rows of one part of a batch that a device assembles: from its cache, and from `misses` that the host copies.
+struct OnDevice {
+  uint64_t rows = 0, misses = 0, admissions = 0;
+  uint64_t generation = 0;            // of the cache, which is emptied and resized with each
+  uint64_t slots = 0;                 // of that generation; as many as the matrix has rows: it holds all of them
+  bool is_whole = false;              // all rows are there, at their own numbers; there are no buffers
+  std::shared_ptr<Buffer> source;     // int32 per row: its slot, or -1 - the number of its miss
+  std::shared_ptr<Buffer> positions;  // int32 per miss: its row in the batch
+  std::shared_ptr<Buffer> admitted;   // int32 (2, admissions): misses, and the slots they are put into afterwards
+};
+
 // Statistics of a reader that holds rows for coming batches; counters start when its memory is allocated.
 struct WindowStats {
   uint64_t budget_bytes = 0;
@@ -54,6 +65,12 @@ class RowReader {
 
   // Whether copy() can proceed without reading. True for null.
   virtual bool ready(const RowRequest* /*request*/) const { return true; }
+
+  // The part of the work that a device does, if copy() is to copy only its misses, as they are stored; null otherwise.
+  // May be called again if it throws PoolFull.
+  virtual std::shared_ptr<OnDevice> on_device(RowRequest* /*request*/, std::span<const int64_t> /*ids*/) {
+    return nullptr;
+  }
 
   // Copies the rows of a request that is ready and ends it; for null, reads them. `ids` are those of the request. Row
   // ids[i] goes to out + i * gathered_row_bytes(). Throws the error of a failed read, or Cancelled after cancel().

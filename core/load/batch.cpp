@@ -8,14 +8,22 @@
 namespace gz {
 namespace {
 
+// A device converts the rows that it assembles.
+GatherOptions options_of(const Part& part, const GatheredPart& result) {
+  return result.device ? GatherOptions{} : gather_options(part);
+}
+
 // Allocates memory for the rows. PoolFull reports what all of them need.
-void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, LoadedBatch& batch) {
+void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, const Requests& requests,
+                const Readers& readers, LoadedBatch& batch) {
   uint64_t missing = 0;
-  for (const Part& part : parts) {
-    const Matrix& matrix = matrix_of(part);
-    const GatherOptions how = gather_options(part);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Matrix& matrix = matrix_of(parts[i]);
+    const auto ids = ids_of(parts[i], graph);
     GatheredPart result;
-    result.rows = ids_of(part, graph).size();
+    result.device = readers[i]->on_device(requests.empty() ? nullptr : requests[i].get(), ids);
+    const GatherOptions how = options_of(parts[i], result);
+    result.rows = result.device ? result.device->misses : ids.size();
     result.columns = matrix.columns;
     result.is_vector = matrix.is_vector;
     result.dtype = gathered_dtype(matrix, how);
@@ -35,15 +43,18 @@ void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, Loa
 }
 
 // The batch without its rows. Allocates first: if that fails, the batch is unchanged.
-LoadedBatch take_memory(Batch& batch, const std::vector<Part>& parts) {
+LoadedBatch take_memory(Batch& batch, const LoadPlan& plan, const Readers& readers) {
   LoadedBatch loaded;
   loaded.number = batch.number - batch.epoch->begin;
   if (batch.packed) loaded.graph = batch.packed->unpack();
-  take_parts(parts, batch.packed ? loaded.graph : batch.graph, loaded);
+  const HeteroSubgraph& graph = batch.packed ? loaded.graph : batch.graph;
+  take_parts(plan.parts, graph, batch.requests, readers, loaded);
+  if (plan.options.device_rows && !batch.narrow.buffer) loaded.narrow = narrow_ids(graph);
   loaded.input.size = batch.input.size();
   loaded.input.buffer = take_buffer(loaded.input.size * sizeof(int64_t));
   std::copy(batch.input.begin(), batch.input.end(), loaded.input.data());
   if (!batch.packed) loaded.graph = std::move(batch.graph);
+  if (batch.narrow.buffer) loaded.narrow = std::move(batch.narrow);
   batch.packed = nullptr;
   loaded.arrays = std::move(batch.arrays);
   return loaded;
@@ -59,11 +70,22 @@ BatchSeeds draw_seeds(Batch& batch) {
   return seeds;
 }
 
+// The buffers of its rows, and of its narrow ids.
+template <class Call>
+void for_each_buffer(const LoadedBatch& batch, const Call& call) {
+  if (batch.narrow.buffer) call(batch.narrow.buffer);
+  for (const GatheredPart& part : batch.parts) {
+    call(part.buffer);
+    if (!part.device || part.device->is_whole) continue;
+    for (const auto& buffer : {part.device->source, part.device->positions, part.device->admitted}) call(buffer);
+  }
+}
+
 }  // namespace
 
 uint64_t bytes_of(const LoadedBatch& batch) {
   uint64_t bytes = subgraph_bytes(batch.graph) + batch.input.buffer->size() + array_bytes(batch.arrays);
-  for (const GatheredPart& part : batch.parts) bytes += part.buffer->size();
+  for_each_buffer(batch, [&](const std::shared_ptr<Buffer>& buffer) { bytes += buffer->size(); });
   return bytes;
 }
 
@@ -71,7 +93,7 @@ std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch) {
   std::vector<std::weak_ptr<Buffer>> buffers;
   buffers.emplace_back(batch.input.buffer);
   for_each_array(batch.graph, [&](const Int64Array& array) { buffers.emplace_back(array.buffer); });
-  for (const GatheredPart& part : batch.parts) buffers.emplace_back(part.buffer);
+  for_each_buffer(batch, [&](const std::shared_ptr<Buffer>& buffer) { buffers.emplace_back(buffer); });
   for (const BatchArray& array : batch.arrays) buffers.emplace_back(array.buffer);
   return buffers;
 }
@@ -81,6 +103,7 @@ void Batch::go_back() {
   input.clear();
   graph = {};
   packed = nullptr;
+  narrow = {};
   arrays.clear();
   requests.clear();
   loaded = {};
@@ -131,15 +154,23 @@ void submit_requests(const Batch& batch, const Readers& readers) {
 
 void pack(Batch& batch) { batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph)); }
 
+void narrow(Batch& batch, const std::vector<Part>& parts) {
+  batch.narrow = narrow_ids(batch.graph);
+  const bool needs_edges = std::ranges::any_of(parts, [](const Part& part) { return part.by_edge; });
+  if (batch.narrow.buffer && !needs_edges) release_edges(batch.graph);
+}
+
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats) {
-  LoadedBatch loaded = take_memory(batch, plan.parts);
+  LoadedBatch loaded = take_memory(batch, plan, readers);
   for (size_t i = 0; i < plan.parts.size(); ++i) {
-    GatherOptions how = gather_options(plan.parts[i]);
+    const GatheredPart& part = loaded.parts[i];
+    if (part.device && part.device->is_whole) continue;
+    GatherOptions how = options_of(plan.parts[i], part);
     how.io = plan.options.io;
     how.threads = 1;  // the pipeline's threads are the parallelism
     RowRequest* request = batch.requests.empty() ? nullptr : batch.requests[i].get();
     const auto ids = ids_of(plan.parts[i], loaded.graph);
-    readers[i]->copy(request, ids, loaded.parts[i].buffer->data(), how, &stats, &cancel);
+    readers[i]->copy(request, ids, part.buffer->data(), how, &stats, &cancel);
   }
   return loaded;
 }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "gather/row_reader.h"
+#include "load/narrow.h"
 #include "load/plan.h"
 #include "load/schedule.h"
 #include "sample/subgraph/packed.h"
@@ -24,18 +25,23 @@ struct GatheredPart {
   uint64_t rows = 0, columns = 0;
   bool is_vector = false;
   DType dtype = DType::kFloat32;
+  std::shared_ptr<OnDevice> device;  // if the device assembles the rows: these are those that it lacks, as stored
 };
 
 struct LoadedBatch {
   uint64_t number = 0;   // in its epoch, among those that this pipeline delivers
   Int64Array input;      // positions of the batch's seeds among the loader's seeds
   HeteroSubgraph graph;  // of one node type and one edge type where the graph is homogeneous
+  NarrowIds narrow;      // its ids, if the device caches rows
   std::vector<GatheredPart> parts;
   std::vector<BatchArray> arrays;  // of the seed source
 };
 
 uint64_t bytes_of(const LoadedBatch& batch);
 std::vector<std::weak_ptr<Buffer>> buffers_of(const LoadedBatch& batch);
+
+using Readers = std::vector<std::shared_ptr<RowReader>>;  // one per part
+using Requests = std::vector<std::shared_ptr<RowRequest>>;
 
 // A batch under construction. The status is guarded by the pipeline's lock; the other members belong to the thread that
 // works on it while it is busy, and are guarded by the lock otherwise.
@@ -45,11 +51,12 @@ struct Batch : BatchStatus {
   std::vector<int64_t> input;
   HeteroSubgraph graph;                          // or packed, while it waits for its rows
   std::shared_ptr<const PackedSubgraph> packed;  // null otherwise
+  NarrowIds narrow;  // where it is made when the batch is sampled: its edges are then freed, unless rows need them
   std::vector<BatchArray> arrays;
-  std::vector<std::shared_ptr<RowRequest>> requests;  // one per part, null if its reader takes no requests
-  LoadedBatch loaded;                                 // kReady
-  std::exception_ptr error;                           // kFailed
-  std::atomic<bool> cancelled{false};                 // while it is busy: its results are discarded
+  Requests requests;                   // one per part, null if its reader takes no requests
+  LoadedBatch loaded;                  // kReady
+  std::exception_ptr error;            // kFailed
+  std::atomic<bool> cancelled{false};  // while it is busy: its results are discarded
 
   void go_back();  // to kPlanned: it is rebuilt from the start
 };
@@ -60,12 +67,11 @@ struct Batch : BatchStatus {
 uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
                 const std::function<void(Batch&)>& sampled);
 
-using Readers = std::vector<std::shared_ptr<RowReader>>;  // one per part
-
 // Creates the requests for the rows of a sampled batch; submits them, in the order of batches.
 void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);
 void submit_requests(const Batch& batch, const Readers& readers);
 void pack(Batch& batch);  // compresses a sampled batch while it waits
+void narrow(Batch& batch, const std::vector<Part>& parts);
 
 // Copies its rows, or reads those that were not requested. If memory is short, `batch` is unchanged.
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats);

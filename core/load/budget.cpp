@@ -60,8 +60,10 @@ Facts collect_facts(const LoadPlan& plan) {
     const Matrix& matrix = matrix_of(part);
     facts.parts.push_back(&matrix);
     facts.cached.push_back(cached_share(part.file->file(), matrix.offset, matrix_bytes(matrix)));
+    if (options.device_rows) facts.tables += RowCalendar::bytes_for(matrix.rows, matrix.rows / 2);
   }
   facts.batches = std::max<uint64_t>(epoch_batches(plan, 0, Share{}).count(), 1);
+  if (options.device_rows) facts.ahead = RowCalendar::kHorizon;
   return facts;
 }
 
@@ -148,6 +150,7 @@ Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
       bytes += part;
       roomy += BufferPool::roomy_bytes(part);
       claims += BufferPool::roomy_bytes(rows * Claim::row_bytes());
+      if (plan.options.device_rows) claims += BufferPool::roomy_bytes(rows * DeviceReader::kRowBytes);
     }
     sizes.packed =
         std::max(sizes.packed, BufferPool::roomy_bytes(PackedSubgraph(std::move(graph)).bytes()) + claims + arrays);

@@ -13,6 +13,17 @@ namespace {
 
 constexpr int kLeastPrefetch = 4;
 
+// What a device caches. Planning takes a few nanoseconds per row: large batches are planned by several threads.
+void add_device_rows(LoadPlan& plan) {
+  constexpr uint64_t kRowsPerShard = 50'000;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    const uint64_t shards =
+        std::min<uint64_t>(plan.division.rows[i] / kRowsPerShard, static_cast<uint64_t>((plan.threads + 1) / 2));
+    plan.device_rows.push_back(
+        std::make_shared<DeviceRows>(matrix_of(plan.parts[i]).rows, std::max(static_cast<uint32_t>(shards), 1u)));
+  }
+}
+
 // Edge rows can be delivered only if it is known which edge a row belongs to. Ids may have gaps, or be the same for
 // both directions of an edge, so only the largest one determines how many rows are needed; it is computed where that is
 // cheap, and a gather checks each id in any case.
@@ -148,6 +159,7 @@ std::shared_ptr<LoadPlan> make_plan(SampleGraph graph, std::vector<Part> parts, 
                                     const std::vector<std::shared_ptr<LoadPlan>>& guests) {
   auto plan = make_outline(std::move(graph), std::move(parts), std::move(seeds), options, std::move(page_lock));
   first_division(*plan, guests, progress);
+  if (plan->options.device_rows) add_device_rows(*plan);
   return plan;
 }
 
@@ -193,6 +205,7 @@ bool can_share_pipeline(const LoadPlan& a, const LoadPlan& b) {
   return std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same_part) &&
          a.options.edge_order == b.options.edge_order && a.options.io == b.options.io &&
          a.options.cache == b.options.cache && a.options.held == b.options.held && a.feeds_device == b.feeds_device &&
+         a.options.device_rows == b.options.device_rows &&
          merged_supported(a.options.sample, a.seeds->timed()) == merged_supported(b.options.sample, b.seeds->timed());
 }
 

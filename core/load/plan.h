@@ -17,6 +17,7 @@
 #include "base/progress.h"
 #include "budget/divide.h"
 #include "budget/ledger.h"
+#include "device/device_rows.h"
 #include "gather/row_reader.h"
 #include "load/seeds.h"
 #include "sample/subgraph/graph.h"
@@ -54,7 +55,8 @@ struct LoadOptions {
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
   EdgeOrder edge_order = EdgeOrder::kIds;
-  LocalRanks local;  // the other ranks on this host: `memory` is for all of them together
+  bool device_rows = false;  // the device may cache rows: LoadPlan::device_rows
+  LocalRanks local;          // the other ranks on this host: `memory` is for all of them together
 };
 
 // The state of a loader; shared by its epochs. Immutable after make_plan(), except where noted.
@@ -67,16 +69,17 @@ struct LoadPlan {
   bool feeds_device = false;  // batches are copied to a device
 
   mutable std::mutex mutex;
-  Sizes sizes;                                      // guarded by mutex, as the next: of batches,
-  Division division;                                // and what follows; updated by each epoch that runs alone
-  std::vector<std::shared_ptr<RowWindow>> windows;  // guarded by mutex: one per part, or null
-  std::vector<std::shared_ptr<WholeRows>> wholes;   // guarded by mutex: one per part, or null
-  std::shared_ptr<LocalGroup> group;                // guarded by mutex: other ranks of this host, or null
-  std::vector<Pipeline*> pipelines;                 // guarded by mutex: those in flight
-  bool outgrown = false;                            // guarded by mutex: a batch needed the memory of the held rows
-  bool released = false;                            // guarded by mutex: rows were freed, divide again
-  std::shared_ptr<BufferPool> pool;                 // of all batches, finished or not
-  std::shared_ptr<Ledger> ledger;                   // accounts for what they hold
+  Sizes sizes;                                           // guarded by mutex, as the next: of batches,
+  Division division;                                     // and what follows; updated by each epoch that runs alone
+  std::vector<std::shared_ptr<RowWindow>> windows;       // guarded by mutex: one per part, or null
+  std::vector<std::shared_ptr<WholeRows>> wholes;        // guarded by mutex: one per part, or null
+  std::vector<std::shared_ptr<DeviceRows>> device_rows;  // one per part, or none; set by make_plan()
+  std::shared_ptr<LocalGroup> group;                     // guarded by mutex: other ranks of this host, or null
+  std::vector<Pipeline*> pipelines;                      // guarded by mutex: those in flight
+  bool outgrown = false;                                 // guarded by mutex: a batch needed the memory of the held rows
+  bool released = false;                                 // guarded by mutex: rows were freed, divide again
+  std::shared_ptr<BufferPool> pool;                      // of all batches, finished or not
+  std::shared_ptr<Ledger> ledger;                        // accounts for what they hold
 };
 
 // Checks the arguments as make_plan() does. Throws ArgumentError, IndexError.

@@ -25,6 +25,13 @@ std::string purpose_of(const LoadPlan& plan) {
   return purpose;
 }
 
+// How many batches can be sampled ahead of those that are built.
+uint64_t horizon_of(const LoadPlan& plan, const Division& d) {
+  const uint64_t built = (static_cast<uint64_t>(d.depth) + static_cast<uint64_t>(plan.options.held)) * d.batch_bytes;
+  const uint64_t room = minus(plan.pool->limit(), built);
+  return std::min(RowCalendar::kHorizon, room / std::max<uint64_t>(d.sampling_bytes, 1));
+}
+
 }  // namespace
 
 // Allocates the windows and whole copies that hold rows.
@@ -127,6 +134,11 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
       // A file that does not fit bypasses the page cache, which the topology needs.
       readers.push_back(std::make_shared<FileRows>(part.file, matrix, division.ways[i] == Way::kWindow));
     }
+    if (plan->device_rows.empty()) continue;
+    const DeviceReader::Options device{.horizon = horizon_of(*plan, division), .pool = plan->pool};
+    auto above = DeviceReader::attach(plan->device_rows[i], readers.back(), part.file, matrix, device,
+                                      {events.ready, events.end, events.starving});
+    if (above) readers.back() = std::move(above);  // else another epoch in flight has the cache
   }
   return readers;
 }

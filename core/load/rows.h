@@ -31,6 +31,7 @@ struct ReaderEvents {
   std::function<void(uint64_t number)> ready;      // the rows of a batch, for one part
   std::function<void(std::exception_ptr)> failed;  // reads cannot go on
   std::function<bool()> starving;                  // whether the consumer waits for the next batch
+  std::function<uint64_t()> end;                   // past the last batch that is known to come
 };
 
 // One per part. `requests` is the number of requests to come; none if division.window is 0.

@@ -163,6 +163,10 @@ def command(
     memory: Annotated[
         str, typer.Option(metavar="SIZE", help="Memory budget for the loaders, or auto.", rich_help_panel=_RUNNING)
     ] = "auto",
+    gpu_memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="GPU memory to keep rows in, auto or 0 for none.", rich_help_panel=_RUNNING),
+    ] = "0",
     prefetch: Annotated[
         int | None, typer.Option(help="Batches to prefetch (default: threads + 2).", rich_help_panel=_RUNNING)
     ] = None,
@@ -254,6 +258,7 @@ def command(
         patience=patience,
         seed=seed,
         memory=memory,
+        gpu_memory=gpu_memory,
         prefetch=prefetch,
         num_threads=threads,
         device=device,

@@ -6,6 +6,7 @@ than CUDA a batch is copied when it is requested.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .batch import AnyBatch
+from .device_rows import DeviceTier, device_bytes, link_bytes, move
 
 if TYPE_CHECKING:
     import torch
@@ -88,11 +90,11 @@ class CudaCopies:
     A copy is known by two events that measure it. They block rather than spin: the loader's threads need the cores.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
         """Take a side stream of the device, behind what the current stream was given so far."""
         import torch
 
-        self._device = device
+        self._device, self._tier = device, tier
         index = torch.cuda.current_device() if device.index is None else device.index
         if index not in _side_streams:
             _side_streams[index] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -109,12 +111,19 @@ class CudaCopies:
     def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
         """Start to copy a batch; the host's must be kept until `wait` returns."""
 
+        if self._tier is not None:
+            self._tier.batch_comes()
         host = batch._map(_pinned)
         begin, end = (_event(enable_timing=True) for _ in range(2))
         begin.record(self._side)
-        moved = host.to(self._device, non_blocking=True)
+        moved = move(host, lambda tensor: tensor.to(self._device, non_blocking=True), self._tier)
         end.record(self._side)
         return moved, (begin, end, host)
+
+    def leave(self) -> None:
+        """The epoch ends early: batches that were planned will not come."""
+        if self._tier is not None:
+            self._tier.forget()
 
     def wait(self, copy: Any) -> float:
         """Wait until a copy is done and return the seconds it took."""
@@ -143,6 +152,42 @@ class CudaCopies:
         mark.synchronize()
 
 
+class PlainCopies:
+    """Moves batches at once, on a device without streams: what a `CopyStage` drives in tests of the rows it keeps."""
+
+    most_bytes = 1 << 62
+
+    def __init__(self, device: torch.device, tier: DeviceTier) -> None:
+        """Move to `device`, which keeps rows in `tier`."""
+        self._device, self._tier = device, tier
+
+    def enter(self) -> Any:
+        """Do nothing."""
+        return contextlib.nullcontext()
+
+    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
+        """Move a batch."""
+        self._tier.batch_comes()
+        return move(batch, lambda tensor: tensor.to(self._device, copy=True), self._tier), None
+
+    def wait(self, copy: Any) -> float:
+        """Do nothing: it was moved when it started."""
+        return 0.0
+
+    def arrive(self, batch: AnyBatch, copy: Any) -> None:
+        """Do nothing."""
+
+    def mark_used(self) -> Any:
+        """Return nothing."""
+
+    def wait_used(self, mark: Any) -> None:
+        """Do nothing."""
+
+    def leave(self) -> None:
+        """The epoch ends early: batches that were planned will not come."""
+        self._tier.forget()
+
+
 def _event(enable_timing: bool = False) -> Any:
     import torch
 
@@ -158,7 +203,7 @@ def _pinned(value: torch.Tensor) -> torch.Tensor:
 class CopyStage:
     """An iterator over the batches of an epoch on a device. One thread at a time may call it."""
 
-    def __init__(self, batches: Iterator[AnyBatch], copies: CudaCopies) -> None:
+    def __init__(self, batches: Iterator[AnyBatch], copies: CudaCopies | PlainCopies) -> None:
         """Start the thread; it takes from `batches`, which must end soon after they are stopped."""
         self._copies = copies
         self._process = os.getpid()
@@ -230,6 +275,7 @@ class CopyStage:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        self._copies.leave()
 
     def join(self) -> None:
         """Wait for the thread, and drop what it made."""
@@ -261,13 +307,13 @@ class CopyStage:
         while len(under_way) >= COPIES:
             self._retire(under_way)
         host = next(batches, None)
-        if host is None or not self._wait_for_room(_bytes(host)):
+        if host is None or not self._wait_for_room(device_bytes(host)):
             return False
         moved, copy = self._copies.start(host)
         under_way.append((copy, host))
         with self._changed:
             self._on_device += 1
-            self._stats["copy_to_device_bytes"] += _bytes(moved)
+            self._stats["copy_to_device_bytes"] += link_bytes(host)
             self._ready.append((moved, copy))
             self._changed.notify_all()
         return True
@@ -297,7 +343,3 @@ class CopyStage:
             self._copies.wait_used(mark)
             with self._changed:
                 self._on_device -= 1
-
-
-def _bytes(batch: AnyBatch) -> int:
-    return sum(value.numel() * value.element_size() for value in batch._tensors())

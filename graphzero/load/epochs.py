@@ -16,7 +16,8 @@ from ..machine.ranks import as_rank, current_local_rank, current_rank, local_thr
 from ..sample.subgraph import resolve_seed
 from ..stores.closing import Closing
 from .batch import AnyBatch
-from .device import COPIES, CopyStage, CudaCopies, as_device, page_lock, plain_copies
+from .device import COPIES, CopyStage, CudaCopies, PlainCopies, as_device, page_lock, plain_copies
+from .device_rows import DeviceTier, as_gpu_memory
 from .handoff import Handoff, Run
 from .source import LoadSource
 from .stats import LoaderStats
@@ -34,6 +35,7 @@ class LoaderOptions:
     prefetch: int | None
     num_threads: int | None
     device: Any
+    gpu_memory: int | float | str
     transform: Callable[[Any], Any] | None
     edge_order: str
     replace: bool
@@ -81,8 +83,11 @@ class EpochLoader(Closing):
         self._batch_size = as_count(options.batch_size, "batch_size", least=1)
         self._drop_last = bool(options.drop_last)
         self._device = None if options.device is None else as_device(options.device)
+        self._gpu_memory = as_gpu_memory(options.gpu_memory, self._device)
         threads = options.num_threads
-        self._threads = local_threads(self._asked_local, self._is_cuda()) if threads is None else as_threads(threads)
+        self._threads = as_threads(threads)
+        if threads is None:
+            self._threads = local_threads(self._asked_local, self._is_cuda(), self._gpu_memory != 0)
         self._memory = 0 if options.memory == "auto" else parse_size(options.memory)
         self._transform = options.transform
         prefetch, window = options.prefetch, options.window
@@ -95,6 +100,7 @@ class EpochLoader(Closing):
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
             threads=self._threads,
             held=COPIES if self._is_cuda() else 1,
+            device_rows=self._gpu_memory != 0,
             io=options.io,
             cache=options.cache,
             edge_order=options.edge_order,
@@ -117,6 +123,7 @@ class EpochLoader(Closing):
         self._last: Run | None = None  # of the epoch in flight, or left early
         self._final: tuple[Any, Any] | None = None  # what an epoch that is over said of itself
         self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
+        self._tier: DeviceTier | None = None  # rows on the device, of the plan
         self._iterators: weakref.WeakSet[_Batches] = weakref.WeakSet()
         self._process = os.getpid()
         self._handoff = Handoff([self], goes_on=bool(options.shuffle))
@@ -164,10 +171,13 @@ class EpochLoader(Closing):
             raise
         self._epoch = number if self._handoff.repeats(self) else number + 1
         self._last, self._final = run, None
-        batches = self._deliver(run.epoch)
+        tier = self._handoff.owner(self)._tier
+        batches = self._deliver(run.epoch, tier)
         self._copies = None
         if self._device is not None and self._is_cuda():
-            self._copies = CopyStage(batches, CudaCopies(self._device))
+            self._copies = CopyStage(batches, CudaCopies(self._device, tier))
+        elif self._device is not None and tier is not None:
+            self._copies = CopyStage(batches, PlainCopies(self._device, tier))
         elif self._device is not None:
             batches = plain_copies(batches, self._device)
         iterator = _Batches(self._copies or batches, run, self._transform, self._copies, self._end)
@@ -191,7 +201,7 @@ class EpochLoader(Closing):
             iterator.abort()
         if self._last is not None:
             self._final = self._last.epoch.stats, self._last.epoch.info
-        self._last = self._plan = self._outline = None
+        self._last = self._plan = self._outline = self._tier = None
         self._handoff.release()
 
     def stats(self) -> LoaderStats:
@@ -207,6 +217,7 @@ class EpochLoader(Closing):
             raw,
             plan,
             self._copies.stats() if self._copies is not None else None,
+            device=owner_tier.stats() if (owner_tier := self._handoff.owner(self)._tier) is not None else {},
             held_bytes=owner.held_bytes if owner is not None else 0,
             next_epoch=self._handoff.next_epoch(self),
         )
@@ -243,6 +254,8 @@ class EpochLoader(Closing):
                 local_rank=local.rank, local_world_size=local.world_size, group=local.group,
                 guests=[loader._known_plan() for loader in guests],
             )  # fmt: skip
+            if self._gpu_memory != 0 and self._device is not None:
+                self._tier = DeviceTier(self._plan, self._source.stores, self._device, self._gpu_memory)
         return self._plan
 
     def _known_plan(self) -> _core.LoadPlan:
@@ -257,7 +270,8 @@ class EpochLoader(Closing):
     def _serves(self, other: EpochLoader) -> bool:
         """Whether batches of another loader can be made within the budget of this one, by the same threads."""
         return (
-            (self._memory, self._threads, self._device) == (other._memory, other._threads, other._device)
+            (self._memory, self._threads, self._device, self._gpu_memory)
+            == (other._memory, other._threads, other._device, other._gpu_memory)
             and current_local_rank(self._asked_local, self._asked_rank).world_size == 1
             and current_local_rank(other._asked_local, other._asked_rank).world_size == 1
             and self._known_plan().serves(other._known_plan())
@@ -266,7 +280,7 @@ class EpochLoader(Closing):
     def _leave_parent(self) -> None:
         """Reset in a forked child: threads of the parent may have held the plan's locks."""
         if self._process != os.getpid():
-            self._plan = self._outline = self._last = self._copies = self._final = None
+            self._plan = self._outline = self._last = self._copies = self._final = self._tier = None
             self._iterators = weakref.WeakSet()
             self._handoff.leave_parent()
             self._process = os.getpid()
@@ -276,9 +290,10 @@ class EpochLoader(Closing):
         for name, array in self._views.items():
             _core.check_view(array.ctypes.data, name)
 
-    def _deliver(self, epoch: _core.LoadEpoch) -> Iterator[AnyBatch]:
+    def _deliver(self, epoch: _core.LoadEpoch, tier: DeviceTier | None) -> Iterator[AnyBatch]:
         while (raw := epoch.next()) is not None:
             self._check_views()
+            raw["tier"] = tier
             batch = self._batch(raw)
             del raw
             yield batch

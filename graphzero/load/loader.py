@@ -71,6 +71,7 @@ class NeighborLoader(EpochLoader):
         prefetch: int | None = None,
         num_threads: int | None = None,
         device: Any = None,
+        gpu_memory: int | float | str = 0,
         transform: Callable[[Any], Any] | None = None,
         edge_features: Any = None,
         edge_order: str = "ids",
@@ -110,6 +111,10 @@ class NeighborLoader(EpochLoader):
         compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
         ("auto", "on", "off") are for benchmarks; by default the loader decides.
 
+        `gpu_memory` is what the device may keep rows in, beside those batches: rows that coming batches need soonest,
+        or all of them if they fit; they are neither read nor copied again. A size such as "20GB"; "auto" waits for a
+        few batches and then takes what training has left free, and less when that becomes short; 0 keeps none.
+
         `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from
         one batch to the next, one of k nodes is chosen anew. Each batch alone is as random as before, but successive
         batches share more nodes, so fewer rows are read. Up to 64 is usual; far more may reduce the accuracy.
@@ -127,8 +132,8 @@ class NeighborLoader(EpochLoader):
         """
         options = LoaderOptions(
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
-            num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
-            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
+            num_threads=num_threads, device=device, gpu_memory=gpu_memory, transform=transform, edge_order=edge_order,
+            replace=replace, weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
             batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
             local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
@@ -202,6 +207,7 @@ class LinkNeighborLoader(EpochLoader):
         prefetch: int | None = None,
         num_threads: int | None = None,
         device: Any = None,
+        gpu_memory: int | float | str = 0,
         transform: Callable[[Any], Any] | None = None,
         edge_features: Any = None,
         edge_order: str = "ids",
@@ -242,8 +248,8 @@ class LinkNeighborLoader(EpochLoader):
         """
         options = LoaderOptions(
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
-            num_threads=num_threads, device=device, transform=transform, edge_order=edge_order, replace=replace,
-            weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
+            num_threads=num_threads, device=device, gpu_memory=gpu_memory, transform=transform, edge_order=edge_order,
+            replace=replace, weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
             batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
             local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip

@@ -20,10 +20,11 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph, rows_followed
 from .batch import ATTRIBUTES, AnyBatch, Batch, HeteroBatch, TypeData
+from .device_rows import narrow, planned_rows
 from .inputs import named_features, resolve_time, wanted_dtype
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 
 @dataclass(frozen=True)
@@ -134,15 +135,28 @@ class LoadSource:
     def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> AnyBatch:
         """Return a batch with what the core made and, by type, the attributes in `of_type`."""
         node_types, edge_types = self.types.metadata()
-        found: dict[Any, dict[str, Any]] = {key: {} for key in (*node_types, *edge_types)}
-        for part, rows in zip(self._parts, raw["parts"], strict=True):
-            found[part.key][part.name] = _as_tensor(rows, part.store)
-        for key, arrays in zip(found, (*raw["nodes"], *raw["edges"]), strict=True):
-            found[key] |= {**_subgraph_tensors(arrays), **of_type.get(key, {})}
+        arrays = dict(zip((*node_types, *edge_types), (*raw["nodes"], *raw["edges"]), strict=True))
+        found: dict[Any, dict[str, Any]] = {key: {} for key in arrays}
+        for number, (part, (array, dtype, device)) in enumerate(zip(self._parts, raw["parts"], strict=True)):
+            rows = _as_tensor(array, dtype, part.store)
+            if device is not None:
+                by = "n_id" if isinstance(part.key, str) else "e_id"
+                rows = planned_rows(raw["tier"].parts[number], device, rows, arrays[part.key][by], by)
+            found[part.key][part.name] = rows
+        sampled = {key: _subgraph_tensors(values) for key, values in arrays.items()}
+        if raw["narrow"] is not None:
+            narrow(raw["narrow"], sampled)
+        for key, values in sampled.items():
+            found[key] |= {**values, **of_type.get(key, {})}
         if not self._typed:
             return Batch(**_in_order(found[NODE] | found[EDGE]))
         data = {key: TypeData(**_in_order(values)) for key, values in found.items()}
         return HeteroBatch({key: data[key] for key in node_types}, {key: data[key] for key in edge_types})
+
+    @property
+    def stores(self) -> list[tuple[FeatureStore, str | None]]:
+        """The store of each part, and the dtype that its rows are converted to."""
+        return [(part.store, part.dtype) for part in self._parts]
 
     def __str__(self) -> str:
         """Describe what is sampled and which rows are gathered."""
@@ -238,9 +252,8 @@ def _subgraph_tensors(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v if k.startswith("num_") else torch.from_numpy(v) for k, v in arrays.items()}
 
 
-def _as_tensor(rows: tuple[Any, str], store: FeatureStore) -> torch.Tensor:
+def _as_tensor(array: Any, dtype: str, store: FeatureStore) -> Any:
     import torch
 
-    array, dtype = rows
     tensor = torch.from_numpy(array if array.ndim == len(store.shape) else array.reshape(-1, *store.shape[1:]))
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor

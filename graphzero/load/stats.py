@@ -20,6 +20,9 @@ class LoaderStats:
     device's clock, `host_wait_seconds` how long the copying thread waited for batches to be made, `copy_wait_seconds`
     how long for copies to end, `step_wait_seconds` how long for your steps to be done with earlier batches.
 
+    `device` has, for each part whose rows the device keeps (`gpu_memory`): `rows` that batches needed, `hits` that the
+    device had, `admitted` others that it kept afterwards, its `slots` and the `bytes` they take.
+
     `held_bytes` is what the loader (or its group) holds now. `next_epoch` is the epoch of this loader that memory and
     threads are held for between two loops, None where they are not.
     """
@@ -51,6 +54,7 @@ class LoaderStats:
     held_bytes: int = 0
     next_epoch: int | None = None
     plan: dict[str, Any] = field(default_factory=dict)
+    device: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -69,6 +73,23 @@ class LoaderStats:
     def hit_rate(self) -> float:
         """The share of rows that were in RAM: in the page cache, or in the loader's own copy of the whole array."""
         return (self.rows_cached + self.rows_mapped) / self.rows if self.rows else 0.0
+
+    @property
+    def tiers(self) -> dict[str, dict[str, float]]:
+        """What came from where: rows, the share of all rows, bytes, and GB/s of device, host and disk."""
+        on_device = sum(part["hits"] for part in self.device.values())
+        total = max(self.rows + on_device, 1)
+        cached = self.rows_cached + self.rows_mapped
+        bytes_on_device = sum(part["hits"] * part["row_bytes"] for part in self.device.values())
+        seconds = self.starved_seconds + self.consumer_seconds
+        return {
+            name: {"rows": rows, "share": rows / total, "bytes": size, "gb_per_second": size / max(took, 1e-9) / 1e9}
+            for name, rows, size, took in (
+                ("device", on_device, bytes_on_device, seconds),
+                ("host", cached, self.bytes_useful * self.hit_rate, self.copy_seconds),
+                ("disk", self.rows - cached, self.bytes_read, self.read_seconds),
+            )
+        }
 
     @property
     def read_amplification(self) -> float:
@@ -102,9 +123,14 @@ class LoaderStats:
         stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
         return max(stages, key=lambda stage: stages[stage])
 
+    @property
+    def _kept(self) -> int:
+        return sum(part["bytes"] for part in self.device.values())
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, derived figures included, ready for JSON."""
-        derived = ("hit_rate", "read_amplification", "batches_per_second", "copy_to_device_gb_per_second", "bottleneck")
+        rates = ("read_amplification", "batches_per_second", "copy_to_device_gb_per_second")
+        derived = ("hit_rate", *rates, "bottleneck", "tiers")
         return asdict(self) | {name: getattr(self, name) for name in derived}
 
     def _repr_html_(self) -> str:
@@ -122,6 +148,8 @@ class LoaderStats:
         ]
         if self.bytes_read:
             rows.append(("read amplification", f"{self.read_amplification:.1f}"))
+        if self.device:
+            rows.append(("on the device", f"{self.tiers['device']['share']:.1%}, {format_size(self._kept)}"))
         if self.copy_to_device_bytes:
             rows.append(("copied to device", f"{self.copy_to_device_gb_per_second:.1f} GB/s"))
         return html_table("LoaderStats", rows, note=str(self.plan.get("why", "")))
@@ -129,8 +157,12 @@ class LoaderStats:
     def __str__(self) -> str:
         """Return a short summary."""
         copied = ""
+        if self.device:
+            tiers = self.tiers
+            share = f"{tiers['device']['share']:.1%}"
+            copied = f"\n  {share} of all rows were on the device, which keeps {format_size(self._kept)}"
         if self.copy_to_device_bytes:
-            copied = (
+            copied += (
                 f"\n  {format_size(self.copy_to_device_bytes)} to the device in {self.copy_to_device_seconds:.2f} s, "
                 f"{self.copy_to_device_gb_per_second:.1f} GB/s"
             )

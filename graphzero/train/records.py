@@ -55,7 +55,8 @@ class TrainOptions:
 
     `fanouts` has one number per layer, nearest hop first; `eval_fanouts` the same for validation and test (None: the
     same as `fanouts`; -1: all neighbours). `memory` is the budget of the loaders, which take turns, so that each may
-    use all of it; "auto" uses the available memory, less a reserve for the model. `batch_size`, `epochs` and `lr` of
+    use all of it; "auto" uses the available memory, less a reserve for the model. `gpu_memory` is what a GPU may keep
+    rows in; "auto" uses what training leaves free there. `batch_size`, `epochs` and `lr` of
     None are chosen by the number of training seeds. `patience` stops the run after this many epochs without
     improvement; None is chosen with `epochs`, and no limit where those are given. `dropout` applies to the hidden
     layers and to encoded columns. `device` None is the GPU if available. `direction` is "in" to sample along edges that
@@ -91,6 +92,7 @@ class TrainOptions:
     weight_decay: float = 0.0
     patience: int | None = None
     memory: int | str = "auto"
+    gpu_memory: int | str = 0
     prefetch: int | None = None
     num_threads: int | None = None
     device: str | None = None
@@ -139,6 +141,8 @@ class TrainOptions:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch")
         if self.memory != "auto":
             parse_size(self.memory)
+        if self.gpu_memory not in ("auto", 0, "0"):
+            parse_size(self.gpu_memory, "gpu_memory")
         if self.table_encoder not in ("sum", "attention"):
             raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")
         try:
@@ -171,7 +175,7 @@ class TrainOptions:
 
     def defining(self) -> dict[str, Any]:
         """The options that must be the same in a resumed run; the others may change."""
-        free = {"epochs", "patience", "memory", "prefetch", "num_threads", "device"}
+        free = {"epochs", "patience", "memory", "gpu_memory", "prefetch", "num_threads", "device"}
         return {k: v for k, v in self.to_dict().items() if k not in free}
 
 

@@ -162,6 +162,7 @@ class Task:
             "memory": memory or "auto",
             "num_threads": num_threads,
             "device": None if self.device.type == "cpu" else self.device,
+            "gpu_memory": options.gpu_memory,
             "direction": options.direction,
             "rank": self.rank,
             "world_size": self.world_size,

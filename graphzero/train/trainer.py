@@ -100,7 +100,9 @@ class Trainer:
             torch.manual_seed(self.options.seed)
             run = self._start(resume)
             run.monitor, run.facts = monitor, run_facts(self.data, run.model, self.device)
-            threads = self.options.num_threads or local_threads(feeds_gpu=self.device.type == "cuda")
+            cuda_used = self.device.type == "cuda"
+            plans_rows = cuda_used and self.options.gpu_memory not in (0, "0")
+            threads = self.options.num_threads or local_threads(feeds_gpu=cuda_used, plans_rows=plans_rows)
             loaders = Loaders(self.loader, self._memory, threads)
             with closing(loaders), closing(self.observer):
                 loaders.check("train", "valid")

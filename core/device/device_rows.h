@@ -1,0 +1,138 @@
+// device_rows: the rows of one part that a device caches: what its cache holds, decided batch by batch in the order of
+// delivery, long before the device comes to them (docs/how-the-gpu-tier-works.md).
+//
+// DeviceReader is the last of the readers: it takes the requests of coming batches, plans each when enough batches
+// after it are known, and hands only the missing rows on to the reader below, which may be a sweep. The host never
+// touches the rows that the device will have.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/memory.h"
+#include "device/row_calendar.h"
+#include "gather/row_reader.h"
+
+namespace gz {
+
+struct DeviceRowsStats {
+  uint64_t rows = 0;      // that batches needed,
+  uint64_t hits = 0;      // of which the device has so many,
+  uint64_t admitted = 0;  // and keeps so many more
+  uint64_t slots = 0;
+};
+
+// What the cache of one part holds; shared by the epochs of a loader, one at a time. Thread-safe.
+class DeviceRows {
+ public:
+  struct Setting {
+    uint64_t slots = 0, generation = 0;
+  };
+
+  DeviceRows(uint64_t rows, uint32_t shards);
+
+  uint64_t rows() const { return rows_; }
+  uint32_t shards() const { return static_cast<uint32_t>(calendars_.size()); }
+
+  // The size of the cache from the next batch that is planned on, which is also the first of the generation that is
+  // returned. The cache is then empty; as many slots as rows: it has all of them, at their own numbers.
+  uint64_t resize(uint64_t slots);
+  void forget();  // batches that were planned did not reach the device: its cache is empty from the next epoch on
+
+  DeviceRowsStats stats() const;
+
+ private:
+  friend class DeviceReader;
+  Setting setting() const;
+  bool is_resident(const Setting& setting) const { return rows_ > 0 && setting.slots >= rows_; }
+  void count(uint64_t rows, uint64_t hits, uint64_t admitted);
+  bool attach();  // false if another reader is attached
+  void detach();
+
+  const uint64_t rows_;
+  mutable std::mutex mutex_;
+  Setting setting_;           // guarded by mutex_
+  bool attached_ = false;     // guarded by mutex_
+  bool must_forget_ = false;  // guarded by mutex_: before the next batch
+  DeviceRowsStats stats_;     // guarded by mutex_
+  // Of the reader that is attached:
+  struct Shard {
+    Shard(uint64_t rows, uint32_t stride, uint32_t shift) : calendar(rows, stride, shift) {}
+    RowCalendar calendar;
+    uint64_t generation = 0;  // that it was resized for
+  };
+  std::vector<std::unique_ptr<Shard>> calendars_;  // row r belongs to number r % shards
+  uint64_t sequence_ = 0;                          // of batches, over all epochs
+};
+
+struct DeviceRequest;
+
+class DeviceReader : public RowReader {
+ public:
+  static constexpr uint64_t kRowBytes = 12;  // of a request
+  // Called by its threads, without locks.
+  struct Events {
+    std::function<void(uint64_t number)> ready;
+    std::function<uint64_t()> end;   // past the last batch that is known to come
+    std::function<bool()> starving;  // whether the consumer waits for the next batch
+  };
+  struct Options {
+    uint64_t horizon = RowCalendar::kHorizon;  // batches that can be sampled ahead
+    std::shared_ptr<BufferPool> pool;
+  };
+
+  // `rows` belong to this reader until it stops; null if they have another one.
+  static std::shared_ptr<DeviceReader> attach(std::shared_ptr<DeviceRows> rows, std::shared_ptr<RowReader> inner,
+                                              std::shared_ptr<const FeatureFile> file, const Matrix& matrix,
+                                              const Options& options, Events events);
+  ~DeviceReader() override;
+
+  std::shared_ptr<RowRequest> prepare(uint64_t number, std::span<const int64_t> ids) override;
+  void submit(std::shared_ptr<RowRequest> request) override;
+  std::shared_ptr<OnDevice> on_device(RowRequest* request, std::span<const int64_t> ids) override;
+  void copy(RowRequest* request, std::span<const int64_t> ids, std::byte* out, const GatherOptions& options,
+            GatherStats* stats, Progress* progress) override;
+  void cancel() override;
+  void stop() override;
+  uint64_t batches() const override;
+  std::optional<WindowStats> stats() const override { return inner_->stats(); }
+
+ private:
+  DeviceReader(std::shared_ptr<DeviceRows> rows, std::shared_ptr<RowReader> inner,
+               std::shared_ptr<const FeatureFile> file, const Matrix& matrix, const Options& options, Events events);
+  void run(uint32_t shard);
+  bool wait_for_work(uint32_t shard, std::unique_lock<std::mutex>& lock);
+  void advance(uint32_t shard, std::unique_lock<std::mutex>& lock);
+  void complete(DeviceRequest& request);
+
+  const std::shared_ptr<DeviceRows> rows_;
+  const std::shared_ptr<RowReader> inner_;
+  const std::shared_ptr<const FeatureFile> file_;
+  const Matrix matrix_;
+  const Options options_;
+  const Events events_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_:
+  std::deque<std::shared_ptr<DeviceRequest>> requests_;  // from the first that a shard has yet to plan
+  uint64_t first_ = 0;                                   // its sequence number
+  std::vector<uint64_t> expected_, planned_;             // by shard: the next one, in sequence
+  std::atomic<uint64_t> horizon_;                        // smaller where memory is short; read anywhere
+  uint64_t stuck_at_ = 0;                                // requests that came before no more could be sampled
+  uint32_t busy_ = 0;                                    // shards that are planning
+  bool cancelling_ = false, stopping_ = false;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace gz

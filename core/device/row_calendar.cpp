@@ -1,0 +1,152 @@
+// row_calendar: next uses, slots, and which row makes room for which.
+#include "device/row_calendar.h"
+
+#include <algorithm>
+
+#include "base/prefetch.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kAhead = 24;  // rows whose words are prefetched
+
+// The logarithm grows by one with probability 2^-log, by a hash of row and batch: the same in every run.
+uint64_t count_use(uint64_t word, uint32_t row, uint64_t batch, uint64_t log_shift, uint64_t most) {
+  const uint64_t log = word >> log_shift;
+  const uint64_t hash = (row * uint64_t{0x9e3779b97f4a7c15} ^ batch * uint64_t{0xc2b2ae3d27d4eb4f}) >> 40;
+  const bool grows = log < most && (hash & ((uint64_t{1} << log) - 1)) == 0;
+  return word + (uint64_t{grows} << log_shift);
+}
+
+}  // namespace
+
+RowCalendar::RowCalendar(uint64_t rows, uint32_t stride, uint32_t shift)
+    : rows_(rows),
+      stride_(stride),
+      shift_(shift),
+      words_buffer_(Buffer::zeroed(rows * sizeof(uint64_t) + 64, Purpose::kTables)),
+      words_(words_buffer_.as<uint64_t>()) {}
+
+void RowCalendar::resize(uint64_t slots) {
+  slots_ = std::min({slots, kMostSlots, rows_});
+  row_of_.assign(slots_, 0);
+  filed_under_.assign(slots_, 0);
+  forget();
+}
+
+void RowCalendar::forget() {
+  used_ = 0;
+  near_ = 0;
+  for (auto& list : lists_) list.clear();
+  for (uint64_t row = 0; row < rows_; ++row) words_[row] &= ~kSlotMask & ~uint64_t{UINT32_MAX};
+}
+
+void RowCalendar::expect(uint64_t batch, std::span<const uint32_t> rows) {
+  const uint64_t bit = uint64_t{1} << (batch % kRing);
+  const size_t count = rows.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) prefetch(&words_[rows[i + kAhead]]);
+    words_[rows[i]] |= bit;
+  }
+}
+
+size_t RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows, std::span<uint32_t> positions, int32_t* source,
+                         std::vector<Admission>& admitted) {
+  const uint64_t bit = uint64_t{1} << (batch % kRing);
+  const size_t count = rows.size();
+  lists_[batch % kRing].clear();  // the slots of rows that are used now: they are filed again
+  hits_.resize(count + 1);
+  ranks_.resize(count + 1);
+  // Without branches on what is a hit, which no processor predicts: both outcomes are written, and one is kept.
+  size_t hits = 0, misses = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) prefetch(&words_[rows[i + kAhead]]);
+    const uint32_t row = rows[i], position = positions[i];
+    const uint64_t word = count_use(words_[row] & ~bit, row, batch, kLogShift, kLogs - 1);
+    words_[row] = word;
+    const uint32_t rank = rank_of(word, batch), found = slot_of(word);
+    const bool is_hit = found != kNone;
+    source[position] = static_cast<int32_t>(found * stride_ + shift_);
+    hits_[hits] = {found, rank};
+    hits += is_hit & (rank >= near_);
+    rows[misses] = row;
+    positions[misses] = position;
+    ranks_[misses] = static_cast<uint8_t>(rank);
+    misses += !is_hit;
+  }
+  for (size_t i = 0; i < hits; ++i) file(hits_[i].slot, hits_[i].rank, batch);
+  if (slots_ > 0) admit(batch, rows.first(misses), admitted);
+  if (farthest_ > near_ + 3) ++near_;
+  if (farthest_ < near_ + 2) near_ = near_ > 2 ? near_ - 2 : 0;
+  for (uint32_t list = kRing; list < kRanks; ++list) {
+    if (lists_[list].size() > 2 * slots_ + 1024) drop_outdated(list);
+  }
+  return misses;
+}
+
+// The misses that are needed soonest come first. Those that are needed after all rows in the cache wait for nothing.
+void RowCalendar::admit(uint64_t batch, std::span<const uint32_t> rows, std::vector<Admission>& admitted) {
+  farthest_ = kRanks - 1;
+  while (used_ == slots_ && farthest_ > 0 && lists_[list_of(farthest_, batch)].empty()) --farthest_;
+  for (auto& waiting : waiting_) waiting.clear();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (used_ < slots_ || ranks_[i] < farthest_) waiting_[ranks_[i]].push_back(static_cast<uint32_t>(i));
+  }
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    const auto& waiting = waiting_[rank];
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if (i + kAhead < waiting.size()) prefetch(&words_[rows[waiting[i + kAhead]]]);
+      const uint32_t row = rows[waiting[i]];
+      if (slot_of(words_[row]) != kNone) continue;  // it is in the batch twice
+      const uint32_t slot = used_ < slots_ ? static_cast<uint32_t>(used_++) : evict(rank, batch);
+      if (slot == kNone) return;  // those that follow are needed later still
+      words_[row] = with_slot(words_[row], slot);
+      row_of_[slot] = row;
+      file(slot, rank, batch);
+      admitted.push_back({waiting[i], slot * stride_ + shift_});
+    }
+  }
+}
+
+// The slot of a row whose next use comes after `rank`; kNone if there is none.
+uint32_t RowCalendar::evict(uint32_t rank, uint64_t batch) {
+  for (; farthest_ > rank; --farthest_) {
+    const uint32_t number = list_of(farthest_, batch);
+    auto& list = lists_[number];
+    while (!list.empty()) {
+      const uint32_t slot = list.back();
+      list.pop_back();
+      const size_t left = list.size();
+      if (left > kAhead) {
+        prefetch(&row_of_[list[left - kAhead]]);
+        prefetch(&words_[row_of_[list[left - kAhead / 2]]]);
+      }
+      if (filed_under_[slot] != number) continue;  // filed elsewhere since
+      uint64_t& word = words_[row_of_[slot]];
+      const uint32_t now = rank_of(word, batch);
+      if (list_of(now, batch) != number) {  // a use became known
+        file(slot, now, batch);
+        continue;
+      }
+      word &= ~kSlotMask;
+      return slot;
+    }
+  }
+  return kNone;
+}
+
+// Keeps one entry for each slot that is filed in this list.
+void RowCalendar::drop_outdated(uint32_t number) {
+  constexpr uint8_t kSeen = 255;
+  auto& list = lists_[number];
+  size_t kept = 0;
+  for (const uint32_t slot : list) {
+    if (filed_under_[slot] != number) continue;
+    filed_under_[slot] = kSeen;
+    list[kept++] = slot;
+  }
+  list.resize(kept);
+  for (const uint32_t slot : list) filed_under_[slot] = static_cast<uint8_t>(number);
+}
+
+}  // namespace gz

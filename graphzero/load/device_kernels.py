@@ -1,0 +1,93 @@
+"""Rows of a batch from a cache and from misses: by torch's operations, or by one pass of a Triton kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import torch
+
+# (table, misses, source, positions, wanted dtype, scale) -> the rows of a batch, converted
+Rows: TypeAlias = "Callable[[Any, Any, Any, Any, Any, Any], torch.Tensor]"
+
+_MOST_COLUMNS = 4096  # of a row that one program of the kernel moves
+
+
+def torch_rows(
+    table: torch.Tensor,
+    misses: torch.Tensor | None,
+    source: torch.Tensor,
+    positions: torch.Tensor | None,
+    wanted: torch.dtype | None,
+    scale: torch.Tensor | None,
+) -> torch.Tensor:
+    """Return the rows of a batch, on any device: table[source], but row i of `misses` at positions[i]."""
+    import torch
+
+    if misses is None or positions is None:
+        return _converted(_words(table).index_select(0, source).view(table.dtype), wanted, scale)
+    rows = _words(table).index_select(0, source.clamp(min=0))
+    there = positions.to(table.device, non_blocking=True).to(torch.int64)
+    rows.index_copy_(0, there, _words(misses))
+    return _converted(rows.view(table.dtype), wanted, scale)
+
+
+def _converted(rows: torch.Tensor, wanted: torch.dtype | None, scale: torch.Tensor | None) -> torch.Tensor:
+    """Return rows in the dtype that batches have: the same values as by the core's conversion."""
+    rows = rows if wanted is None else rows.to(wanted)
+    return rows if scale is None else rows * scale
+
+
+def admit(table: torch.Tensor, misses: torch.Tensor, admitted: torch.Tensor) -> None:
+    """Put the misses that are admitted into their slots, after the rows of the batch were taken."""
+    import torch
+
+    if admitted.shape[1] > 0:
+        number, slot = admitted
+        _words(table).index_copy_(0, slot.to(torch.int64), _words(misses).index_select(0, number))
+
+
+def _words(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows as integers, so that every dtype can be indexed."""
+    import torch
+
+    row_bytes = rows.shape[1] * rows.element_size()
+    for word in (torch.int64, torch.int32, torch.int16):
+        if row_bytes % word.itemsize == 0:
+            return rows.view(word)
+    return rows.view(torch.uint8)
+
+
+def choose_rows(*arguments: Any) -> Rows:
+    """Return the faster way for batches like this one, whose arguments are given, by trying both."""
+    import torch
+
+    table, _, source, *_ = arguments
+    if not table.is_cuda or not 0 < table.shape[1] <= _MOST_COLUMNS or source.shape[0] == 0:
+        return torch_rows
+    try:
+        from .device_triton import triton_rows
+
+        ways: list[Rows] = [torch_rows, triton_rows]
+        made = [way(*arguments) for way in ways]
+        if not torch.equal(*(rows.view(torch.uint8) for rows in made)):
+            return torch_rows
+        seconds = [_seconds(lambda way=way: way(*arguments)) for way in ways]  # type: ignore[misc]
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # no Triton, no compiler for it, or a dtype that it does not have
+        return torch_rows
+    return ways[seconds.index(min(seconds))]
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    import torch
+
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    begin.record()
+    for _ in range(3):
+        call()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end))

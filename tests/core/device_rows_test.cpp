@@ -1,0 +1,171 @@
+// device_rows_test: epochs whose rows a device caches: a device that is made up assembles each batch from what it has.
+#include "device/device_rows.h"
+
+#include <vector>
+
+#include "check.h"
+#include "hub_plan.h"
+
+using namespace gz;
+using namespace gz::test;
+
+namespace {
+
+// Has rows of one number each, and does with a batch what the loader says.
+struct Device {
+  std::vector<float> cache;
+  uint64_t generation = UINT64_MAX, hits = 0, plain = 0, whole = 0;
+
+  void take(const LoadedBatch& batch) {
+    const GatheredPart& part = batch.parts.at(0);
+    const auto ids = batch.graph.nodes[0].node.span();
+    const auto* rows = reinterpret_cast<const float*>(part.buffer->data());
+    std::vector<float> made;
+    if (!part.device) {
+      ++plain;
+      for (size_t i = 0; i < part.rows; ++i) made.push_back(rows[i * part.columns]);
+    } else if (part.device->is_whole) {
+      ++whole;
+      CHECK_EQ(part.rows, 0u);
+      return;
+    } else {
+      made = assemble(*part.device, rows, part.columns);
+    }
+    CHECK(std::ranges::equal(made, ids, [](float value, int64_t id) { return value == static_cast<float>(id); }));
+  }
+
+ private:
+  std::vector<float> assemble(const OnDevice& given, const float* missed, uint64_t columns) {
+    if (given.generation != generation) cache.assign(given.slots, -1);
+    generation = given.generation;
+    const auto* source = given.source->as<int32_t>();
+    std::vector<float> made;
+    for (size_t i = 0; i < given.rows; ++i) {
+      const bool hit = source[i] >= 0;
+      hits += hit ? 1 : 0;
+      made.push_back(hit ? cache.at(static_cast<size_t>(source[i]))
+                         : missed[static_cast<size_t>(~source[i]) * columns]);
+    }
+    for (size_t k = 0; k < given.misses; ++k)
+      CHECK_EQ(source[given.positions->as<int32_t>()[k]], -1 - static_cast<int32_t>(k));
+    const auto* admitted = given.admitted->as<int32_t>();
+    for (size_t i = 0; i < given.admissions; ++i) {
+      cache.at(static_cast<size_t>(admitted[given.admissions + i])) =
+          missed[static_cast<size_t>(admitted[i]) * columns];
+    }
+    return made;
+  }
+};
+
+void run_epoch(Device& device, const std::shared_ptr<LoadPlan>& plan, uint64_t epoch, uint64_t most = UINT64_MAX) {
+  Pipeline pipeline(plan, epoch, Share{});
+  uint64_t seen = 0;
+  for (LoadedBatch batch; seen < most && next_batch(pipeline, batch); ++seen) {
+    CHECK_EQ(batch.number, seen);
+    device.take(batch);
+  }
+  CHECK_EQ(seen, std::min(most, pipeline.num_batches()));
+}
+
+std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t shards = 1) {
+  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .device_rows = true});
+  plan->device_rows[0] = std::make_shared<DeviceRows>(kHubNodes, shards);
+  plan->device_rows[0]->resize(slots);
+  return plan;
+}
+
+}  // namespace
+
+TEST(a_device_has_the_rows_that_it_is_said_to_have) {
+  for (const uint32_t shards : {1, 4}) {
+    const auto plan = make("device", 800, shards);
+    Device device;
+    for (uint64_t epoch = 0; epoch < 3; ++epoch) run_epoch(device, plan, epoch);
+    CHECK_EQ(device.plain, 0u);
+    const DeviceRowsStats stats = plan->device_rows[0]->stats();
+    CHECK(stats.hits > 0 && stats.hits < stats.rows);  // of the last epoch
+    CHECK(device.hits > stats.hits);
+    CHECK(stats.admitted <= stats.rows - stats.hits);
+  }
+}
+
+TEST(misses_do_not_depend_on_timing) {
+  std::vector<uint64_t> hits;
+  for (int i = 0; i < 3; ++i) {
+    const auto plan = make("timing", 500);
+    Device device;
+    run_epoch(device, plan, 0);
+    hits.push_back(device.hits);
+  }
+  CHECK_EQ(hits[0], hits[1]);
+  CHECK_EQ(hits[0], hits[2]);
+}
+
+TEST(an_epoch_that_is_left_early_leaves_nothing_that_the_device_lacks) {
+  const auto plan = make("left", 800);
+  Device device;
+  for (uint64_t epoch = 0; epoch < 6; ++epoch) run_epoch(device, plan, epoch, epoch % 2 == 0 ? 3 + epoch : UINT64_MAX);
+}
+
+TEST(a_cache_can_be_resized_between_any_two_batches) {
+  const auto plan = make("resized", 0, 2);
+  Device device;
+  Pipeline pipeline(plan, 0, Share{});
+  uint64_t seen = 0;
+  for (LoadedBatch batch; next_batch(pipeline, batch); ++seen) {
+    device.take(batch);
+    if (seen % 8 == 1) plan->device_rows[0]->resize(seen % 16 == 1 ? 600 : 90);
+    if (seen == 30) plan->device_rows[0]->resize(kHubNodes);
+  }
+  CHECK_EQ(seen, pipeline.num_batches());
+  CHECK(device.hits > 0);
+}
+
+TEST(all_rows_on_the_device_leave_the_host_nothing_to_copy) {
+  const auto plan = make("whole", kHubNodes);
+  Device device;
+  run_epoch(device, plan, 0);
+  CHECK_EQ(device.whole, epoch_batches(*plan, 0, {}).count());
+  CHECK_EQ(plan->device_rows[0]->stats().hits, plan->device_rows[0]->stats().rows);
+}
+
+TEST(a_sweep_is_asked_only_for_what_the_device_lacks) {
+  const auto plan = make("swept", 800, 2);
+  put_window(*plan);
+  Device device;
+  uint64_t rows = 0;
+  Pipeline pipeline(plan, 0, Share{});
+  for (LoadedBatch batch; next_batch(pipeline, batch);) {
+    device.take(batch);
+    rows += batch.graph.nodes[0].node.size;
+  }
+  CHECK_EQ(pipeline.stats().windows.size(), 1u);
+  CHECK(device.hits > rows / 4);
+  CHECK_EQ(pipeline.stats().gather.rows, rows - device.hits);
+}
+
+TEST(a_second_epoch_at_the_same_time_has_no_cache) {
+  const auto plan = make("two", 800);
+  Device device, other;
+  Pipeline first(plan, 0, Share{}), second(plan, 1, Share{});
+  LoadedBatch batch;
+  while (next_batch(first, batch)) {
+    device.take(batch);
+    if (next_batch(second, batch)) other.take(batch);
+  }
+  CHECK(device.hits > 0);
+  CHECK(other.plain > 0 && other.hits == 0);
+}
+
+TEST(batches_that_are_short_of_memory_are_assembled_all_the_same) {
+  for (const bool windowed : {false, true}) {
+    const auto plan = make("short", 800, 2);
+    const uint64_t room = 3 * plan->division.batch_bytes + plan->division.sampling_bytes;
+    plan->division.sampling_bytes = plan->division.batch_bytes = 1 << 16;
+    plan->division.depth = 8;
+    if (windowed) put_window(*plan);
+    plan->pool->set_limit(room);
+    Device device;
+    run_epoch(device, plan, 0);
+  }
+}

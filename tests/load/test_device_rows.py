@@ -1,0 +1,205 @@
+"""Rows that a device keeps, on the CPU: batches are those of a loader without a cache, whatever the device has."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero.load import device_rows
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def on_cpu(monkeypatch):
+    monkeypatch.setattr(device_rows, "caches_on_cpu", True)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return gz.synthesize(tmp_path_factory.mktemp("rows") / "data", nodes=3000, edges=20_000, dim=8, seed=0)
+
+
+def make(data, features=None, **extra):
+    options = {"fanouts": [4, 4], "batch_size": 64, "seed": 1, "shuffle": True, "memory": "64MB", "num_threads": 2}
+    return gz.NeighborLoader(data, features, **options | extra)
+
+
+def same(here, there):
+    for name, value in here:
+        if isinstance(value, torch.Tensor):
+            assert there[name].dtype == value.dtype, name
+            assert torch.equal(value, there[name]), name
+        else:
+            assert there[name] == value, name
+    assert here.keys() == there.keys()
+
+
+def check_epochs(here, there, epochs=2):
+    for _ in range(epochs):
+        for a, b in zip(here, there, strict=True):
+            same(a, b)
+
+
+@pytest.mark.parametrize("rows", [1, 100, 1000, 2999, 3000, 10_000])
+def test_batches_are_those_of_a_loader_without_a_cache(data, rows):
+    there = make(data, device="cpu", gpu_memory=rows * 32)
+    check_epochs(make(data), there, 3)
+    found = there.stats().device["x"]
+    assert found["rows"] == there.stats().nodes
+    assert found["slots"] == min(rows, 3000)
+    assert found["hits"] > 0 if rows >= 100 else found["hits"] < found["rows"]
+    assert found["bytes"] == min(rows, 3000) * 32
+    if rows >= 3000:
+        assert found["hits"] == found["rows"]
+        assert there.stats().rows == 0  # that the host copied
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16", "bfloat16", "int8", "int64", "uint8"])
+@pytest.mark.parametrize("shape", [(5,), (8,), ()])
+def test_rows_keep_their_dtype_or_are_converted_on_the_device(data, tmp_path, stored, shape):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, *shape)) * 20
+    source = rows.astype(np.float32) if stored in ("float16", "bfloat16", "int8") else rows.astype(stored)
+    gz.compile_features(source, tmp_path / "x.gd", dtype=stored)
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    for dtype in (None, "float32"):
+        for size in (300, 3000):
+            memory = size * store.dtype.itemsize * store.feature_dim
+            there = make(data.graph, store, dtype=dtype, device="cpu", gpu_memory=memory)
+            check_epochs(make(data.graph, store, dtype=dtype), there, 1)
+
+
+def test_edge_features_are_kept_too(tmp_path):
+    edges = np.random.default_rng(0).integers(0, 500, (2, 4000))
+    gz.compile_graph(edges, tmp_path / "g.gl", edge_ids=True, direction="in")
+    gz.compile_features(np.arange(8000, dtype=np.float32).reshape(4000, 2), tmp_path / "e.gd")
+    gz.compile_features(np.arange(1000, dtype=np.float32).reshape(500, 2), tmp_path / "x.gd")
+    graph, stores = gz.Graph(tmp_path / "g.gl"), {name: gz.FeatureStore(tmp_path / f"{name}.gd") for name in "xe"}
+    for memory in ("4KB", "12KB", "1MB"):
+        extra = {"edge_features": stores["e"], "disjoint": True}
+        there = make(graph, stores["x"], device="cpu", gpu_memory=memory, **extra)
+        check_epochs(make(graph, stores["x"], **extra), there)
+        assert set(there.stats().device) == {"x", "edge_attr"}
+
+
+def typed_data(folder):
+    rng = np.random.default_rng(0)
+    edges = {
+        ("author", "writes", "paper"): np.stack([rng.integers(0, 300, 3000), rng.integers(0, 700, 3000)]),
+        ("paper", "cites", "paper"): rng.integers(0, 700, (2, 4000)),
+    }
+    graphs = {}
+    for name, (source, target) in {k: (k[0], k[2]) for k in edges}.items():
+        path = folder / f"{name[1]}.gl"
+        sizes = {"author": 300, "paper": 700}
+        gz.compile_graph(edges[name], path, direction="in", num_nodes=(sizes[source], sizes[target]))
+        graphs[name] = gz.Graph(path)
+    stores = {}
+    for name, count, dim in (("author", 300, 4), ("paper", 700, 6)):
+        gz.compile_features(rng.normal(size=(count, dim)).astype(np.float32), folder / f"{name}.gd")
+        stores[name] = gz.FeatureStore(folder / f"{name}.gd")
+    return gz.HeteroGraph(graphs, {"author": 300, "paper": 700}), stores
+
+
+def test_typed_graphs_and_links(tmp_path):
+    graph, stores = typed_data(tmp_path)
+    for memory in ("3KB", "12KB", "1MB"):
+        options = {"device": "cpu", "gpu_memory": memory}
+        nodes = {"input_type": "paper"}
+        for a, b in zip(make(graph, stores, **nodes), make(graph, stores, **nodes, **options), strict=True):
+            for key, values in a:
+                same(values, b[key])
+        links = {"fanouts": [3], "batch_size": 100, "seed": 0, "neg_sampling": "binary", "memory": "64MB"}
+        kind = ("author", "writes", "paper")
+        here = gz.LinkNeighborLoader(graph, stores, edge_type=kind, **links)
+        there = gz.LinkNeighborLoader(graph, stores, edge_type=kind, **links, **options)
+        for a, b in zip(here, there, strict=True):
+            for key, values in a:
+                same(values, b[key])
+
+
+def test_leaving_early_and_other_epochs(data):
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for epoch in range(4):
+        there.set_epoch(epoch)
+        here = make(data)
+        here.set_epoch(epoch)
+        for a, b in itertools.islice(zip(here, there, strict=True), 3 + 7 * epoch):
+            same(a, b)
+    there.close()
+    there.set_epoch(0)
+    check_epochs(make(data), there, 1)
+
+
+def test_two_iterators_of_one_loader(data):
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    first, second = iter(there), iter(there)
+    for a, b, c in itertools.islice(zip(make(data), first, second, strict=True), 10):
+        same(a, b)
+        assert c.x.shape == (c.num_nodes, 8)
+        assert torch.equal(c.x, torch.from_numpy(data.features["x"].gather(c.n_id.numpy())))
+
+
+def test_loaders_of_a_group_share_the_cache(data):
+    options = {"device": "cpu", "gpu_memory": 500 * 32}
+    train, valid = make(data, split="train", **options), make(data, split="valid", **options)
+    with gz.LoaderGroup(train, valid, repeat=[valid]):
+        for epoch in range(2):
+            here = make(data, split="train")
+            here.set_epoch(epoch)
+            check_epochs(here, train, 1)
+            check_epochs(make(data, split="valid"), valid, 1)
+        assert train.stats().device == valid.stats().device != {}
+
+
+def test_rows_of_files_that_do_not_fit_are_swept_for_what_the_device_lacks(tmp_path):
+    data = gz.synthesize(tmp_path / "data", nodes=20_000, edges=60_000, dim=512, seed=0)
+    options = {"memory": "36MB", "cache": "on", "batch_size": 16, "num_threads": 1, "seeds": np.arange(1000)}
+    there = make(data, device="cpu", gpu_memory="2MB", **options)
+    check_epochs(make(data, **options), there)
+    assert there.stats().plan["ways"]["x"] == "window"
+    assert 0 < there.stats().device["x"]["hits"] < there.stats().device["x"]["rows"]
+
+
+@pytest.mark.parametrize("slots", [700, 3000])
+def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slots):
+    there, made = make(data, device="cpu", gpu_memory=slots * 32), []
+    rows = device_rows.PartRows.rows
+
+    def fails(self, planned, ids):
+        made.append(planned)
+        if len(made) in (5, 7, 30):
+            raise torch.OutOfMemoryError("made up")
+        return rows(self, planned, ids)
+
+    monkeypatch.setattr(device_rows.PartRows, "rows", fails)
+    with pytest.warns(UserWarning, match="out of memory: its cache of rows is emptied and gets"):
+        check_epochs(make(data), there)
+    assert there.stats().device["x"]["bytes"] < slots * 32
+
+
+def test_auto_waits_for_some_batches_and_gives_back_what_training_needs(data, monkeypatch):
+    there = make(data, device="cpu", gpu_memory="auto")
+    free = iter([1000 * 32, 10, -100 * 32, *[5] * 100])
+    monkeypatch.setattr(device_rows, "_CHECK_EVERY", 4)
+    monkeypatch.setattr(device_rows.DeviceTier, "_watches", lambda tier: True)
+    monkeypatch.setattr(device_rows.DeviceTier, "_free", lambda tier: next(free))
+    check_epochs(make(data), there)
+    assert there.stats().device["x"]["slots"] == 800
+
+
+def test_what_gpu_memory_may_be(data, monkeypatch):
+    assert make(data, gpu_memory="auto").stats().device == {}
+    for wrong, error in (("much", ValueError), (-1, ValueError), (True, TypeError), (None, TypeError)):
+        with pytest.raises(error, match="gpu_memory"):
+            make(data, device="cpu", gpu_memory=wrong)
+    monkeypatch.setattr(device_rows, "caches_on_cpu", False)
+    with pytest.raises(ValueError, match=r"gpu_memory is '1GB', but the loader has device='cpu'; pass device=\"cuda\""):
+        make(data, device="cpu", gpu_memory="1GB")
+    with pytest.raises(ValueError, match="but the loader has no device"):
+        make(data, gpu_memory="1GB")
+    assert len(list(make(data, device="cpu", gpu_memory=0))) == len(make(data))
