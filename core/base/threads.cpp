@@ -279,12 +279,4 @@ void lower_thread_priority() noexcept {
 #endif
 }
 
-void run_thread_when_idle() noexcept {
-#ifdef __linux__
-  const sched_param none{};
-  if (sched_setscheduler(0, SCHED_IDLE, &none) == 0) return;
-#endif
-  lower_thread_priority();
-}
-
 }  // namespace gz

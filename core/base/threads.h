@@ -63,8 +63,4 @@ int resolve_threads(int requested);
 // (benchmarks/outofcore.py: 24 M nodes in 3 GB, 2 cores) takes 112 to 115 ms per batch with it, 125 to 133 without.
 void lower_thread_priority() noexcept;
 
-// Lets this thread run only where no other wants to from now on, and give way at once. For threads that keep a device
-// supplied: the threads that launch its kernels are short of time, not of processors (benchmarks/gpu.py).
-void run_thread_when_idle() noexcept;
-
 }  // namespace gz

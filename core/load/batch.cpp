@@ -81,6 +81,12 @@ void for_each_buffer(const LoadedBatch& batch, const Call& call) {
   }
 }
 
+void narrow(Batch& batch, const std::vector<Part>& parts) {
+  batch.narrow = narrow_ids(batch.graph);
+  const bool needs_edges = std::ranges::any_of(parts, [](const Part& part) { return part.by_edge; });
+  if (batch.narrow.buffer && !needs_edges) release_edges(batch.graph);
+}
+
 }  // namespace
 
 uint64_t bytes_of(const LoadedBatch& batch) {
@@ -152,12 +158,16 @@ void submit_requests(const Batch& batch, const Readers& readers) {
   }
 }
 
-void pack(Batch& batch) { batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph)); }
+void shrink(Batch& batch, const LoadPlan& plan, bool waits) {
+  if (waits) {
+    batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph));
+  } else if (plan.options.device_rows) {
+    narrow(batch, plan.parts);
+  }
+}
 
-void narrow(Batch& batch, const std::vector<Part>& parts) {
-  batch.narrow = narrow_ids(batch.graph);
-  const bool needs_edges = std::ranges::any_of(parts, [](const Part& part) { return part.by_edge; });
-  if (batch.narrow.buffer && !needs_edges) release_edges(batch.graph);
+void forget_device_rows(const LoadPlan& plan) {
+  for (const auto& rows : plan.device_rows) rows->forget();
 }
 
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats) {

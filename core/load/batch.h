@@ -70,8 +70,9 @@ uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merg
 // Creates the requests for the rows of a sampled batch; submits them, in the order of batches.
 void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);
 void submit_requests(const Batch& batch, const Readers& readers);
-void pack(Batch& batch);  // compresses a sampled batch while it waits
-void narrow(Batch& batch, const std::vector<Part>& parts);
+// Makes a sampled batch smaller: compresses it while it waits, or keeps its ids as int32 for a device.
+void shrink(Batch& batch, const LoadPlan& plan, bool waits);
+void forget_device_rows(const LoadPlan& plan);  // of batches that will not reach the device
 
 // Copies its rows, or reads those that were not requested. If memory is short, `batch` is unchanged.
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats);

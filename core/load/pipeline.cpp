@@ -42,16 +42,12 @@ void Pipeline::start_threads() {
   parallel_for(static_cast<size_t>(division_.threads), 1, division_.threads, [](size_t, size_t, int) {});
   for (int i = 0; i < division_.threads; ++i) {
     try {
-      threads_.emplace_back([this, i] {
+      threads_.emplace_back([this] {
         const BufferPool::Use use(*plan_->pool);
         // For the thread that keeps the device busy, or for the training step that the rows are read ahead of.
-        if (!plan_->device_rows.empty()) {
-          run_thread_when_idle();
-        } else if (plan_->feeds_device || division_.window > 0) {
-          lower_thread_priority();
-        }
+        if (plan_->feeds_device || division_.window > 0) lower_thread_priority();
         Lock lock(mutex_);
-        work(lock, !plan_->device_rows.empty() && 2 * i >= division_.threads);
+        work(lock);
       });
     } catch (const std::system_error&) {
       if (threads_.empty()) throw;  // fewer threads are slower, but one is required
@@ -90,16 +86,13 @@ void Pipeline::stop() {
     stopping_ = true;
   }
   work_ready_.notify_all();
-  needed_.notify_all();
   batch_ready_.notify_all();
   for (std::thread& t : threads_) t.join();
   threads_.clear();
   for (const auto& reader : readers_) reader->stop();
   {
     std::lock_guard lock(mutex_);
-    for (const auto& rows : plan_->device_rows) {
-      if (!queue_.batches().empty()) rows->forget();  // they will not reach the device
-    }
+    if (!queue_.batches().empty()) forget_device_rows(*plan_);
     queue_.clear();
     stats_.add(readers_, reads_before_);  // an epoch that ended keeps its figures, but not the rows
     readers_.clear();
@@ -142,7 +135,6 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   stats_.edges += num_edges(out.graph);
   returned_ = Clock::now();
   work_ready_.notify_all();
-  if (is_short()) needed_.notify_all();
   return State::kReady;
 }
 
@@ -221,23 +213,15 @@ ScheduleView Pipeline::view() {
   return v;
 }
 
-void Pipeline::work(Lock& lock, bool in_reserve) {
+void Pipeline::work(Lock& lock) {
   while (!stopping_) {
     const Job job = next_job(queue_.batches(), view());
     if (job.kind == Job::Kind::kWait) wait_for_work(lock);
     if (job.kind == Job::Kind::kSample) sample_some(queue_.front() + job.first, job.count, lock);
     if (job.kind == Job::Kind::kFinish) finish_one(queue_.front() + job.first, lock);
     if (job.kind == Job::Kind::kBuildExclusively) build_exclusively(lock);
-    if (in_reserve && !stopping_) wait_until_needed(lock);
   }
 }
-
-// Half of the threads sleep while many finished batches wait, if a device keeps rows: waking all of them for each
-// batch may disturb the thread that launches its kernels. What that gains was not measured apart.
-void Pipeline::wait_until_needed(Lock& lock) {
-  needed_.wait(lock, [&] { return stopping_ || is_short(); });
-}
-bool Pipeline::is_short() const { return 2 * queue_.num_ready() < static_cast<uint64_t>(division_.depth); }
 
 void Pipeline::wait_for_work(Lock& lock) {
   // Waiting between two epochs, or after the last one, does not count.
@@ -258,11 +242,7 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   const Outcome outcome = attempt([&] {
     bytes_read = sample(batches, gap, cancel, [&](Batch& batch) {
       if (batch.number >= first_request_) prepare_requests(batch, plan_->parts, readers_);
-      if (division_.window > 0 || division_.merges) {
-        pack(batch);  // it will wait for a long time
-      } else if (plan_->options.device_rows) {
-        narrow(batch, plan_->parts);
-      }
+      shrink(batch, *plan_, division_.window > 0 || division_.merges);
     });
   });
   lock.lock();

@@ -105,9 +105,7 @@ class Pipeline {
 
   // Called with mutex_ held; those that take the lock release it while they work.
   ScheduleView view();
-  void work(Lock& lock, bool in_reserve);
-  void wait_until_needed(Lock& lock);
-  bool is_short() const;
+  void work(Lock& lock);
   void wait_for_work(Lock& lock);
   void sample_some(uint64_t first, uint64_t count, Lock& lock);
   void finish_one(uint64_t number, Lock& lock);
@@ -124,7 +122,7 @@ class Pipeline {
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;
-  std::condition_variable work_ready_, batch_ready_, needed_;
+  std::condition_variable work_ready_, batch_ready_;
   // Guarded by mutex_, except for what threads read of the batches they are working on:
   Division division_;  // the plan's when this epoch began; sizes grow
   Readers readers_;    // one per part
