@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import FormatError
 from ..sources.edge_blocks import GraphFileSource
 
 if TYPE_CHECKING:
@@ -76,6 +77,12 @@ def graph_to_networkx(graph: Graph, names: list[Any], parallel: bool, weight: st
 def _add_edges(result: Any, graph: Graph, names: list[Any], weight: str | None) -> None:
     once = result.is_multigraph() and not result.is_directed()  # the file has each edge both ways
     for block in GraphFileSource(graph.path).edge_blocks():
+        for ids in (block.src, block.dst):
+            wrong = ids[(ids < 0) | (ids >= len(names))]
+            if wrong.size:
+                raise FormatError(
+                    f"{graph.path}: damaged: an edge of node {wrong[0]}, but there are {len(names)} nodes"
+                )
         weights = [None] * len(block) if block.weights is None or weight is None else block.weights.tolist()
         for u, v, value in zip(block.src.tolist(), block.dst.tolist(), weights, strict=True):
             if not once or u <= v:

@@ -133,8 +133,30 @@ def calls(g: gz.Graph) -> list[tuple[str, object]]:
     ):
         found.append((f"sample_links {options}", lambda o=options: g.sample_links(pairs, [3, 3], seed=1, **o)))
     found.append(("to_arrow", lambda: g.to_arrow().read_all()))
+    found += [("has_edge", lambda i=i: g.has_edge(i, (i + 7) % g.num_nodes)) for i in (0, 1, 32, 63)]
+    found.append(("subgraph", lambda: g.subgraph(ids[::2])))
+    found.append(("to_networkx", g.to_networkx))
+    found += analytics_calls(g)
     found.append(("negatives", lambda: g.negative_edges(100, seed=1)))
     found.append(("negatives", lambda: g.negative_edges(100, method="degree", seed=1)))
+    return found
+
+
+def analytics_calls(g: gz.Graph) -> list[tuple[str, object]]:
+    """Every function of gz.analytics, from the mapping and by reads."""
+    found = []
+    for io in ("mmap", "read"):
+        common = {"io": io, "progress": False}
+        for name in ("degrees", "core_numbers", "triangles", "clustering", "label_propagation"):
+            found.append((name, lambda n=name, c=common: getattr(gz.analytics, n)(g, **c)))
+        for weighted in (False, True):
+            found.append(("pagerank", lambda w=weighted, c=common: gz.analytics.pagerank(g, weighted=w, **c)))
+        for kind in ("weak", "strong"):
+            found.append(
+                ("components", lambda k=kind, c=common: gz.analytics.connected_components(g, connection=k, **c))
+            )
+        found.append(("bfs", lambda c=common: gz.analytics.bfs(g, 0, **c)))
+        found.append(("hop_counts", lambda c=common: gz.analytics.hop_counts(g, [0, 5, 63], **c)))
     return found
 
 
@@ -172,7 +194,8 @@ def test_every_call_of_a_graph_is_among_them(tmp_path: Path) -> None:
     # The control of the list above: a new public method that reads rows has to be added to it.
     (tmp_path / "g.gl").write_bytes(topology(*sound(), **extras(False)).bytes())
     source = inspect.getsource(calls)
-    harmless = {"close", "preload", "to_scipy"}  # reads nothing; reads pages, not rows; hands out views
+    # Read nothing; reads pages, not rows; hands out views.
+    harmless = {"close", "is_directed", "is_multigraph", "preload", "to_scipy"}
     methods = {n for n, m in inspect.getmembers(gz.Graph, inspect.isfunction) if not n.startswith("_")}
     lacking = {n for n in methods - harmless if n not in source and n.removeprefix("get_") not in source}
     assert not lacking

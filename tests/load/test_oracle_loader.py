@@ -122,7 +122,7 @@ class Case:
         loader = gz.NeighborLoader(
             self.graph, stores, edge_features=self.edge_rows[0], fanouts=self.fanouts, seeds=self.given,
             labels=self.labels, batch_size=self.size, shuffle=self.shuffle, drop_last=self.drop_last, seed=self.seed,
-            direction=self.direction, **({"memory": "400MB"} | self.sample | options),
+            direction=self.direction, **({"memory": "1GB"} | self.sample | options),
         )  # fmt: skip
         loader.set_epoch(self.epoch)
         return loader

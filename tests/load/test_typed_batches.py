@@ -216,6 +216,9 @@ class Elsewhere:
     def mark_used(self):
         return None
 
+    def leave(self):
+        return None
+
     def wait_used(self, mark):
         return None
 
