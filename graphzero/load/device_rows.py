@@ -41,7 +41,10 @@ def as_gpu_memory(given: Any, device: torch.device | None) -> int | None:
     """Return the bytes that a loader may take for rows on its device; None for "auto", 0 for none."""
     if given in (0, "0") and not isinstance(given, bool):
         return 0
-    size = None if given == "auto" else parse_size(given, "gpu_memory")
+    try:
+        size = None if given == "auto" else parse_size(given, "gpu_memory")
+    except ValueError as error:
+        raise ValueError(f"{error}; 'auto' takes what is free, and 0 nothing") from None
     if not (device is not None and (device.type == "cuda" or caches_on_cpu)):
         if size is None:
             return 0
