@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread_name.h"
 #include "base/threads.h"
 
 namespace gz {
@@ -256,6 +257,7 @@ void DeviceReader::stop() {
 
 void DeviceReader::run(uint32_t shard) {
   const BufferPool::Use use(*options_.pool);
+  name_thread("graphzero-plan");
   lower_thread_priority();
   std::unique_lock lock(mutex_);
   while (wait_for_work(shard, lock)) advance(shard, lock);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/thread_name.h"
 #include "base/threads.h"
 #include "load/budget.h"
 #include "load/rows.h"
@@ -44,6 +45,7 @@ void Pipeline::start_threads() {
     try {
       threads_.emplace_back([this] {
         const BufferPool::Use use(*plan_->pool);
+        name_thread("graphzero-load");
         // For the thread that keeps the device busy, or for the training step that the rows are read ahead of.
         if (plan_->feeds_device || division_.window > 0) lower_thread_priority();
         Lock lock(mutex_);
