@@ -332,6 +332,7 @@ void bind_epoch(nb::module_& m) {
                if (PyErr_CheckSignals() != 0) throw nb::python_error();
              }
            })
+      .def("is_ready", [](PyEpoch& self) { return without_gil([&] { return self.pipeline().is_ready(); }); })
       .def("stop",
            [](PyEpoch& self) {
              if (!self.is_ours()) return;

@@ -135,12 +135,11 @@ DeviceReader::~DeviceReader() { stop(); }
 
 uint64_t DeviceReader::batches() const {
   const uint64_t below = inner_->batches();
-  return rows_->is_resident(rows_->setting()) ? below : below + horizon_ + 1;
+  return rows_->is_resident(rows_->setting()) ? below : below + horizon_ + 1 + options_.at_once;
 }
 
 std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<const int64_t> ids) {
   if (rows_->is_resident(rows_->setting())) return nullptr;
-  check_row_ids(*file_, matrix_, ids);
   const uint32_t shards = rows_->shards();
   const auto shift = static_cast<uint32_t>(std::countr_zero(shards));
   auto request = std::make_shared<DeviceRequest>();
@@ -152,7 +151,12 @@ std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<con
   request->misses.resize(shards);
   request->admitted.resize(shards);
   std::vector<uint64_t> counts(shards + 1);
-  for (const int64_t id : ids) ++counts[(static_cast<uint64_t>(id) & (shards - 1)) + 1];
+  uint64_t largest = 0;
+  for (const int64_t id : ids) {
+    largest = std::max(largest, static_cast<uint64_t>(id));  // a negative one becomes huge
+    ++counts[(static_cast<uint64_t>(id) & (shards - 1)) + 1];
+  }
+  if (largest >= matrix_.rows) check_row_ids(*file_, matrix_, ids);
   for (uint32_t i = 0; i < shards; ++i) counts[i + 1] += counts[i];
   request->begins = counts;
   uint32_t* const rows = request->buffer->as<uint32_t>();

@@ -87,6 +87,7 @@ class DeviceReader : public RowReader {
   };
   struct Options {
     uint64_t horizon = RowCalendar::kHorizon;  // batches that can be sampled ahead
+    uint64_t at_once = 1;                      // that are being sampled, and not yet submitted
     std::shared_ptr<BufferPool> pool;
   };
 

@@ -238,9 +238,12 @@ void BatchQueue::end_sampling(const std::vector<Batch*>& batches, bool sampled) 
 
 void BatchQueue::request(const std::function<void(Batch&)>& submit) {
   next_request_ = std::max(next_request_, front_);
-  for (; has(next_request_) && at(next_request_).state == BatchState::kSampled; ++next_request_) {
-    at(next_request_).state = BatchState::kRequested;
-    submit(at(next_request_));
+  for (; has(next_request_); ++next_request_) {
+    Batch& batch = at(next_request_);
+    if (batch.state == BatchState::kPlanned || batch.state == BatchState::kFailed) break;
+    if (batch.state != BatchState::kSampled) continue;  // it has no requests: a device had all rows when it was sampled
+    batch.state = BatchState::kRequested;
+    submit(batch);
   }
 }
 

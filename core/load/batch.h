@@ -118,6 +118,7 @@ class BatchQueue {
   const std::deque<Batch>& batches() const { return batches_; }
   uint64_t front() const { return front_; }  // the number of the next batch in line
   BatchState front_state() const { return batches_.empty() ? BatchState::kPlanned : batches_.front().state; }
+  bool front_is_done() const { return front_state() == BatchState::kReady || front_state() == BatchState::kFailed; }
   bool is_idle() const { return sampling_ == 0 && finishing_ == 0; }  // no thread works on a batch
   uint64_t num_ready() const;
   Batch& at(uint64_t number);

@@ -114,10 +114,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
     returned_ = {};
   }
   plan_->ledger->request_next(this);
-  const auto is_done = [&] {
-    const BatchState state = queue_.front_state();
-    return stopping_ || state == BatchState::kReady || state == BatchState::kFailed;
-  };
+  const auto is_done = [&] { return stopping_ || queue_.front_is_done(); };
   if (!is_done() && (!consumer_waits_ || paused_)) {
     consumer_waits_ = true;
     paused_ = false;
@@ -138,6 +135,11 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   returned_ = Clock::now();
   work_ready_.notify_all();
   return State::kReady;
+}
+
+bool Pipeline::is_ready() const {
+  std::lock_guard lock(mutex_);
+  return stopping_ || queue_.front() >= epochs_.current().end() || queue_.front_is_done();
 }
 
 uint64_t Pipeline::num_batches() const {

@@ -79,6 +79,7 @@ class Pipeline {
   enum class State { kReady, kNotYet, kEnd };
   // Waits up to `milliseconds` for the next batch in order and moves it to `out`. Rethrows the error of a failed batch.
   State next(LoadedBatch& out, int milliseconds);
+  bool is_ready() const;  // whether next() would return at once
 
   // Announces the epoch that follows all known ones. False if it cannot be prefetched: rows are not read through a
   // window, or the other loader delivers different rows.

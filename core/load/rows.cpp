@@ -135,7 +135,8 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
       readers.push_back(std::make_shared<FileRows>(part.file, matrix, division.ways[i] == Way::kWindow));
     }
     if (plan->device_rows.empty()) continue;
-    const DeviceReader::Options device{.horizon = horizon_of(*plan, division), .pool = plan->pool};
+    const DeviceReader::Options device{
+        .horizon = horizon_of(*plan, division), .at_once = static_cast<uint64_t>(division.threads), .pool = plan->pool};
     auto above = DeviceReader::attach(plan->device_rows[i], readers.back(), part.file, matrix, device,
                                       {events.ready, events.end, events.starving});
     if (above) readers.back() = std::move(above);  // else another epoch in flight has the cache

@@ -16,8 +16,17 @@ from ..machine.ranks import as_rank, current_local_rank, current_rank, local_thr
 from ..sample.subgraph import resolve_seed
 from ..stores.closing import Closing
 from .batch import AnyBatch
-from .device import COPIES, CopyStage, CudaCopies, PlainCopies, as_device, page_lock, plain_copies
-from .device_rows import DeviceTier, as_gpu_memory
+from .device import (
+    COPIES,
+    CudaCopies,
+    DeviceBatches,
+    DeviceTier,
+    PlainCopies,
+    as_device,
+    as_gpu_memory,
+    page_lock,
+    plain_copies,
+)
 from .handoff import Handoff, Run
 from .source import LoadSource
 from .stats import LoaderStats
@@ -84,6 +93,8 @@ class EpochLoader(Closing):
         self._drop_last = bool(options.drop_last)
         self._device = None if options.device is None else as_device(options.device)
         self._gpu_memory = as_gpu_memory(options.gpu_memory, self._device)
+        if self._device is not None and (self._is_cuda() or self._gpu_memory != 0):
+            source.convert_on(self._device)
         threads = options.num_threads
         self._threads = as_threads(threads)
         if threads is None:
@@ -122,7 +133,7 @@ class EpochLoader(Closing):
         self._outline: _core.LoadPlan | None = None  # without a budget: of a loader whose epochs another one makes
         self._last: Run | None = None  # of the epoch in flight, or left early
         self._final: tuple[Any, Any] | None = None  # what an epoch that is over said of itself
-        self._copies: CopyStage | None = None  # of the last epoch, where there is a CUDA device
+        self._copies: DeviceBatches | None = None  # of the last epoch, where there is a CUDA device
         self._tier: DeviceTier | None = None  # rows on the device, of the plan
         self._iterators: weakref.WeakSet[_Batches] = weakref.WeakSet()
         self._process = os.getpid()
@@ -175,9 +186,9 @@ class EpochLoader(Closing):
         batches = self._deliver(run.epoch, tier)
         self._copies = None
         if self._device is not None and self._is_cuda():
-            self._copies = CopyStage(batches, CudaCopies(self._device, tier))
+            self._copies = DeviceBatches(batches, CudaCopies(self._device, tier), run.epoch.is_ready)
         elif self._device is not None and tier is not None:
-            self._copies = CopyStage(batches, PlainCopies(self._device, tier))
+            self._copies = DeviceBatches(batches, PlainCopies(self._device, tier), run.epoch.is_ready)
         elif self._device is not None:
             batches = plain_copies(batches, self._device)
         iterator = _Batches(self._copies or batches, run, self._transform, self._copies, self._end)
@@ -311,7 +322,7 @@ class _Batches:
         batches: Iterator[Any],
         run: Run,
         transform: Callable[[Any], Any] | None,
-        copies: CopyStage | None,
+        copies: DeviceBatches | None,
         end: Callable[[Run], None],
     ) -> None:
         self._batches: Iterator[Any] = batches
@@ -340,7 +351,6 @@ class _Batches:
             if self._aborted:
                 raise RuntimeError("the loader was closed; call iter(loader) to start a new epoch") from None
             if self._finalizer.detach() is not None:
-                _join(self._copies)
                 run, end = self._run, self._end
                 self._forget()
                 end(run)
@@ -366,16 +376,10 @@ class _Batches:
         self.__dict__.pop("_end", None)
 
 
-def _stop(epoch: _core.LoadEpoch, copies: CopyStage | None) -> None:
+def _stop(epoch: _core.LoadEpoch, copies: DeviceBatches | None) -> None:
     if copies is not None:
         copies.stop()
-    epoch.stop()  # ends what the copying thread waits for
-    _join(copies)
-
-
-def _join(copies: CopyStage | None) -> None:
-    if copies is not None:
-        copies.join()
+    epoch.stop()
 
 
 def _transformed(transform: Callable[[Any], Any], batch: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,7 @@ class Labels:
         """Check the shape; nothing is read."""
         import torch
 
+        self._num_nodes = num_nodes
         self._store = labels if isinstance(labels, FeatureStore) else None
         self._tensor: torch.Tensor | None = None
         if self._store is not None:
@@ -188,6 +190,12 @@ class Labels:
             shape = tuple(self._tensor.shape)
         if shape[:1] != (num_nodes,):
             raise ValueError(f"labels has shape {shape}, expected an entry for each of {num_nodes} nodes")
+        item = self._tensor.element_size() if self._tensor is not None else max(labels.dtype.itemsize, 4)
+        self.nbytes = math.prod(shape) * item  # of all of them, at most
+
+    def all(self) -> torch.Tensor:
+        """Return the labels of all nodes."""
+        return self.of(np.arange(self._num_nodes)) if self._tensor is None else self._tensor
 
     def of(self, ids: IdArray) -> torch.Tensor:
         """Return the labels of these nodes. Raises StorageError when the file they are in cannot be read."""

@@ -15,6 +15,7 @@ from ..sample.hetero_subgraph import EdgeTypeName
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
+from .device.pending import KeptLabels
 from .inputs import Labels, as_type, find_split, resolve_seeds, resolve_time, seeds_of_type, seeds_or_split
 from .source import LoadSource
 
@@ -72,10 +73,17 @@ class SeedNodes:
         input_id = raw["input_id"]
         of_seeds: dict[str, Any] = {"input_id": torch.from_numpy(input_id), "batch_size": len(input_id)}
         if self.labels is not None:
-            of_seeds["y"] = self.labels.of(raw["nodes"][self._number]["n_id"][: len(input_id)])
+            of_seeds["y"] = self._labels_of(raw, len(input_id))
         if self.time is not None:
             of_seeds["seed_time"] = torch.from_numpy(self.time[input_id])
         return of_seeds
+
+    def _labels_of(self, raw: Mapping[str, Any], count: int) -> Any:
+        """Return the labels of the seeds, or what stands for them where the device has all labels."""
+        assert self.labels is not None
+        if raw["tier"] is not None and (kept := raw["tier"].labels(self.labels)) is not None:
+            return KeptLabels(kept, count)
+        return self.labels.of(raw["nodes"][self._number]["n_id"][:count])
 
 
 def _times_of(ids: Any, node_time: IdArray) -> IdArray:

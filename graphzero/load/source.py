@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
@@ -20,11 +20,12 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph, rows_followed
 from .batch import ATTRIBUTES, AnyBatch, Batch, HeteroBatch, TypeData
-from .device_rows import narrow, planned_rows
+from .device.assemble import Conversion
+from .device.pending import StoredRows, narrow, planned_rows
 from .inputs import named_features, resolve_time, wanted_dtype
 
 if TYPE_CHECKING:
-    pass
+    import torch
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,12 @@ class _Part:
     store: FeatureStore
     dtype: str | None  # to convert to
     label: str
+    conversion: Conversion | None = None  # on the device, where the core delivers rows as they are stored
 
     def open(self) -> _core.LoadPart:
         by_edge = not isinstance(self.key, str)
-        return _core.LoadPart(self.label, self.store._open(), self.store.name, by_edge, self.dtype, self.number)
+        dtype = self.dtype if self.conversion is None else None
+        return _core.LoadPart(self.label, self.store._open(), self.store.name, by_edge, dtype, self.number)
 
 
 class LoadSource:
@@ -132,6 +135,13 @@ class LoadSource:
             graph.add_edge_type(str(edge_type), topology, self.side(edge_type), *ends, self._fanouts[edge_type])
         return graph, parts
 
+    def convert_on(self, device: torch.device) -> None:
+        """Let rows cross the link as they are stored, and be converted on `device`."""
+        self._parts = [
+            replace(part, conversion=Conversion(part.store, part.dtype, device)) if part.dtype else part
+            for part in self._parts
+        ]
+
     def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> AnyBatch:
         """Return a batch with what the core made and, by type, the attributes in `of_type`."""
         node_types, edge_types = self.types.metadata()
@@ -142,6 +152,8 @@ class LoadSource:
             if device is not None:
                 by = "n_id" if isinstance(part.key, str) else "e_id"
                 rows = planned_rows(raw["tier"].parts[number], device, rows, arrays[part.key][by], by)
+            elif part.conversion is not None:
+                rows = StoredRows(rows, part.conversion)
             found[part.key][part.name] = rows
         sampled = {key: _subgraph_tensors(values) for key, values in arrays.items()}
         if raw["narrow"] is not None:

@@ -17,8 +17,8 @@ class LoaderStats:
     """Where an epoch's time went. Seconds of sampling, reading and copying are summed over the loader's threads.
 
     With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
-    device's clock, `host_wait_seconds` how long the copying thread waited for batches to be made, `copy_wait_seconds`
-    how long for copies to end, `step_wait_seconds` how long for your steps to be done with earlier batches.
+    device's clock, `host_wait_seconds` how long batches to be made were waited for, `copy_wait_seconds` how long copies
+    to end, `step_wait_seconds` how long your steps to be done with earlier batches.
 
     `device` has, for each part whose rows the device keeps (`gpu_memory`): `rows` that batches needed, `hits` that the
     device had, `admitted` others that it kept afterwards, its `slots` and the `bytes` they take.
@@ -65,7 +65,7 @@ class LoaderStats:
             return cls(plan=plan or {}, **held)
         raw = dict(raw)
         depth = raw.pop("depth_sum") / max(raw["batches"], 1)
-        if copied:  # the core's consumer is then the copying thread
+        if copied:  # the core's consumer is then what copies
             raw |= {"host_wait_seconds": raw["starved_seconds"]} | copied
         return cls(queue_depth=depth, plan=plan or {}, **raw, **held)
 
@@ -113,7 +113,7 @@ class LoaderStats:
         """What an epoch waits for: a stage such as 'copy to device' or 'sampling', 'training step' or 'nothing yet'."""
         if self.batches == 0:
             return "nothing yet"
-        if self.copy_to_device_bytes > 0:  # what the copying thread waited for says it
+        if self.copy_to_device_bytes > 0:  # what was waited for says it
             if self.step_wait_seconds > max(self.copy_wait_seconds, self.host_wait_seconds):
                 return "training step"
             if self.copy_wait_seconds > self.host_wait_seconds:

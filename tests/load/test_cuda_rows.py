@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.load import device_kernels
+from graphzero.load.device.assemble import torch_rows
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -74,13 +74,13 @@ def test_rows_are_converted_on_the_device(data, tmp_path, stored, dim):
 
 
 def test_both_ways_of_assembling_agree_and_triton_is_there(data):
-    from graphzero.load.device_triton import triton_rows
+    from graphzero.load.device.triton_rows import triton_rows
 
     there = make(data, device="cuda", gpu_memory=NODES * DIM)
     list(itertools.islice(there, 30))
     way = there._tier.parts[0]._way
     print("chosen:", way)
-    assert way in (triton_rows, device_kernels.torch_rows)
+    assert way in (triton_rows, torch_rows)
 
 
 def test_auto_takes_what_training_leaves_and_never_makes_it_fail(data):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.load import device_rows
+from graphzero.load.device import part_rows, tier
 
 torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)
 def on_cpu(monkeypatch):
-    monkeypatch.setattr(device_rows, "caches_on_cpu", True)
+    monkeypatch.setattr(tier, "caches_on_cpu", True)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_rows_of_files_that_do_not_fit_are_swept_for_what_the_device_lacks(tmp_p
 @pytest.mark.parametrize("slots", [700, 3000])
 def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slots):
     there, made = make(data, device="cpu", gpu_memory=slots * 32), []
-    rows = device_rows.PartRows.rows
+    rows = part_rows.PartRows.rows
 
     def fails(self, planned, ids):
         made.append(planned)
@@ -176,7 +176,7 @@ def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slo
             raise torch.OutOfMemoryError("made up")
         return rows(self, planned, ids)
 
-    monkeypatch.setattr(device_rows.PartRows, "rows", fails)
+    monkeypatch.setattr(part_rows.PartRows, "rows", fails)
     with pytest.warns(UserWarning, match="out of memory: its cache of rows is emptied and gets"):
         check_epochs(make(data), there)
     assert there.stats().device["x"]["bytes"] < slots * 32
@@ -185,9 +185,9 @@ def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slo
 def test_auto_waits_for_some_batches_and_gives_back_what_training_needs(data, monkeypatch):
     there = make(data, device="cpu", gpu_memory="auto")
     free = iter([1000 * 32, 10, -100 * 32, *[5] * 100])
-    monkeypatch.setattr(device_rows, "_CHECK_EVERY", 4)
-    monkeypatch.setattr(device_rows.DeviceTier, "_watches", lambda tier: True)
-    monkeypatch.setattr(device_rows.DeviceTier, "_free", lambda tier: next(free))
+    monkeypatch.setattr(tier, "_CHECK_EVERY", 4)
+    monkeypatch.setattr(tier.DeviceTier, "_watches", lambda _: True)
+    monkeypatch.setattr(tier.DeviceTier, "_free", lambda _: next(free))
     check_epochs(make(data), there)
     assert there.stats().device["x"]["slots"] == 800
 
@@ -197,7 +197,7 @@ def test_what_gpu_memory_may_be(data, monkeypatch):
     for wrong, error in (("much", ValueError), (-1, ValueError), (True, TypeError), (None, TypeError)):
         with pytest.raises(error, match="gpu_memory"):
             make(data, device="cpu", gpu_memory=wrong)
-    monkeypatch.setattr(device_rows, "caches_on_cpu", False)
+    monkeypatch.setattr(tier, "caches_on_cpu", False)
     with pytest.raises(ValueError, match=r"gpu_memory is '1GB', but the loader has device='cpu'; pass device=\"cuda\""):
         make(data, device="cpu", gpu_memory="1GB")
     with pytest.raises(ValueError, match="but the loader has no device"):

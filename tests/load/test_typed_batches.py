@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import pickle
 
@@ -11,7 +10,7 @@ import pytest
 from typed_world import CITES, COUNTS, EDGES, WRITES, WRITTEN, World
 
 import graphzero as gz
-from graphzero.load.device import CopyStage
+from graphzero.load.device import DeviceBatches
 
 torch = pytest.importorskip("torch")
 
@@ -201,9 +200,6 @@ class Elsewhere:
     def __init__(self, *_):
         self.arrived = 0
 
-    def enter(self):
-        return contextlib.nullcontext()
-
     def start(self, batch):
         return batch.to("meta"), None
 
@@ -219,8 +215,10 @@ class Elsewhere:
     def leave(self):
         return None
 
-    def wait_used(self, mark):
-        return None
+    def is_done(self, copy):
+        return True
+
+    is_used = is_done
 
 
 def test_typed_batches_pass_the_copying_stage(world):
@@ -228,10 +226,9 @@ def test_typed_batches_pass_the_copying_stage(world):
     loader = gz.NeighborLoader(world.ds, split="train", fanouts=[3, 2], batch_size=30, seed=1)
     expected = list(loader)
     loader.set_epoch(0)
-    stage = CopyStage(iter(loader), Elsewhere())
+    stage = DeviceBatches(iter(loader), Elsewhere())
     moved = list(stage)
     stage.stop()
-    stage.join()
     assert [b["paper"].x.shape for b in moved] == [b["paper"].x.shape for b in expected]
     assert {t.device.type for b in moved for t in b._tensors()} == {"meta"}
     stats = stage.stats()

@@ -1,49 +1,44 @@
-"""The stage that copies batches to a device, with a device that is made up: order, bounds, errors, ends, statistics."""
+"""Batches that are copied to a device, with a device that is made up: order, bounds, errors, ends, statistics."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import threading
 import weakref
 
 import pytest
-from waiting import PATIENCE
 
 import graphzero as gz
 from graphzero.load import epochs as loader_module
 from graphzero.load.batch import Batch
-from graphzero.load.device import COPIES, MOST_ON_DEVICE, NO_PAGE_LOCK, CopyStage, page_lock
+from graphzero.load.device.copies import COPIES, MOST_ON_DEVICE, DeviceBatches
+from graphzero.load.device.target import NO_PAGE_LOCK, page_lock
 from graphzero.load.stats import LoaderStats
 
 torch = pytest.importorskip("torch")
 
 
 class Device:
-    """Copies when it is told to, or at once."""
+    """Copies when it is told to, or at once; being waited for is what tells it."""
 
     most_bytes = 2**40
 
     def __init__(self, *_, manual: bool = False) -> None:
-        self.manual = manual
         self.started, self.ended, self.arrived, self.marks = [], [], [], 0
-        self.changed = threading.Condition()
-        self.copies_allowed = self.marks_allowed = 0
-        self.threads = set()
-
-    def enter(self):
-        return contextlib.nullcontext()
+        self.copies_done = self.marks_done = 0 if manual else 10**6
+        self.waited_for = []
 
     def start(self, batch):
-        self.threads.add(threading.current_thread())
-        with self.changed:
-            self.started.append(int(batch.input_id[0]))
-            self.changed.notify_all()
+        self.started.append(int(batch.input_id[0]))
         return Batch(**dict(batch), there=True), len(self.started) - 1
 
+    def is_done(self, copy):
+        return copy < self.copies_done
+
     def wait(self, copy):
-        with self.changed:
-            assert not self.manual or self.changed.wait_for(lambda: copy < self.copies_allowed, PATIENCE)
+        if not self.is_done(copy):
+            self.waited_for.append("copy")
+            self.copies_done = copy + 1
         self.ended.append(copy)
         return 0.5
 
@@ -54,22 +49,15 @@ class Device:
         self.marks += 1
         return self.marks - 1
 
+    def is_used(self, mark):
+        return mark < self.marks_done
+
     def wait_used(self, mark):
-        with self.changed:
-            assert not self.manual or self.changed.wait_for(lambda: mark < self.marks_allowed, PATIENCE)
+        self.waited_for.append("step")
+        self.marks_done = mark + 1
 
     def leave(self):
         pass
-
-    def allow(self, copies=0, marks=0):
-        with self.changed:
-            self.copies_allowed += copies
-            self.marks_allowed += marks
-            self.changed.notify_all()
-
-    def reached(self, count):
-        with self.changed:
-            return self.changed.wait_for(lambda: len(self.started) >= count, PATIENCE)
 
 
 def batch_of(i):
@@ -77,20 +65,29 @@ def batch_of(i):
     return Batch(input_id=ids, n_id=ids, edge_index=torch.zeros(2, 3, dtype=torch.int64), batch_size=4)
 
 
-def ended(stage):
-    stage.stop()
-    stage.join()
-    return not stage._thread.is_alive()
+def batches(count):
+    return (batch_of(i) for i in range(count))
 
 
-def test_batches_arrive_in_order_and_copies_start_in_another_thread():
+def test_batches_arrive_in_order():
     device = Device()
-    stage = CopyStage((batch_of(i) for i in range(20)), device)
-    assert [int(b.input_id[0]) for b in stage] == list(range(20))
-    assert device.arrived == list(range(20))
-    assert sorted(device.ended) == list(range(20))
-    assert device.threads == {stage._thread}
-    assert list(stage) == []
+    there = DeviceBatches(batches(20), device)
+    assert [int(b.input_id[0]) for b in there] == list(range(20))
+    assert device.arrived == device.ended == list(range(20))
+    assert device.waited_for == []
+    assert list(there) == []
+
+
+def test_copies_start_ahead_of_those_that_are_ready():
+    device = Device(manual=True)
+    ready = iter([True, False, False, True, True, False, False])
+    there = DeviceBatches(batches(20), device, lambda: next(ready))
+    counts = []
+    for _ in range(4):
+        next(there)
+        counts.append(len(device.started))
+        device.copies_done = device.marks_done = 100
+    assert counts == [2, 2, 5, 5]  # the first is waited for; then one at least, and what is ready
 
 
 def test_host_batches_are_bounded_and_dropped_when_their_copies_are_done():
@@ -103,39 +100,40 @@ def test_host_batches_are_bounded_and_dropped_when_their_copies_are_done():
             yield batch
             del batch
 
-    stage = CopyStage(source(), device)
-    assert device.reached(COPIES)
-    assert len(made) == COPIES
+    there = DeviceBatches(source(), device)
+    next(there)
+    assert len(made) == len(device.started) == COPIES
     assert all(ref() is not None for ref in made)
-    device.allow(copies=2)
-    assert device.reached(COPIES + 2)
+    device.copies_done = 2
+    next(there)
+    assert len(device.started) == MOST_ON_DEVICE
     assert [ref() is not None for ref in made[:3]] == [False, False, True]
-    device.allow(copies=100, marks=100)
-    assert ended(stage)
+    there.stop()
+    assert device.ended == list(range(MOST_ON_DEVICE))  # nothing is dropped while the device reads it
+    assert list(there) == []
 
 
 def test_the_device_holds_no_more_than_it_may():
     device = Device(manual=True)
-    device.allow(copies=100)
-    stage = CopyStage((batch_of(i) for i in range(20)), device)
-    taken = [next(stage) for _ in range(MOST_ON_DEVICE)]
-    assert len(taken) == len(device.started) == MOST_ON_DEVICE  # the device has finished with none of them
-    device.allow(marks=1)
-    next(stage)
+    device.copies_done = 100
+    there = DeviceBatches(batches(20), device)
+    taken = [next(there) for _ in range(MOST_ON_DEVICE)]
+    assert len(taken) == len(device.started) == MOST_ON_DEVICE
+    assert device.waited_for == []
+    next(there)  # the device has finished with none of them
+    assert device.waited_for == ["step"]
     assert len(device.started) == MOST_ON_DEVICE + 1
-    device.allow(marks=100)
-    assert ended(stage)
+    assert there.stats()["step_wait_seconds"] > 0
 
 
 def test_large_batches_are_fewer_on_the_device():
     device = Device(manual=True)
     device.most_bytes = 1
-    device.allow(copies=100)
-    stage = CopyStage((batch_of(i) for i in range(20)), device)
-    next(stage), next(stage)
+    device.copies_done = 100
+    there = DeviceBatches(batches(20), device)
+    next(there), next(there)
     assert len(device.started) == 2
-    device.allow(marks=100)
-    assert len(list(stage)) == 18
+    assert len(list(there)) == 18
 
 
 def test_an_error_comes_after_the_batches_before_it():
@@ -144,12 +142,12 @@ def test_an_error_comes_after_the_batches_before_it():
         yield batch_of(1)
         raise OSError("the disk is gone")
 
-    stage = CopyStage(source(), Device())
-    assert int(next(stage).input_id[0]) == 0
-    assert int(next(stage).input_id[0]) == 1
+    there = DeviceBatches(source(), Device())
+    assert int(next(there).input_id[0]) == 0
+    assert int(next(there).input_id[0]) == 1
     with pytest.raises(OSError, match="the disk is gone"):
-        next(stage)
-    assert ended(stage)
+        next(there)
+    assert list(there) == []
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +177,7 @@ def make_loader(data, **extra):
     )
 
 
-def test_a_loader_delivers_the_same_batches_through_the_stage(data, devices):
+def test_a_loader_delivers_the_same_batches(data, devices):
     loader = make_loader(data, device="cuda")
     count = 0
     for here, there in zip(make_loader(data), loader, strict=True):
@@ -199,11 +197,10 @@ def test_a_loader_delivers_the_same_batches_through_the_stage(data, devices):
 
 
 @pytest.mark.parametrize("way", ["close", "drop", "raise", "break"])
-def test_leaving_early_ends_the_thread(data, devices, way):
+def test_leaving_early_drops_what_was_started(data, devices, way):
     loader = make_loader(data, device="cuda")
     epoch = iter(loader)
     next(epoch)
-    thread = loader._copies._thread
     if way == "close":
         epoch.close()
     elif way == "raise":
@@ -214,7 +211,7 @@ def test_leaving_early_ends_the_thread(data, devices, way):
     else:
         del epoch
     gc.collect()
-    assert not thread.is_alive()
+    assert devices[0].ended == list(range(len(devices[0].started)))
     assert len(list(loader)) == len(loader)  # the next epoch is whole
 
 
@@ -226,15 +223,6 @@ def test_the_bottleneck_is_named():
     assert LoaderStats(**there, copy_wait_seconds=1.0, step_wait_seconds=4.0).bottleneck == "training step"
     assert LoaderStats(**base).bottleneck == "sampling"
     assert LoaderStats(**base | {"starved_seconds": 0.0}).bottleneck == "training step"
-
-
-def test_waiting_for_a_busy_device_is_time_of_the_training_step():
-    stage = CopyStage(iter(()), Device())
-    stage._count_wait(3.0, 2.0)
-    stage._count_wait(1.0, 4.0)
-    assert stage.stats()["starved_seconds"] == 1.0
-    assert stage.stats()["consumer_seconds"] == 3.0
-    assert ended(stage)
 
 
 def test_nothing_is_locked_for_the_cpu():

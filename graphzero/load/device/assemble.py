@@ -1,17 +1,47 @@
-"""Rows of a batch from a cache and from misses: by torch's operations, or by one pass of a Triton kernel."""
+"""The passes over rows on the device: assembling a batch from a table and misses, admitting misses, converting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
     import torch
+
+    from ...stores.features import FeatureStore
 
 # (table, misses, source, positions, wanted dtype, scale) -> the rows of a batch, converted
 Rows: TypeAlias = "Callable[[Any, Any, Any, Any, Any, Any], torch.Tensor]"
 
 _MOST_COLUMNS = 4096  # of a row that one program of the kernel moves
+
+
+class Conversion:
+    """Converts rows of a part from the dtype of the file to that of batches: the values are those of the core."""
+
+    def __init__(self, store: FeatureStore, dtype: str | None, device: torch.device) -> None:
+        """Convert to `dtype`; None keeps the file's."""
+        import torch
+
+        self.dtype = dtype
+        self._wanted = None if dtype is None else getattr(torch, dtype)
+        self._store = store if dtype is not None and store.scale is not None else None
+        self._device = device
+        self._scale: torch.Tensor | None = None
+
+    def parts(self) -> tuple[torch.dtype | None, torch.Tensor | None]:
+        """The dtype to convert to and the factors of columns, on the device; None where there are none."""
+        import torch
+
+        if self._scale is None and self._store is not None:
+            self._scale = torch.from_numpy(np.array(self._store.scale)).to(self._device)
+        return self._wanted, self._scale
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return rows in the dtype that batches have."""
+        return _converted(rows, *self.parts())
 
 
 def torch_rows(
@@ -67,7 +97,7 @@ def choose_rows(*arguments: Any) -> Rows:
     if not table.is_cuda or not 0 < table.shape[1] <= _MOST_COLUMNS or source.shape[0] == 0:
         return torch_rows
     try:
-        from .device_triton import triton_rows
+        from .triton_rows import triton_rows
 
         ways: list[Rows] = [torch_rows, triton_rows]
         made = [way(*arguments) for way in ways]

@@ -1,0 +1,291 @@
+"""Batches on their way to a device: their copies start on a side stream, some batches ahead of the consumer.
+
+All of it happens in the consumer's thread. That thread launches the kernels of a training step as well, and a second
+one that copies takes the interpreter's lock and the driver's from it: a step of 4.6 ms takes 5.5 ms beside such a
+thread (docs/how-the-gpu-tier-works.md). Nothing here waits for the device unless it is some batches behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..batch import AnyBatch
+from .pending import move, sizes_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from .tier import DeviceTier
+
+COPIES = 3  # host batches that are being copied at once: one moves, the others wait behind it
+MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those COPIES, one in use, and one after it
+
+# One per device, for all epochs of all loaders: torch keeps freed device memory for the stream it was made on, so a new
+# stream would request all of it from the driver again.
+_side_streams: dict[int, Any] = {}
+
+
+def plain_copies(batches: Iterator[AnyBatch], target: torch.device) -> Iterator[AnyBatch]:
+    """Copy each batch when it is requested, on devices other than CUDA."""
+    for batch in batches:
+        yield batch.to(target)
+
+
+class CudaCopies:
+    """Starts copies to a CUDA device on a stream of their own; what `DeviceBatches` drives.
+
+    A copy is known by two events that measure it. They block rather than spin: the loader's threads need the cores.
+    """
+
+    def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
+        """Take a side stream of the device, behind what the current stream was given so far."""
+        import torch
+
+        self._tier = tier
+        index = torch.cuda.current_device() if device.index is None else device.index
+        self._device = torch.device("cuda", index)
+        if index not in _side_streams:
+            _side_streams[index] = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        self._side = _side_streams[index]
+        self._side.wait_stream(torch.cuda.current_stream(self._device))  # labels may be there, just made
+        self.most_bytes = torch.cuda.get_device_properties(self._device).total_memory // 8
+
+    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
+        """Start to copy a batch; the host's must be kept until the copy is done."""
+        import torch
+
+        if self._tier is not None:
+            self._tier.batch_comes()
+        with torch.cuda.stream(self._side):
+            begin, end = (_event(enable_timing=True) for _ in range(2))
+            begin.record(self._side)
+            moved = move(batch, self._to_device, self._tier)
+            end.record(self._side)
+        return moved, (begin, end)
+
+    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type == "cpu" and not tensor.is_pinned():
+            tensor = tensor.pin_memory()  # torch's own cache, which keeps it until the copy is done
+        return tensor.to(self._device, non_blocking=True)
+
+    def is_done(self, copy: Any) -> bool:
+        """Whether a copy is done."""
+        return bool(copy[1].query())
+
+    def wait(self, copy: Any) -> float:
+        """Wait until a copy is done and return the seconds it took."""
+        begin, end = copy
+        end.synchronize()
+        return float(begin.elapsed_time(end)) / 1000
+
+    def arrive(self, batch: AnyBatch, copy: Any) -> None:
+        """Let the consumer's stream wait for the copy; the consumer itself continues."""
+        import torch
+
+        current = torch.cuda.current_stream(self._device)
+        current.wait_event(copy[1])
+        seen = set()
+        for value in batch._tensors():
+            if value.is_cuda and (memory := value.untyped_storage().data_ptr()) not in seen:
+                value.record_stream(current)  # the allocator must not reuse it while this stream reads it
+                seen.add(memory)
+
+    def mark_used(self) -> Any:
+        """Return a mark behind all that the consumer's stream was given so far."""
+        import torch
+
+        return torch.cuda.current_stream(self._device).record_event(_event())
+
+    def is_used(self, mark: Any) -> bool:
+        """Whether the device has come to a mark."""
+        return bool(mark.query())
+
+    def wait_used(self, mark: Any) -> None:
+        """Wait until the device has come to a mark."""
+        mark.synchronize()
+
+    def leave(self) -> None:
+        """The epoch ends early: batches that were planned will not come."""
+        if self._tier is not None:
+            self._tier.forget()
+
+
+class PlainCopies:
+    """Moves batches at once, on a device without streams: for tests of the rows that a device keeps."""
+
+    most_bytes = 1 << 62
+
+    def __init__(self, device: torch.device, tier: DeviceTier) -> None:
+        """Move to `device`, which keeps rows in `tier`."""
+        self._device, self._tier = device, tier
+
+    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
+        """Move a batch."""
+        self._tier.batch_comes()
+        return move(batch, lambda tensor: tensor.to(self._device, copy=True), self._tier), None
+
+    def is_done(self, copy: Any) -> bool:
+        """It was moved when it started."""
+        return True
+
+    def wait(self, copy: Any) -> float:
+        """Do nothing: it was moved when it started."""
+        return 0.0
+
+    def arrive(self, batch: AnyBatch, copy: Any) -> None:
+        """Do nothing."""
+
+    def mark_used(self) -> Any:
+        """Return nothing."""
+
+    def is_used(self, mark: Any) -> bool:
+        """There is nothing to wait for."""
+        return True
+
+    def wait_used(self, mark: Any) -> None:
+        """Do nothing."""
+
+    def leave(self) -> None:
+        """The epoch ends early: batches that were planned will not come."""
+        self._tier.forget()
+
+
+def _event(enable_timing: bool = False) -> Any:
+    import torch
+
+    return torch.cuda.Event(enable_timing=enable_timing, blocking=True)  # type: ignore[no-untyped-call]
+
+
+class DeviceBatches:
+    """An iterator over the batches of an epoch on a device. One thread at a time may call it.
+
+    Each call starts the copies of batches that are ready on the host, as far as there is room, and returns the first
+    one that was started: the consumer's stream waits for it, the consumer does not.
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[AnyBatch],
+        copies: CudaCopies | PlainCopies,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Take from `batches`; `is_ready` says whether the next one can be taken without waiting for it."""
+        self._batches, self._copies, self._is_ready = batches, copies, is_ready
+        self._process = os.getpid()
+        self._started: deque[tuple[AnyBatch, Any]] = deque()  # not yet delivered
+        self._copying: deque[tuple[Any, AnyBatch]] = deque()  # copies, and the batches on the host that they read
+        self._marks: deque[Any] = deque()  # one per batch that the consumer is done with, and the device maybe not
+        self._most = 2  # batches on the device
+        self._handed_out = self._ended = False
+        self._returned = 0.0  # when the consumer got its batch
+        self._error: BaseException | None = None  # raised once the batches before it are delivered
+        self._stats = {
+            **dict.fromkeys(("batches", "nodes", "edges", "copy_to_device_bytes"), 0),
+            **dict.fromkeys(("copy_to_device_seconds", "copy_wait_seconds", "step_wait_seconds"), 0.0),
+            **dict.fromkeys(("starved_seconds", "consumer_seconds"), 0.0),
+        }
+
+    def __iter__(self) -> DeviceBatches:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> AnyBatch:
+        """Return the next batch on the device."""
+        begun = time.perf_counter()
+        if self._handed_out:
+            self._handed_out = False
+            self._marks.append(self._copies.mark_used())
+            self._stats["consumer_seconds"] += begun - self._returned
+        while self._has_room(must=not self._started) and self._start_next():
+            pass
+        if not self._started:
+            self._finish_copies()
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            raise StopIteration
+        batch, copy = self._started.popleft()
+        self._copies.arrive(batch, copy)
+        for name, count in (("batches", 1), ("nodes", batch.num_nodes), ("edges", batch.num_edges)):
+            self._stats[name] += count
+        self._handed_out = True
+        self._returned = time.perf_counter()
+        return batch
+
+    def _has_room(self, must: bool) -> bool:
+        """Whether another copy may start: `must` waits until it may, or there are no more batches."""
+        if self._ended:
+            return False
+        while self._copying and self._copies.is_done(self._copying[0][0]):
+            self._retire()
+        if len(self._copying) >= COPIES:
+            if not must:
+                return False
+            self._retire()
+        while self._marks and self._copies.is_used(self._marks[0]):
+            self._marks.popleft()
+        while len(self._started) + len(self._marks) >= self._most:
+            if not must:
+                return False
+            # The device is behind: that is time of the training step, which runs there.
+            with self._counted("step_wait_seconds", "consumer_seconds"):
+                self._copies.wait_used(self._marks.popleft())
+        return must or self._is_ready()
+
+    def _start_next(self) -> bool:
+        """Start to copy the next batch, for which there is room; False if there is none."""
+        try:
+            with self._counted("starved_seconds"):
+                host = next(self._batches, None)
+            if host is None:
+                self._ended = True
+                return False
+            crossing, there = sizes_of(host)
+            self._most = max(2, min(MOST_ON_DEVICE, self._copies.most_bytes // max(there, 1)))
+            moved, copy = self._copies.start(host)
+        except BaseException as error:
+            self._ended, self._error = True, error
+            return False
+        self._copying.append((copy, host))
+        self._started.append((moved, copy))
+        self._stats["copy_to_device_bytes"] += crossing
+        return True
+
+    def _retire(self) -> None:
+        copy, _ = self._copying.popleft()
+        with self._counted("copy_wait_seconds", "starved_seconds"):
+            self._stats["copy_to_device_seconds"] += self._copies.wait(copy)
+
+    def _finish_copies(self) -> None:
+        while self._copying:  # the memory of the host is read until they are done
+            self._retire()
+
+    @contextlib.contextmanager
+    def _counted(self, *names: str) -> Iterator[None]:
+        """Add the time of a block to these."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            for name in names:
+                self._stats[name] += time.perf_counter() - start
+
+    def stats(self) -> dict[str, Any]:
+        """What the consumer saw, and the copies: seconds, bytes, and what was waited for."""
+        return dict(self._stats)
+
+    def stop(self) -> None:
+        """There are no more batches. Those whose copies have started are dropped once they are done."""
+        if self._process != os.getpid():  # the device is the parent's
+            return
+        self._ended = True
+        self._finish_copies()
+        self._started.clear()
+        self._marks.clear()
+        self._batches = iter(())
+        self._copies.leave()

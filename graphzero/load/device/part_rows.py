@@ -1,0 +1,96 @@
+"""The rows of one part on the device: a table of slots or of all rows, and how a batch's rows are made from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...args.progress import Reporting
+from .assemble import Conversion, Rows, admit, choose_rows, torch_rows
+
+if TYPE_CHECKING:
+    import torch
+
+    from ... import _core
+    from ...stores.features import FeatureStore
+    from .pending import PlannedRows
+
+_UPLOAD_BYTES = 256 << 20  # of rows that are uploaded together
+
+
+class PartRows:
+    """A table on the device, by generation: the core says with each batch which one it was planned with."""
+
+    def __init__(self, core: _core.DeviceRows, store: FeatureStore, dtype: str | None, device: torch.device) -> None:
+        """Keep nothing yet. `dtype` is what batches get; the table keeps rows as they are stored."""
+        import torch
+
+        matrix = store._matrix(None)
+        self.core, self._store, self._device = core, store, device
+        self._stored: torch.dtype = getattr(torch, store.dtype_name)
+        self.columns = int(matrix.columns)
+        self.row_bytes = self.columns * self._stored.itemsize
+        self.num_rows = int(matrix.rows)
+        self._tail = store.shape[1:]
+        self._conversion = Conversion(store, dtype, device)
+        self._table: torch.Tensor | None = None
+        self._generation = 0  # of the table; 0: there was none yet
+        self._way: Rows | None = None
+
+    @property
+    def table_bytes(self) -> int:
+        """What the table takes on the device."""
+        return 0 if self._table is None else self._table.numel() * self._table.element_size()
+
+    def drop(self) -> None:
+        """Free the table. Batches that were planned with it get their rows from the host."""
+        self._table = None
+
+    def lose(self, generation: int) -> None:
+        """The table of a generation lacks what a batch should have put there: it is not used."""
+        self._table, self._generation = None, generation
+
+    def rows(self, planned: PlannedRows, ids: torch.Tensor) -> torch.Tensor:
+        """Return the rows of a batch, whose ids are on the device, in the dtype that batches have."""
+        self._begin(planned)
+        if self._table is None and (planned.is_whole or planned.slots > 0):
+            return self.from_host(planned)
+        # Without slots all rows are misses.
+        table = planned.misses.new_empty((1, self.columns)) if self._table is None else self._table
+        source, misses = (ids, None) if planned.is_whole else (planned.source, planned.misses)
+        arguments: Any = (table, misses, source, planned.positions, *self._conversion.parts())
+        if self._way is None and self._table is not None:
+            self._way = choose_rows(*arguments)
+        found = (self._way or torch_rows)(*arguments)
+        if self._table is not None and planned.admitted is not None:
+            admit(self._table, planned.misses, planned.admitted)
+        return found if len(self._tail) == 1 else found.reshape(-1, *self._tail)
+
+    def from_host(self, planned: PlannedRows) -> torch.Tensor:
+        """Return the rows of a batch without the table."""
+        found: torch.Tensor = self._store.gather(planned.ids, dtype=self._conversion.dtype, as_torch=True)
+        return found.to(self._device)
+
+    def _begin(self, planned: PlannedRows) -> None:
+        """Make the table of a new generation when its first batch comes."""
+        import torch
+
+        if planned.generation == self._generation:
+            return
+        self._table, self._generation = None, planned.generation
+        if planned.slots > 0:
+            table = torch.empty((planned.slots, self.columns), dtype=self._stored, device=self._device)
+            if planned.is_whole:
+                self._upload(table)
+            self._table = table
+
+    def _upload(self, table: torch.Tensor) -> None:
+        step = max(1, _UPLOAD_BYTES // self.row_bytes)
+        with Reporting(None) as report:
+            for first in range(0, self.num_rows, step):
+                last = min(first + step, self.num_rows)
+                rows = self._store.gather(np.arange(first, last), as_torch=True)
+                table[first:last].copy_(rows.reshape(-1, self.columns))
+                if report is not None:
+                    report("uploading rows to the device", last * self.row_bytes, self.num_rows * self.row_bytes)
