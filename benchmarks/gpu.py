@@ -1,6 +1,6 @@
 """Feeding a GPU: what the loader delivers to the device, against the loader, the link and the model alone.
 
-    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--only cache] [--json OUT]
+    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--only PART] [--json OUT]
 
 Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE of three layers of 256, trimmed to the
 hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches per second for: the model alone (a few
@@ -9,7 +9,8 @@ device="cuda", training with it, and training with the plain copy that users wou
 GPU: a fifth of them (gpu_memory), chosen by next use, and all of them; and how often such a cache misses, against
 Belady's rule with the same horizon, simulated with all batches at hand. What a slower link would give is computed from
 the bytes that cross it. Checks first that batches on the GPU equal those on the CPU. The first epoch of a loader warms
-it up; of the three after it, the fastest counts.
+it up; of the three after it, the fastest counts. `--only profile` prints instead, for training with rows on the GPU,
+the processor time per batch of each kind of thread, what the device does, and the calls in which the host waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,45 @@ class Training:
         self.optimizer.step()
 
 
+def thread_times() -> Counter[str]:
+    """Milliseconds of processor time by kind of thread, of the threads that run now."""
+    found: Counter[str] = Counter()
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it ended
+            name = names.get(int(task.name), (task / "comm").read_text().strip())
+            found[name] += int((task / "schedstat").read_text().split()[0]) / 1e6
+    return found
+
+
+def profile(batches: Any, step: Callable[[Any], None], skip: int, count: int) -> dict[str, Any]:
+    """Per batch: milliseconds of threads, of kernels and copies on the device, and calls that wait for the device."""
+    epoch = iter(batches)
+    for batch in itertools.islice(epoch, skip):
+        step(batch)
+    before, start = thread_times(), time.perf_counter()
+    for batch in itertools.islice(epoch, count):
+        step(batch)
+    rate, used = count / (time.perf_counter() - start), thread_times() - before
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as traced:
+        for batch in itertools.islice(epoch, 20):
+            step(batch)
+    device, waits = Counter[str](), Counter[str]()
+    for event in traced.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            device["copies" if event.name.startswith("Mem") else "kernels"] += event.device_time_total / 20e3
+        elif "ynchronize" in event.name:
+            waits[event.name] += 1
+    epoch.close()
+    return {
+        "batches per second": round(rate, 1),
+        "threads": {name: round(ms / count, 2) for name, ms in used.most_common() if ms / count > 0.05},
+        "device": {name: round(ms, 2) for name, ms in device.items()},
+        "waits": {name: calls / 20 for name, calls in waits.items()},
+    }
+
+
 def belady_misses(batches: list[np.ndarray], num_rows: int, slots: int, horizon: int) -> int:
     """Misses of a cache that keeps the rows which are used next within the horizon, with bypass."""
     never = np.int32(2**30)
@@ -147,7 +189,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="loader threads (default: all processors)")
     parser.add_argument("--prefetch", type=int, help="batches to prefetch (default: the loader's)")
     parser.add_argument("--memory", default="40GB")
-    parser.add_argument("--only", choices=("plain", "cache"), help="without or with rows on the GPU (default: both)")
+    parts = ("plain", "cache", "profile")
+    parser.add_argument("--only", choices=parts, help="without or with rows on the GPU (default: both), or a profile")
     parser.add_argument("--json")
     options = parser.parse_args()
     if not (options.folder / "dataset.json").exists():
@@ -196,6 +239,12 @@ def main() -> None:
             rate(itertools.islice(itertools.cycle(some), options.batches), step) for _ in range(REPEAT)
         )
     del some
+    if options.only == "profile":
+        for title, share in (("a fifth of the rows", 0.2), ("all rows", 1)):
+            for name, step in {"loader": lambda batch: None, **steps}.items():
+                with loader(device="cuda", gpu_memory=int(share * rows_bytes)) as made:
+                    print(f"{title}, {name}: {profile(made, step, 80, options.batches - 100)}", flush=True)
+        return
     figures["sampling alone"] = best_epoch(lambda batch: None, features={})
     bounds = {}
     if options.only != "cache":

@@ -29,6 +29,7 @@ from ..load.device import as_device
 from ..load.handoff import make_room
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
+from .device_rows import DeviceRows
 from .modules import Job, block_loader, count_layers, rows_of, steps_of, writer_memory
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def inference(
     `model` may also be any module with `forward(x, edge_index)`. One that offers its layers, as PyG's GraphSAGE, GAT or
     GIN do, goes layer by layer too; another goes batch by batch over neighbourhoods of `num_layers` hops, which costs
     far more. `memory` then bounds the batches but not what the model makes of them.
+
+    With `device="cuda"` the rows of each layer are uploaded if they fit in half of the device's free memory, and only
+    ids cross the link after that; otherwise they stream through the host.
 
     `progress` is as of `compile_graph`.
 
@@ -261,6 +265,8 @@ class Layer:
         empty = torch.zeros((0, self.width), device=self.device)
         self.out_width = int(self.model.combine(layer, empty, empty).shape[1])
         self.shares = _Shares.of(job.budget, self.width, self.out_width, max(job.graph.num_nodes, 1))
+        self._kept = DeviceRows.of(store, self.device, io=job.io, num_threads=job.num_threads)
+        self.rows_read += 0 if self._kept is None else store.num_nodes
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the rows of nodes [first, last) after this layer; of all nodes by default."""
@@ -280,7 +286,10 @@ class Layer:
     def _combined(self, begin: int, end: int, sums: torch.Tensor) -> npt.NDArray[np.float32]:
         import torch
 
-        own = self._read(np.arange(begin, end, dtype=np.int64)).to(self.device)
+        if self._kept is not None:
+            own = self._kept.table[begin:end]
+        else:
+            own = self._read(np.arange(begin, end, dtype=np.int64)).to(self.device)
         aggregated = sums.to(self.device)
         if self.model.aggregation != "sum":
             degree = torch.from_numpy(self._degrees(begin, end)).to(self.device).unsqueeze(1)
@@ -297,6 +306,9 @@ class Layer:
         """Sum the neighbours' rows for nodes [begin, end). A slice of edges may end inside a row: sums just add up."""
         import torch
 
+        if self._kept is not None:
+            by_degree = self.model.aggregation == "gcn"
+            return self._kept.sums(self.indptr, self.indices, begin, end, self.shares.slice_edges, by_degree)
         sums = torch.zeros((end - begin, self.width))
         first, last = int(self.indptr[begin]), int(self.indptr[end])
         for edge in range(first, last, self.shares.slice_edges):

@@ -149,7 +149,11 @@ class LoaderStats:
         if self.bytes_read:
             rows.append(("read amplification", f"{self.read_amplification:.1f}"))
         if self.device:
-            rows.append(("on the device", f"{self.tiers['device']['share']:.1%}, {format_size(self._kept)}"))
+            rows.append(("kept on the device", format_size(self._kept)))
+            for name, tier in self.tiers.items():
+                rate = f"{tier['gb_per_second']:.1f} GB/s"
+                share = f"{int(tier['rows']):,} rows, {tier['share']:.1%}"
+                rows.append((f"from the {name}", f"{share}, {format_size(int(tier['bytes']))}, {rate}"))
         if self.copy_to_device_bytes:
             rows.append(("copied to device", f"{self.copy_to_device_gb_per_second:.1f} GB/s"))
         return html_table("LoaderStats", rows, note=str(self.plan.get("why", "")))
@@ -158,9 +162,8 @@ class LoaderStats:
         """Return a short summary."""
         copied = ""
         if self.device:
-            tiers = self.tiers
-            share = f"{tiers['device']['share']:.1%}"
-            copied = f"\n  {share} of all rows were on the device, which keeps {format_size(self._kept)}"
+            tiers = ", ".join(f"{tier['share']:.1%} {name}" for name, tier in self.tiers.items())
+            copied = f"\n  rows by tier: {tiers}; the device keeps {format_size(self._kept)}"
         if self.copy_to_device_bytes:
             copied += (
                 f"\n  {format_size(self.copy_to_device_bytes)} to the device in {self.copy_to_device_seconds:.2f} s, "

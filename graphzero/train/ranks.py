@@ -139,6 +139,7 @@ def combine(records: Sequence[EpochRecord]) -> EpochRecord:
         topology_bytes_read=sum(r.topology_bytes_read for r in records),
         bytes_useful=sum(r.bytes_useful for r in records),
         device_bytes=sum(r.device_bytes for r in records),
+        kept_bytes=sum(r.kept_bytes for r in records),
         hit_rate=sum(r.hit_rate for r in records) / count,
     )
 

@@ -199,6 +199,7 @@ class EpochRecord:
     metrics: dict[str, float] = field(default_factory=dict)  # other scores of the validation split
     topology_bytes_read: int = 0
     device_bytes: int = 0  # copied to a GPU
+    kept_bytes: int = 0  # of rows that a GPU had
     metric: str = "accuracy"  # the score that selects the best epoch
 
     def score(self, metric: str | None = None) -> float:

@@ -29,6 +29,24 @@ def waits(result: TrainResult) -> str:
     return ", ".join(f"{what} ({n} of {count} epochs)" for what, n in found.most_common())
 
 
+def tier_rates(result: TrainResult) -> str:
+    """Return what the tiers gave in all epochs: 'From RAM: 40.0 % of the bytes of rows, 1.20 GB/s. ...'."""
+    seconds = max(sum(e.seconds for e in result.epochs), 1e-9)
+    host, kept = sum(e.bytes_useful for e in result.epochs), sum(e.kept_bytes for e in result.epochs)
+    ram = sum(e.bytes_useful * e.hit_rate for e in result.epochs)
+    copied = sum(e.device_bytes for e in result.epochs)
+    total = max(host + kept, 1)
+    found = [("On the GPU", kept), ("From RAM", ram), ("From the disk", host - ram)]
+    lines = [
+        f"{name}: {size / total:.1%} of the bytes of rows, {size / seconds / 1e9:.2f} GB/s."
+        for name, size in found
+        if size > 0
+    ]
+    if copied:
+        lines.append(f"Copied to the GPU: {copied / seconds / 1e9:.2f} GB/s.")
+    return " ".join(lines)
+
+
 def plots_of(result: TrainResult) -> list[str]:
     """Return the figures of one run."""
     return [
@@ -50,7 +68,7 @@ def plots_of(result: TrainResult) -> list[str]:
             _draw_stages,
             result,
         ),
-        figure_of("Where the rows came from", "GB per epoch: disk, RAM, and copies to a GPU.", _draw_tiers, result),
+        figure_of("Where the rows came from", f"GB per epoch. {tier_rates(result)}", _draw_tiers, result),
     ]
 
 
@@ -135,12 +153,12 @@ def _draw_memory(axes: Any, result: TrainResult) -> None:
 
 def _draw_tiers(axes: Any, result: TrainResult) -> None:
     tiers = {
+        "kept on the GPU": [float(e.kept_bytes) for e in result.epochs],
         "from RAM": [e.bytes_useful * e.hit_rate for e in result.epochs],
         "read from disk": [float(e.bytes_read + e.topology_bytes_read) for e in result.epochs],
         "copied to the GPU": [float(e.device_bytes) for e in result.epochs],
     }
-    if not any(tiers["copied to the GPU"]):
-        del tiers["copied to the GPU"]
+    tiers = {name: sizes for name, sizes in tiers.items() if "GPU" not in name or any(sizes)}
     _draw_bars(axes, [e.epoch for e in result.epochs], {k: [v / 1e9 for v in of] for k, of in tiers.items()})
     axes.set_ylabel("GB")
 

@@ -81,6 +81,7 @@ class EpochSums:
             bytes_useful=int(stats.bytes_useful),
             hit_rate=float(stats.hit_rate),
             device_bytes=int(stats.copy_to_device_bytes),
+            kept_bytes=int(stats.tiers["device"]["bytes"]),
             bottleneck=str(stats.bottleneck),
             metrics={name: score for name, score in scores.items() if name != "accuracy"},
             metric=metric,

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
+from graphzero.load.device import tier  # noqa: E402
 from graphzero.train import make_model  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -55,6 +56,22 @@ def test_it_equals_the_whole_graph_in_ram(files: Path, tmp_path: Path, name: str
     assert report.shape == got.shape == (NODES, 5)
     np.testing.assert_allclose(got.get_tensor(), in_ram(model, graph, features.get_tensor()), rtol=1e-3, atol=1e-3)
     assert os.listdir(tmp_path) == ["out.gd"]
+
+
+@pytest.mark.parametrize("name", ["sage", "gcn"])
+@pytest.mark.parametrize("memory", ["2MB", "2GB"])
+@pytest.mark.parametrize("store", ["x", "half", "whole"])
+def test_rows_that_are_on_the_device_give_the_same(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, memory: str, store: str
+) -> None:
+    monkeypatch.setattr(tier, "caches_on_cpu", True)
+    torch.manual_seed(0)
+    graph, features = gz.Graph(files / "g.gl"), gz.FeatureStore(files / f"{store}.gd")
+    model = make_model(name, DIM, 16, 5, num_layers=2)
+    report = gz.inference(model, graph, features, tmp_path / "out.gd", memory=memory, device="cpu")
+    assert report.rows_read == 2 * NODES  # each layer's once
+    expected = in_ram(model, graph, features.get_tensor())
+    np.testing.assert_allclose(gz.FeatureStore(tmp_path / "out.gd").get_tensor(), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_fewer_layers_give_the_hidden_rows(files: Path, tmp_path: Path) -> None:

@@ -58,6 +58,22 @@ def test_leaving_early_and_beginning_anew(data):
             assert same(here, there)
 
 
+def test_int8_crosses_the_link_as_it_is(data, tmp_path):
+    rows = data.features["x"].gather(range(data.num_nodes), dtype="float32")
+    gz.compile_features(rows, tmp_path / "x.gd", dtype="int8")
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    options = {"fanouts": [10, 10], "batch_size": 2048, "seed": 1, "memory": "4GB"}
+    here, there = (
+        gz.NeighborLoader(data.graph, store, **options),
+        gz.NeighborLoader(data.graph, store, **options, device="cuda"),
+    )
+    for a, b in zip(here, there, strict=True):
+        assert b.x.dtype == torch.float32
+        assert same(a, b)
+    stats = there.stats()
+    assert stats.copy_to_device_bytes < stats.nodes * 200 + stats.edges * 24
+
+
 def test_rows_are_widened_on_the_way(data):
     here, there = make_loader(data, dtype="float32"), make_loader(data, dtype="float32", device="cuda")
     for a, b in itertools.islice(zip(here, there, strict=True), 3):

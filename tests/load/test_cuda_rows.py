@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import itertools
+import subprocess
+import sys
+import time
 import warnings
 
 import numpy as np
@@ -101,29 +104,53 @@ def test_auto_takes_what_training_leaves_and_never_makes_it_fail(data):
     del filler
 
 
-def take_the_rest_in_the_middle(here, there):
-    held = []
-    for number, (a, b) in enumerate(zip(here, there, strict=True)):
-        same(a, b)
-        while number == 5:
-            try:
-                held.append(torch.empty(16 << 20, dtype=torch.uint8, device="cuda"))
-            except torch.OutOfMemoryError:
-                del held[-len(held) // 4 :]
-                break
-        if number == 12:
-            held.clear()
+def take_all():
+    """Allocate until the device is out of memory."""
+    held, size = [], 1 << 30
+    while size >= 1 << 20:
+        try:
+            held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            size //= 2
     return held
 
 
-def test_explicit_memory_that_is_not_there_is_given_back(data):
+def test_an_allocation_that_fails_in_the_middle_gives_rows_back(data):
     filler = torch.empty(free() - (1 << 30), dtype=torch.uint8, device="cuda")
     there = make(data, device="cuda", gpu_memory=int(0.99 * NODES * DIM * 4), batch_size=4096)
+    held = []
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        held = take_the_rest_in_the_middle(make(data, batch_size=4096), there)
-    print([str(warning.message) for warning in warned], there.stats().device)
-    del filler, held
+        for number, (a, b) in enumerate(zip(make(data, batch_size=4096), there, strict=True)):
+            same(a, b)
+            del b
+            if number == 5:
+                held = take_all()
+            if number == 12:
+                held.clear()
+    found = [str(warning.message) for warning in warned]
+    print(found, there.stats().device)
+    assert any("the device is out of memory: its cache of rows is emptied" in message for message in found)
+    del filler
+
+
+def test_a_second_process_takes_memory(data):
+    there = make(data, device="cuda", gpu_memory="auto")
+    code = "import torch; f = torch.cuda.mem_get_info()[0]; a = torch.empty(f - (2 << 30), dtype=torch.uint8, "
+    code += "device='cuda'); print('taken', flush=True); input()"
+    slots = []
+    for epoch in range(2):
+        here = make(data)
+        here.set_epoch(epoch)
+        for number, (a, b) in enumerate(zip(here, there, strict=True)):
+            same(a, b)
+            if (epoch, number) == (0, 30):
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+                other = subprocess.Popen([sys.executable, "-c", code], **pipes)
+                assert other.stdout.readline() == "taken\n"
+        slots.append(there.stats().device["x"]["slots"])
+    other.communicate("\n")
+    print("slots with a second process:", slots)
 
 
 def test_dropped_loaders_free_their_rows(data):
@@ -141,3 +168,34 @@ def test_two_loaders_on_one_device(data):
     for a, *others in itertools.islice(zip(make(data), *loaders, strict=True), 60):
         for b in others:
             same(a, b)
+
+
+def test_nothing_waits_for_the_device_in_the_steady_state(data):
+    there = make(data, device="cuda", gpu_memory=NODES * DIM)
+    for _ in itertools.islice(iter(there), 90):  # the way of assembling is chosen
+        pass
+    there = make(data, device="cuda", gpu_memory=NODES * DIM)
+    epoch = iter(there)
+    for _ in itertools.islice(epoch, 40):
+        pass
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        for _ in itertools.islice(epoch, 30):
+            time.sleep(0.01)  # a step whose kernels the device has done by then
+    found = {event.name for event in profile.events() if "ynchronize" in event.name or event.name == "cudaMemcpy"}
+    assert found <= {"cudaDeviceSynchronize"}  # the profiler's own, at its end
+
+
+@pytest.mark.parametrize("name", ["sage", "gcn"])
+def test_inference_on_the_device_gives_the_same(data, tmp_path, name):
+    from graphzero.train import make_model
+
+    torch.manual_seed(0)
+    model = make_model(name, DIM, 32, 5, num_layers=2)
+    found = []
+    for device in ("cpu", "cuda"):
+        begin = time.perf_counter()
+        gz.inference(model.to(device), data.graph, data.features["x"], tmp_path / f"{device}.gd", device=device)
+        print(name, device, f"{time.perf_counter() - begin:.2f} s")
+        found.append(gz.FeatureStore(tmp_path / f"{device}.gd").get_tensor())
+    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-3)

@@ -135,6 +135,29 @@ def test_leaving_early_and_other_epochs(data):
     check_epochs(make(data), there, 1)
 
 
+def test_small_labels_are_kept_on_the_device(data, monkeypatch):
+    crossed = []
+    for share in (1, 1 << 40):
+        monkeypatch.setattr(tier, "_LABELS", share)
+        there = make(data, split="train", device="cpu", gpu_memory=3000 * 32)
+        check_epochs(make(data, split="train"), there)
+        crossed.append(there.stats().copy_to_device_bytes)
+    assert crossed[1] - crossed[0] == 8 * len(data.splits["train"])
+
+
+def test_rows_that_another_epoch_has_the_cache_of_cross_as_stored(data, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+    gz.compile_features(rows, tmp_path / "x.gd", dtype="int8")
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    there = make(data.graph, store, device="cpu", gpu_memory=500 * 8)
+    first, second = iter(there), iter(there)
+    here = make(data.graph, store)
+    here.set_epoch(1)
+    for a, _, c in itertools.islice(zip(here, first, second, strict=True), 10):
+        assert c.x.dtype == torch.float32
+        same(a, c)
+
+
 def test_two_iterators_of_one_loader(data):
     there = make(data, device="cpu", gpu_memory=500 * 32)
     first, second = iter(there), iter(there)

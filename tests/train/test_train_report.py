@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +19,7 @@ from graphzero.pages.figure import INK, SERIES
 from graphzero.train import EpochRecord, GraphSAGE, Trainer, TrainOptions, TrainResult
 from graphzero.train.history import read_result
 from graphzero.train.report import write_comparison
+from graphzero.train.report_plots import tier_rates
 
 STAGES = {"sample": 0.5, "read": 2.0, "copy": 0.5, "compute": 3.0, "wait": 0.2}
 
@@ -95,6 +97,15 @@ def test_it_stands_alone_and_has_every_plot(tmp_path: Path) -> None:
         assert figure in text
     assert "reading &lt;rows&gt;" in text  # nothing from outside is taken for markup
     assert [p.name for p in (tmp_path / "sub").iterdir()] == ["r.html"]
+
+
+def test_tiers_are_named_with_their_rates() -> None:
+    epochs = [dataclasses.replace(e, bytes_useful=3 * 10**9, kept_bytes=10**9, hit_rate=0.5) for e in result().epochs]
+    shown = tier_rates(dataclasses.replace(result(), epochs=epochs))
+    assert "On the GPU: 25.0% of the bytes of rows" in shown
+    assert "From RAM: 37.5%" in shown
+    assert "From the disk: 37.5%" in shown
+    assert "GB/s" in shown
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
