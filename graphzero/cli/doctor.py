@@ -114,6 +114,15 @@ def _print_estimate(expected: dict[str, Any]) -> None:
         ("all in RAM", terminal.duration(expected["epoch_seconds_in_ram"])),
         ("by page faults", f"{terminal.duration(expected['epoch_seconds_faults'])}, as plain memory maps read"),
     ]
+    if gpu := expected.get("gpu"):
+        facts.append(
+            (
+                "rows on the GPU",
+                f"{gpu['share_of_rows']:.0%} of them fit in half of its free memory (--gpu-memory): at most "
+                f"{terminal.size(gpu['bytes_a_batch'])} per batch to copy, "
+                f"{terminal.duration(gpu['epoch_seconds_in_ram'])} per epoch with the rest in RAM",
+            )
+        )
     for found in expected.get("check", ()):
         facts.append(
             (

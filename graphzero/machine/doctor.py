@@ -71,7 +71,9 @@ def examine(
     }
     report["dataset"] = None
     if dataset is not None:
-        expected = estimate(dataset, report["disk"], fanouts=fanouts, batch_size=batch_size, memory=memory)
+        gpu = (report["torch"] or {}).get("gpu_free_bytes", 0) // 2  # the model has the rest
+        asked: dict[str, Any] = {"fanouts": fanouts, "batch_size": batch_size, "memory": memory}
+        expected = estimate(dataset, report["disk"], **asked, gpu_bytes=gpu)
         report["dataset"] = expected
         if check_seconds > 0 and "batches" in expected:
             expected["check"] = check(path, expected, seconds=check_seconds)

@@ -75,7 +75,8 @@ def torch() -> dict[str, Any] | None:
     except (ImportError, OSError):
         return None
     gpus = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())] if t.cuda.is_available() else []
-    return {"version": str(t.__version__), "threads": t.get_num_threads(), "gpus": gpus}
+    free = t.cuda.mem_get_info()[0] if gpus else 0
+    return {"version": str(t.__version__), "threads": t.get_num_threads(), "gpus": gpus, "gpu_free_bytes": free}
 
 
 def check_room_for_torch() -> None:

@@ -135,6 +135,7 @@ def test_an_allocation_that_fails_in_the_middle_gives_rows_back(data):
 
 
 def test_a_second_process_takes_memory(data):
+    free()  # what torch keeps of the tests before this one
     there = make(data, device="cuda", gpu_memory="auto")
     code = "import torch; f = torch.cuda.mem_get_info()[0]; a = torch.empty(f - (2 << 30), dtype=torch.uint8, "
     code += "device='cuda'); print('taken', flush=True); input()"

@@ -46,6 +46,15 @@ def test_what_fits_is_loaded_once_and_then_costs_no_disk(data: gz.Dataset) -> No
     assert slow["load_seconds"] == pytest.approx(1000 * found["load_seconds"])
 
 
+def test_rows_on_a_gpu_are_not_copied(data: gz.Dataset) -> None:
+    assert "gpu" not in expect(data, memory="1GB")
+    some, all_rows = (expect(data, memory="1GB", gpu_bytes=size) for size in (5000 * 1024, 10**9))
+    assert some["gpu"]["share_of_rows"] == 0.25
+    assert some["gpu"]["bytes_a_batch"] == int(0.75 * some["bytes_a_batch"])
+    assert all_rows["gpu"]["bytes_a_batch"] == 0
+    assert all_rows["gpu"]["epoch_seconds_in_ram"] < all_rows["epoch_seconds_in_ram"]
+
+
 def test_what_does_not_fit_is_swept_at_the_speed_of_the_disk(data: gz.Dataset) -> None:
     loader = gz.NeighborLoader(
         data, split="train", fanouts=[4, 3], batch_size=20, memory="40MB", num_threads=1, cache="on"
