@@ -60,7 +60,7 @@ def remake_file(
     store = FeatureStore(path)
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
     moved = {name for name in store.names if by_node and name not in splits | ends | kept}
-    writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress)
+    writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress, reserve=not consume)
     counter = _Counter(progress, sum(2 * store.num_nodes * row_bytes(store[name]) for name in moved))
     with contextlib.ExitStack() as open_files:
         open_files.callback(writer.discard)
