@@ -3,6 +3,7 @@
 #include "base/threads.h"
 #include "bindings.h"
 #include "storage/features.h"
+#include "storage/merged_rows.h"
 #include "storage/page_requests.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
@@ -59,6 +60,31 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
   return view(file, *array, begin, end - begin, shown_dtype(topology, *array));
 }
 
+// A copy of an array as a file without deltas has it.
+Array merged_array(const Topology& topology, const ArrayInfo& array) {
+  const MountedFile& file = topology.file();
+  const bool out = array.name.starts_with("out.");
+  const uint64_t rows = out ? topology.num_sources() : topology.num_targets();
+  const bool indptr = array.name.ends_with(".indptr");
+  if (!indptr && !by_position(array.name, topology.direction())) {
+    return view(file, array, 0, array.rows(), shown_dtype(topology, array));
+  }
+  const uint64_t count = indptr ? rows + 1 : topology.num_edges(), width = dtype_bytes(array.dtype);
+  const auto buffer = take_buffer(std::max<uint64_t>(count * width, 1));
+  {
+    WithoutGil work;
+    topology.visit(out ? Direction::kOut : Direction::kIn, [&](const auto& csr) {
+      if (!indptr) {
+        if (csr.start_of(rows) != count) fail_row(file, rows, csr.start_of(rows), count);
+        copy_rows(csr, file.bytes_of(array).data(), width, 0, rows, buffer->data(), default_threads());
+      }
+      for (uint64_t node = 0; indptr && node <= rows; ++node) buffer->as<uint64_t>()[node] = csr.start_of(node);
+    });
+    file.check();
+  }
+  return array_over(buffer->data(), {static_cast<size_t>(count)}, shown_dtype(topology, array), buffer);
+}
+
 nb::dict info(const MountedFile& file) {
   const Container& c = file.container();
   nb::dict d;
@@ -66,7 +92,14 @@ nb::dict info(const MountedFile& file) {
   d["kind"] = c.kind == Kind::kTopology ? "topology" : "features";
   d["version"] = std::to_string(c.major) + "." + std::to_string(c.minor);
   d["legacy"] = file.legacy();
-  d["file_bytes"] = c.file_bytes;
+  uint64_t bytes = file.own_bytes();
+  nb::list deltas;
+  for (const auto& delta : file.deltas()) {
+    bytes += delta->own_bytes();
+    deltas.append(delta->path());
+  }
+  d["deltas"] = deltas;
+  d["file_bytes"] = bytes;
   d["num_nodes"] = c.num_nodes;
   d["num_sources"] = c.sources();
   d["num_targets"] = c.targets();
@@ -82,9 +115,11 @@ nb::dict info(const MountedFile& file) {
     row["name"] = a.name;
     row["dtype"] = dtype_name(a.dtype);
     nb::list shape;
-    for (const uint64_t extent : a.shape) shape.append(extent);
+    // With deltas, positions have gaps, and arrays are in several files.
+    const bool positions = file.composed() && c.kind == Kind::kTopology && by_position(a.name, c.direction);
+    for (const uint64_t extent : a.shape) shape.append(positions ? c.num_edges : extent);
     row["shape"] = nb::tuple(shape);
-    row["offset"] = a.offset;
+    row["offset"] = file.composed() ? nb::none() : nb::cast(a.offset);
     row["bytes"] = a.bytes;
     arrays.append(row);
   }
@@ -100,11 +135,13 @@ void load_whole(const MountedFile& file, int threads, nb::object progress) {
 
 void bind_topology(nb::module_& m) {
   nb::class_<Topology>(m, "Topology")
-      .def_static("open",
-                  [](const std::string& path) {
-                    nb::gil_scoped_release release;
-                    return Topology::open(path);
-                  })
+      .def_static(
+          "open",
+          [](const std::string& path, const std::vector<std::string>& deltas) {
+            nb::gil_scoped_release release;
+            return Topology::open(path, deltas);
+          },
+          nb::arg("path"), nb::arg("deltas") = std::vector<std::string>())
       .def_prop_ro("num_nodes", &Topology::num_nodes)
       .def_prop_ro("num_edges", &Topology::num_edges)
       .def_prop_ro("info", [](const Topology& t) { return info(t.file()); })
@@ -150,6 +187,7 @@ void bind_topology(nb::module_& m) {
         const ArrayInfo* array = t.file().container().find(name);
         if (array == nullptr) fail<ArgumentError>(t.file().path(), ": no array '", name, "'");
         t.file().check_size();
+        if (t.file().composed()) return merged_array(t, *array);
         return view(t.file(), *array, 0, array->rows(), shown_dtype(t, *array));
       });
 }
@@ -163,11 +201,13 @@ void bind_features(nb::module_& m) {
       .def_prop_ro("dtype", [](const Matrix& x) { return dtype_name(x.dtype); })
       .def_prop_ro("scaled", [](const Matrix& x) { return x.scale != nullptr; });
   nb::class_<FeatureFile>(m, "FeatureFile")
-      .def_static("open",
-                  [](const std::string& path) {
-                    nb::gil_scoped_release release;
-                    return FeatureFile::open(path);
-                  })
+      .def_static(
+          "open",
+          [](const std::string& path, const std::vector<std::string>& deltas) {
+            nb::gil_scoped_release release;
+            return FeatureFile::open(path, deltas);
+          },
+          nb::arg("path"), nb::arg("deltas") = std::vector<std::string>())
       .def_prop_ro("num_nodes", &FeatureFile::num_nodes)
       .def_prop_ro("info", [](const FeatureFile& f) { return info(f.file()); })
       .def_prop_ro("matrices", [](const FeatureFile& f) { return f.matrices(); })

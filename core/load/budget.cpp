@@ -28,7 +28,7 @@ uint64_t scaled(uint64_t bytes, double by) { return static_cast<uint64_t>(static
 
 double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return 1;
-  const auto cached = cached_bytes(file.file(), file.mapping(), offset, bytes);
+  const auto cached = cached_bytes(file, offset, bytes);
   return cached ? static_cast<double>(*cached) / static_cast<double>(bytes) : 0;
 }
 

@@ -29,6 +29,14 @@ Csr<Id> side(const MountedFile& file, const std::string& prefix) {
   csr.edge_ids64 = pointer<uint64_t>(file, prefix + "edge_ids", DType::kUInt64);
   csr.by_time32 = pointer<uint32_t>(file, prefix + "by_time", DType::kUInt32);
   csr.by_time64 = pointer<uint64_t>(file, prefix + "by_time", DType::kUInt64);
+  if (const ArrayInfo* indices = c.find(prefix + "indices")) csr.limit = indices->rows();
+  if (const ArrayInfo* indptr = c.find(prefix + "indptr")) csr.changed.base_rows = indptr->rows() - 1;
+  if (file.composed()) {
+    csr.changed.index = pointer<uint64_t>(file, prefix + "rows.index", DType::kUInt64);
+    csr.changed.bounds = pointer<uint64_t>(file, prefix + "rows.bounds", DType::kUInt64);
+    csr.changed.shift = pointer<int64_t>(file, prefix + "rows.shift", DType::kInt64);
+    csr.changed.count = c.find(prefix + "rows.bounds")->rows() / 2;
+  }
   csr.sorted = (c.properties & kSortedRows) != 0;
   return csr;
 }
@@ -53,8 +61,8 @@ void fail_edge_id(const MountedFile& file, uint64_t position, uint64_t id) {
                     " is past 2^63: the file is damaged, see graphzero verify");
 }
 
-std::shared_ptr<const Topology> Topology::open(const std::string& path) {
-  return of(MountedFile::open(path, Kind::kTopology));
+std::shared_ptr<const Topology> Topology::open(const std::string& path, std::span<const std::string> deltas) {
+  return of(MountedFile::open(path, Kind::kTopology, deltas));
 }
 
 std::shared_ptr<const Topology> Topology::of(std::shared_ptr<const MountedFile> mounted) {

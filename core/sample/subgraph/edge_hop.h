@@ -139,7 +139,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
     parallel_for(num_rows_, kRows, threads, [&](size_t begin, size_t end, int) {
       uint64_t sum = 0;
       for (size_t i = begin; i < end; ++i) {
-        if (i + 16 < num_rows_) prefetch(csr_.indptr + nodes[i + 16]);
+        if (i + 16 < num_rows_) prefetch(csr_.bounds_of(static_cast<uint64_t>(nodes[i + 16])));
         rows_[i] = chooser_->bounds(static_cast<uint64_t>(nodes[i]));
         sum += chooser_->most(rows_[i]);
       }
@@ -194,11 +194,21 @@ class CsrHop final : public EdgeHop<kNarrow> {
       if (i + kAhead < count) prefetch(csr_.indices + position[i + kAhead]);
       neighbours[i] = static_cast<Id>(csr_.neighbour(static_cast<uint64_t>(position[i])));
     }
-    if (!options.edge_ids || !csr_.has_edge_ids()) return;
+    if (!options.edge_ids || !csr_.has_edge_ids())
+      return to_places(position, edges.col + first_ + starts_[chunk], count);
     for (size_t i = 0; i < std::min(kAhead, count); ++i) prefetch_edge_id(static_cast<uint64_t>(position[i]));
     for (size_t i = 0; i < count; ++i) {
       if (i + kAhead < count) prefetch_edge_id(static_cast<uint64_t>(position[i + kAhead]));
-      position[i] = static_cast<int64_t>(csr_.edge_id(static_cast<uint64_t>(position[i])));
+      position[i] = static_cast<int64_t>(csr_.stored_edge_id(static_cast<uint64_t>(position[i])));
+    }
+  }
+
+  // Positions become places among all edges in order: the same, unless there are deltas.
+  void to_places(int64_t* position, const int64_t* col, size_t count) const {
+    for (size_t i = 0; csr_.changed && i < count; ++i) {
+      const uint64_t begin = rows_[static_cast<size_t>(col[i]) - frontier_].begin;
+      const auto node = static_cast<uint64_t>(target.node[col[i]]);
+      position[i] = static_cast<int64_t>(csr_.place_of(node, begin, static_cast<uint64_t>(position[i])));
     }
   }
 
