@@ -60,29 +60,43 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
   return view(file, *array, begin, end - begin, shown_dtype(topology, *array));
 }
 
-// A copy of an array as a file without deltas has it.
-Array merged_array(const Topology& topology, const ArrayInfo& array) {
+const ArrayInfo& array_named(const Topology& topology, const std::string& name) {
+  const ArrayInfo* array = topology.file().container().find(name);
+  if (array == nullptr) fail<ArgumentError>(topology.file().path(), ": no array '", name, "'");
+  return *array;
+}
+
+// The length of an array as a file without deltas has it.
+uint64_t rows_of(const Topology& topology, const ArrayInfo& array) {
+  if (array.name == "out.indptr") return topology.num_sources() + 1;
+  if (array.name == "in.indptr") return topology.num_targets() + 1;
+  return by_position(array.name, topology.direction()) ? topology.num_edges() : array.rows();
+}
+
+// Elements [begin, end) of an array, as a file without deltas has it: a view, or with deltas a copy.
+Array part_of(const Topology& topology, const ArrayInfo& array, uint64_t begin, uint64_t end) {
   const MountedFile& file = topology.file();
-  const bool out = array.name.starts_with("out.");
-  const uint64_t rows = out ? topology.num_sources() : topology.num_targets();
-  const bool indptr = array.name.ends_with(".indptr");
-  if (!indptr && !by_position(array.name, topology.direction())) {
-    return view(file, array, 0, array.rows(), shown_dtype(topology, array));
+  const bool out = array.name.starts_with("out."), indptr = array.name.ends_with(".indptr");
+  const auto dtype = shown_dtype(topology, array);
+  if (!file.composed() || (!indptr && !by_position(array.name, topology.direction()))) {
+    return view(file, array, begin, end - begin, dtype);
   }
-  const uint64_t count = indptr ? rows + 1 : topology.num_edges(), width = dtype_bytes(array.dtype);
+  const uint64_t count = end - begin, width = dtype_bytes(array.dtype);
   const auto buffer = take_buffer(std::max<uint64_t>(count * width, 1));
   {
     WithoutGil work;
     topology.visit(out ? Direction::kOut : Direction::kIn, [&](const auto& csr) {
-      if (!indptr) {
-        if (csr.start_of(rows) != count) fail_row(file, rows, csr.start_of(rows), count);
-        copy_rows(csr, file.bytes_of(array).data(), width, 0, rows, buffer->data(), default_threads());
-      }
-      for (uint64_t node = 0; indptr && node <= rows; ++node) buffer->as<uint64_t>()[node] = csr.start_of(node);
+      parallel_for(count, size_t{1} << 20, default_threads(), [&](size_t from, size_t to, int) {
+        if (indptr) {
+          for (size_t i = from; i < to; ++i) buffer->template as<uint64_t>()[i] = csr.start_of(begin + i);
+        } else {
+          copy_places(csr, file.bytes_of(array).data(), width, begin + from, begin + to, buffer->data() + from * width);
+        }
+      });
     });
     file.check();
   }
-  return array_over(buffer->data(), {static_cast<size_t>(count)}, shown_dtype(topology, array), buffer);
+  return array_over(buffer->data(), {static_cast<size_t>(count)}, dtype, buffer);
 }
 
 nb::dict info(const MountedFile& file) {
@@ -183,13 +197,23 @@ void bind_topology(nb::module_& m) {
           },
           nb::arg("ids") = nb::none(), nb::arg("direction") = nb::none())
       .def("row", &row_view, nb::arg("node"), nb::arg("direction") = nb::none(), nb::arg("what") = "indices")
-      .def("array", [](const Topology& t, const std::string& name) {
-        const ArrayInfo* array = t.file().container().find(name);
-        if (array == nullptr) fail<ArgumentError>(t.file().path(), ": no array '", name, "'");
-        t.file().check_size();
-        if (t.file().composed()) return merged_array(t, *array);
-        return view(t.file(), *array, 0, array->rows(), shown_dtype(t, *array));
-      });
+      .def("array",
+           [](const Topology& t, const std::string& name) {
+             const ArrayInfo& array = array_named(t, name);
+             t.file().check_size();
+             return part_of(t, array, 0, rows_of(t, array));
+           })
+      // Elements [begin, end) of that array, which need not be held as a whole if there are deltas.
+      .def(
+          "part",
+          [](const Topology& t, const std::string& name, uint64_t begin, uint64_t end) {
+            const ArrayInfo& array = array_named(t, name);
+            if (begin > end || end > rows_of(t, array)) {
+              fail<IndexError>(name, "[", begin, ":", end, "] is out of range for ", t.file().path());
+            }
+            return part_of(t, array, begin, end);
+          },
+          nb::arg("name"), nb::arg("begin"), nb::arg("end"));
 }
 
 void bind_features(nb::module_& m) {
@@ -250,10 +274,13 @@ void bind_storage(nb::module_& m) {
   });
   m.def(
       "verify",
-      [](const std::string& path, int threads, nb::object progress) {
+      [](const std::string& path, int threads, nb::object progress, const std::vector<std::string>& deltas) {
         PyProgress report(std::move(progress));
-        const VerifyReport r =
-            without_gil([&] { return verify(MountedFile::open(path), resolve_threads(threads), &report); });
+        const VerifyReport r = without_gil([&] {
+          auto file = MountedFile::open(path);
+          if (!deltas.empty()) file = MountedFile::open(path, file->container().kind, deltas);
+          return verify(file, resolve_threads(threads), &report);
+        });
         nb::dict d;
         d["bytes"] = r.bytes;
         d["arrays"] = r.arrays;
@@ -261,7 +288,8 @@ void bind_storage(nb::module_& m) {
         d["checksummed"] = r.checksummed;
         return d;
       },
-      nb::arg("path"), nb::arg("threads") = 0, nb::arg("progress") = nb::none());
+      nb::arg("path"), nb::arg("threads") = 0, nb::arg("progress") = nb::none(),
+      nb::arg("deltas") = std::vector<std::string>());
 }
 
 }  // namespace gz::bindings

@@ -122,6 +122,10 @@ void compose_topology(std::span<const ChainedFile> files, Composer& composer) {
       composer.add_array(i, more);
       limit = first + more.rows();
     }
+    if (array.name.ends_with(".indices") && files.back().container.num_edges > limit) {
+      fail<FormatError>(files.back().path, ": num_edges is ", files.back().container.num_edges, ", but '", array.name,
+                        "' has room for ", limit);
+    }
     composer.finish(limit);
   }
   const auto newest = static_cast<uint32_t>(files.size() - 1);

@@ -46,6 +46,23 @@ void copy_rows(const Csr<Id>& csr, const std::byte* from, uint64_t width, uint64
   });
 }
 
+// Copies the edges at places [begin, end) among all edges in order.
+template <class Id>
+void copy_places(const Csr<Id>& csr, const std::byte* from, uint64_t width, uint64_t begin, uint64_t end,
+                 std::byte* to) {
+  if (begin >= end) return;
+  uint64_t node = csr.node_at(begin), into = begin - csr.start_of(node);
+  for (; begin < end; ++node, into = 0) {
+    if (node >= csr.num_nodes) fail_row(*csr.file, node, begin, end);
+    const auto row = csr.row(node);
+    if (into > row.degree()) fail_row(*csr.file, node, row.begin, row.end);
+    const uint64_t count = std::min(row.degree() - into, end - begin);
+    if (count > 0) std::memcpy(to, from + (row.begin + into) * width, count * width);
+    to += count * width;
+    begin += count;
+  }
+}
+
 // start_of(node) for nodes [first, last], a multiple of 64 and at most num_nodes, into `starts`.
 template <class Id>
 void fill_starts(const Csr<Id>& csr, uint64_t first, uint64_t last, uint64_t* starts) {

@@ -170,6 +170,25 @@ def same_samples(one: gz.Graph, other: gz.Graph, ids: Any, timed: bool, seed: in
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
+def same_links(one: gz.Graph, other: gz.Graph, ids: Any, seed: int) -> None:
+    """Compare single edges, and links as seeds."""
+    rng = np.random.default_rng(seed)
+    pairs = [(int(rng.integers(one.num_sources)), int(rng.integers(one.num_targets))) for _ in range(30)]
+    assert [one.has_edge(*pair) for pair in pairs] == [other.has_edge(*pair) for pair in pairs]
+    if one.num_edges == 0:
+        return
+    if one.shape[0] == one.shape[1]:
+        side = one.message_direction
+        loaders = [
+            gz.LinkNeighborLoader(g, fanouts=[2], batch_size=64, neg_sampling="binary", seed=seed, direction=side)
+            for g in (one, other)
+        ]
+        for a, b in zip(*loaders, strict=True):
+            for name in ("n_id", "edge_index", "edge_label_index"):
+                np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+            np.testing.assert_array_equal(a.input_id, ids[b.input_id] if one.has_edge_ids else b.input_id)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_equals_the_compiled_file(tmp_path: Path, seed: int) -> None:
     g = growing(tmp_path, seed)
@@ -178,3 +197,37 @@ def test_equals_the_compiled_file(tmp_path: Path, seed: int) -> None:
     for side in ("out", "in") if one.direction == "both" else (one.direction,):
         np.testing.assert_array_equal(one.degrees(direction=side), whole.degrees(direction=side))
     same_samples(one, whole, g.ids, g.timed, seed)
+    same_links(one, whole, g.ids, seed)
+    gz.verify(g.base, deltas=g.deltas)
+    _core.compact_topology(str(g.base), g.deltas, str(tmp_path / "merged.gl"))
+    merged = gz.Graph(tmp_path / "merged.gl")
+    same_arrays(merged, whole, g.ids)
+    gz.verify(merged.path)
+    if not g.edge_ids or g.next_id == len(g.ids):
+        assert (tmp_path / "merged.gl").read_bytes() == (tmp_path / "whole.gl").read_bytes()
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize("io", ["mmap", "read"])
+@pytest.mark.parametrize("seed", range(3))
+def test_analytics_equal_those_of_the_compiled_file(tmp_path: Path, undirected: bool, io: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    g = Growing(tmp_path, rng, {"direction": "both", "directed": not undirected}, weighted=True, nodes=(70_000, 70_000))
+    g.draw(100_000)
+    g.compile("base.gl")
+    g.append(1000, (10, 10))
+    g.append(20_000, (3, 3), "hub", removed=20)
+    one, whole = g.graph(), gz.Graph(g.compile("whole.gl"))
+    a = gz.analytics
+    runs = [
+        lambda graph: a.degrees(graph),
+        lambda graph: a.pagerank(graph, io=io, weighted=True),
+        lambda graph: a.connected_components(graph, io=io),
+        lambda graph: a.connected_components(graph, connection="strong", io=io),
+        lambda graph: a.bfs(graph, [0, 5], io=io),
+        lambda graph: a.label_propagation(graph, direction="in", seed=1, io=io),
+    ]
+    if undirected:
+        runs += [lambda graph: a.core_numbers(graph, io=io), lambda graph: a.triangles(graph, io=io)]
+    for number, run in enumerate(runs):
+        np.testing.assert_array_equal(np.asarray(run(one)), np.asarray(run(whole)), err_msg=str(number))

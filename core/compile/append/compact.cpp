@@ -35,6 +35,7 @@ void write_side(ContainerWriter& writer, const Csr<Id>& csr, const std::string& 
     if (csr.start_of(last) > start + kRoundEdges) last = std::max(csr.node_at(start + kRoundEdges), first + 1);
     ends.clear();
     for (uint64_t node = first; node < last; ++node) ends.push_back(csr.start_of(node + 1));
+    if (ends.back() < start || ends.back() > csr.num_edges) fail_row(*csr.file, first, start, ends.back());
     writer.append<uint64_t>(indptr, ends);
     const uint64_t edges = ends.back() - start;
     for (const ArrayInfo& array : from.arrays) {
