@@ -27,6 +27,7 @@ from ..compile.features import compile_features
 from ..errors import BudgetError
 from ..load.device import as_device
 from ..load.handoff import make_room
+from ..stores.edge_column import edge_column
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .modules import Job, block_loader, count_layers, rows_of, steps_of, writer_memory
@@ -256,11 +257,14 @@ class Layer:
         self.device = torch.device(job.device if job.device is not None else "cpu")
         self.rows_read = 0
         self._buffer: torch.Tensor | None = None
-        self.indptr, self.indices = job.graph.csr(direction=job.direction)
+        side = job.direction or job.graph.message_direction
+        self.indptr: npt.NDArray[Any] = job.graph._open().array(f"{side}.indptr")
+        self.indices = edge_column(job.graph, side, "indices")
         self.width = store.feature_dim
         empty = torch.zeros((0, self.width), device=self.device)
         self.out_width = int(self.model.combine(layer, empty, empty).shape[1])
-        self.shares = _Shares.of(job.budget, self.width, self.out_width, max(job.graph.num_nodes, 1))
+        held = self.indptr.nbytes if job.graph.deltas else 0  # otherwise it is a view of the file
+        self.shares = _Shares.of(job.budget - held, self.width, self.out_width, max(job.graph.num_nodes, 1))
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the rows of nodes [first, last) after this layer; of all nodes by default."""
@@ -376,7 +380,8 @@ class Layer:
         return np.diff(self.indptr[begin : end + 1]).astype(np.float32)
 
     def _degrees_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        return (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
+        degrees: npt.NDArray[np.float32] = (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
+        return degrees
 
     def _check(self) -> None:
-        self.job.graph.csr(direction=self.job.direction)  # raises when the file was truncated meanwhile
+        self.job.graph._open().check()  # raises when the file was truncated meanwhile

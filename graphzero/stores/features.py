@@ -19,6 +19,7 @@ from ..args.ids import as_id, as_ids, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size
 from ..load.handoff import make_room
+from .base_files import warn_of_deltas
 from .closing import Closing
 from .paths import Paths, absolute
 
@@ -37,12 +38,17 @@ class FeatureStore(Closing):
     ((2708, 1433), dtype('float32'))
     """
 
-    def __init__(self, filename: str | os.PathLike[str], name: str | None = None, *, deltas: Paths = ()) -> None:
+    def __init__(
+        self, filename: str | os.PathLike[str], name: str | None = None, *, deltas: Paths | None = None
+    ) -> None:
         """Mount `filename`. Raises FormatError if it is not a valid `.gd` file, StorageError if it cannot be read.
 
-        `deltas` are the files that were appended to it, oldest first: a Dataset passes those of its manifest.
+        `deltas` are the files that were appended to it, oldest first: a Dataset passes those of its manifest. Without
+        them, a file of a dataset that has been appended to is opened alone, with a warning.
         """
-        self._path, self._deltas = absolute(filename), tuple(map(absolute, deltas))
+        self._path, self._deltas = absolute(filename), tuple(map(absolute, deltas or ()))
+        if deltas is None:
+            warn_of_deltas(self._path)
         self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path, list(self._deltas))
         self._info: dict[str, Any] = self._file.info
         self._matrices = {m.name: m for m in self._file.matrices}

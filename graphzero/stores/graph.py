@@ -20,6 +20,7 @@ from ..sample.links import LinkMethods
 from ..sample.subgraph import Subgraph, resolve_seed
 from ..sample.subgraph_kinds import bidirectional, check_kind, induced, turned
 from ..sample.walks import WalkMethods
+from .base_files import warn_of_deltas
 from .closing import Closing
 from .paths import Paths, absolute
 
@@ -42,12 +43,15 @@ class Graph(WalkMethods, LinkMethods, Closing):
 
     __networkx_backend__ = "graphzero"  # NetworkX runs its functions on the file, see graphzero.networkx
 
-    def __init__(self, filename: str | os.PathLike[str], *, deltas: Paths = ()) -> None:
+    def __init__(self, filename: str | os.PathLike[str], *, deltas: Paths | None = None) -> None:
         """Mount `filename`. Raises FormatError if it is not a valid `.gl` file, StorageError if it cannot be read.
 
-        `deltas` are the files that were appended to it, oldest first: a Dataset passes those of its manifest.
+        `deltas` are the files that were appended to it, oldest first: a Dataset passes those of its manifest. Without
+        them, a file of a dataset that has been appended to is opened alone, with a warning.
         """
-        self._path, self._deltas = absolute(filename), tuple(map(absolute, deltas))
+        self._path, self._deltas = absolute(filename), tuple(map(absolute, deltas or ()))
+        if deltas is None:
+            warn_of_deltas(self._path)
         self._topology: _core.Topology | None = _core.Topology.open(self._path, list(self._deltas))
         self._info: dict[str, Any] = self._topology.info
 

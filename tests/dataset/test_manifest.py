@@ -125,7 +125,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("version", ..., "version: found nothing"),
         ("version", 1, "version: found 1, expected text such as '1.0'"),
         ("version", "1", "version: found"),
-        ("version", "2.0", "version: found '2.0', expected '1.x' (this GraphZero reads 1.3"),
+        ("version", "3.0", "version: found '3.0', expected '1.x' or '2.x' (this GraphZero reads 1.3 and 2.0"),
         ("version", "1.0.0", "version: found"),
         ("version", "1.²", "version: found"),
         ("name", ..., "name: found nothing"),
