@@ -165,8 +165,8 @@ def command(
             source,
             out,
             nodes=nodes,
-            features=_named(features),
-            edge_features=_named(edge_features, "edge_attr"),
+            features=named_files(features),
+            edge_features=named_files(edge_features, "edge_attr"),
             edge_types=edge_types and edge_types.split(","),
             reverse=reverse,
             tag_reverse=tag_reverse,
@@ -215,7 +215,7 @@ def _say(text: str) -> None:
     terminal.console.print(text, markup=False, soft_wrap=True)
 
 
-def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | None:
+def named_files(features: list[str] | None, single: str = "x") -> dict[str, str] | None:
     """Return features by name: NAME=FILE, or FILE alone for `single`."""
     if not features:
         return None

@@ -56,13 +56,22 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
     for name, task in dataset.tasks.items():
         facts.append((f"task {name}", f"{task.kind} of {task.entity}: {', '.join(task.splits)}"))
     facts.append(("on disk", terminal.size(dataset.nbytes)))
+    deltas = dataset.info["deltas"].values()
+    added = {os.path.join(dataset.path, *name.split("/")) for names in deltas for name in names}
+    if added:
+        facts.append(("appends", f"{max(map(len, deltas))}, in {len(added)} files; graphzero compact folds them"))
     made_by = dataset.info["about"].get("made_by")
     facts += [("made by", made_by)] if made_by else []
     terminal.print_facts(f"{dataset.name} (dataset)", facts)
     terminal.print_table(
         ("file", "kind", ">size"),
-        [(os.path.relpath(f["path"], dataset.path), f["kind"], terminal.size(f["file_bytes"])) for f in files],
+        [(os.path.relpath(f["path"], dataset.path), _kind(f, added), terminal.size(f["file_bytes"])) for f in files],
     )
+
+
+def _kind(file: dict[str, Any], added: set[str]) -> str:
+    kind = str(file["kind"])
+    return f"{kind}, appended" if file["path"] in added else kind
 
 
 def _labels(data: NodeData) -> str:
