@@ -78,7 +78,8 @@ def summary_of_dataset(
             "labels": _labels(data),
             "splits": _splits(data.splits, data.num_nodes),
         }
-    return {"path": dataset.path, "kind": "dataset", "nodes": nodes, "edges": edges}
+    deltas = max(map(len, dataset.info["deltas"].values()), default=0)
+    return {"path": dataset.path, "kind": "dataset", "deltas": deltas, "nodes": nodes, "edges": edges}
 
 
 def _edges(

@@ -13,6 +13,7 @@ from graphzero.dataset.columns import Column
 from graphzero.dataset.dataset import Dataset
 from graphzero.dataset.manifest import MANIFEST
 from graphzero.dataset.node_data import NodeData
+from graphzero.stores.base_files import warn_of_deltas
 
 from . import terminal
 
@@ -27,6 +28,7 @@ def command(
         report = {**dataset.info, "files": [_core.file_info(file) for file in dataset.files]}
         terminal.print_json(report) if json else _print_dataset(dataset, report["files"])
         return
+    warn_of_deltas(os.path.abspath(path))
     about = _core.file_info(os.fspath(path))
     terminal.print_json(about) if json else _print_file(about)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from typing import Any
@@ -154,18 +155,25 @@ def _compiled(asked: EdgeRequest) -> Edges:
         path = os.path.join(folder, "edges.gl")
         options: dict[str, Any] = {"columns": asked.columns, "memory": asked.memory, "num_threads": asked.num_threads}
         options |= {} if ids else {"num_nodes": asked.limits}
-        compile_graph(
-            asked.source,
-            path,
-            directed=True,
-            weights=weights,
-            times=times,
-            edge_ids=True,
-            ids=ids,
-            allow_empty=True,
-            progress=False,
-            **options,
-        )
+        try:
+            compile_graph(
+                asked.source,
+                path,
+                directed=True,
+                weights=weights,
+                times=times,
+                edge_ids=True,
+                ids=ids,
+                allow_empty=True,
+                progress=False,
+                **options,
+            )
+        except InputError as error:
+            past = re.search(r"expected below num_\w+ = (\d+)", str(error))
+            if past is None:
+                raise
+            fix = f"expected a node from 0 to {int(past[1]) - 1}; pass nodes= and features= for more"
+            raise InputError(f"{str(error)[: past.start()]}{fix}") from None
         blocks = list(GraphFileSource(path).edge_blocks())
         order = np.argsort(np.concatenate([b.edge_ids for b in blocks]) if blocks else [], kind="stable")
 

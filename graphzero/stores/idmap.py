@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .. import _core
 from ..args.ids import IdArray, as_ids, as_threads
 from ..errors import StorageError
+from .base_files import warn_of_deltas
 
 __all__ = ["IdMap"]
 
@@ -33,7 +34,7 @@ class IdMap:
         path: str | os.PathLike[str],
         text: str | os.PathLike[str] | None = None,
         *,
-        deltas: Sequence[tuple[str, str]] = (),
+        deltas: Sequence[tuple[str, str]] | None = None,
     ) -> None:
         """Mount the map at `path`; strings are in the file `text` (default: `*.text.gd` next to it).
 
@@ -44,7 +45,9 @@ class IdMap:
         self._text = text
         if not os.path.exists(self._path):
             raise StorageError(2, f"{self._path}: no id map found; compile with ids='map'", self._path)
-        self._deltas = tuple(deltas)
+        if deltas is None:
+            warn_of_deltas(self._path)
+        self._deltas = tuple(deltas or ())
         files = ((self._path, text), *self._deltas)
         self._maps = [_core.IdMap.open(file, words if os.path.exists(words) else "") for file, words in files]
         self._starts = np.cumsum([0, *(one.size for one in self._maps)])  # the first id of each, and the end

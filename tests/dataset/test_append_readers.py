@@ -110,6 +110,7 @@ def test_stats_count_everything(pair: Any) -> None:
     found = []
     for ds in pair:
         summary = summary_of_dataset(ds, num_threads=1)
+        assert summary.pop("deltas") == (3 if ds is pair[0] else 0)
         del summary["path"]
         for edges in summary["edges"].values():
             del edges["path"]
