@@ -1,7 +1,8 @@
 """The shape of ogbn-papers100M at full scale, in 8 and 16 GB: mount, walks, loading, training, a whole epoch.
 
-    python benchmarks/papers100m.py FOLDER [--scale 1] [--limits 8GB,16GB] [--only mount,walks,load,train,epoch]
-                                    [--batches 200] [--before-batches 20] [--json PATH]
+    python benchmarks/papers100m.py FOLDER [--scale 1] [--dtype float16] [--order degree] [--limits 8GB,16GB]
+                                    [--only mount,walks,load,deep,train,epoch] [--batches 200] [--before-batches 20]
+                                    [--json PATH]
 
 FOLDER gets the preset with float16 rows (36.7 GB at scale 1) unless it holds a dataset. Each part then runs in a
 separate process, in a control group with the limit and with a cold page cache:
@@ -11,6 +12,8 @@ separate process, in a control group with the limit and with a cold page cache:
             minute of walking)
     load    the loader, batches discarded: an epoch of [10, 5], --batches of [15, 10, 5]; also batch by batch
             (cache="off"), for --before-batches
+    deep    two epochs of the loader, [10, 10, 10], as published systems are measured; also with dependent batches
+            (LABOR, batch_dependency=32)
     train   GraphSAGE of 256 columns over the same loaders
     epoch   `graphzero train`: an epoch of the train split, validation and test
 
@@ -29,7 +32,7 @@ from typing import Any
 import limited
 import measure
 import numpy as np
-from epochs import Step, make_loader, over, thrown_away
+from epochs import Step, make_loader, over, over_epochs, thrown_away
 
 import graphzero as gz
 from graphzero.args.sizes import format_size, parse_size
@@ -37,7 +40,8 @@ from graphzero.train import TrainOptions
 
 Options = argparse.Namespace
 Row = tuple[str, str, str]
-PARTS = ("mount", "walks", "load", "train", "epoch")
+PARTS = ("mount", "walks", "load", "deep", "train", "epoch")
+DEEP, DEPENDENT = "10,10,10", {"method": "labor", "batch_dependency": 32}
 FANOUTS = ("10,5", "15,10,5")
 STEPS, WALKERS = 10, 100_000
 CLAIMED = {"mount": "0 s", "file": "13 GB", "memory": "5.1 GB", "walks": "1.26 M steps/s"}
@@ -86,6 +90,12 @@ def load(folder: Path, args: Options) -> dict[str, Any]:
     return over(loader, Step(ds, 256, len(fanouts)) if args.run == "train" else thrown_away)
 
 
+def deep(folder: Path, dependent: bool) -> dict[str, Any]:
+    fanouts = [int(n) for n in DEEP.split(",")]
+    loader = make_loader(gz.Dataset(folder), fanouts, 1024, None, **(DEPENDENT if dependent else {}))
+    return over_epochs(loader, thrown_away, 2)
+
+
 def epoch(folder: Path, limit: str) -> dict[str, Any]:
     """`graphzero train` with the budget that its options take: "auto", or a quarter of the limit."""
     try:
@@ -107,6 +117,15 @@ def rows_of_load(limit: str, what: str, figures: dict[str, Any], note: str = "")
         f"topology by {plan['topology']}, {format_size(figures['peak_anonymous'])} anonymous"
     )
     return name, f"{1 / figures['a_batch']:.1f} batches/s", against
+
+
+def rows_of_deep(name: str, done: dict[str, Any]) -> list[Row]:
+    if "failed" in done:
+        return [(name, "failed", f"{done['failed']}, kernel kills {done['kills']}")]
+    first, later = (seconds * done["batches"] for seconds in done["epochs"])
+    read = " and ".join(format_size(size) for size in done["bytes_read"])
+    memory = f"{format_size(done['peak_anonymous'])} anonymous, kernel kills {done['kills']}"
+    return [(name, f"{first:.0f} s", f"then {later:.0f} s; {done['batches']} batches, {read} read, {memory}")]
 
 
 def measured(limit: str, args: Options) -> tuple[list[Row], dict[str, Any]]:
@@ -134,6 +153,10 @@ def measured(limit: str, args: Options) -> tuple[list[Row], dict[str, Any]]:
             against = f"claimed: {CLAIMED['walks']}; {done['warm_up_seconds']:.1f} s of warming up"
             rows.append((f"{limit}: after {done['how']}", f"{done['warm'] / 1e6:.2f} M steps/s", against))
             rows.append((f"{limit}: memory, walks", format_size(done["group_peak"] or 0), "with page cache"))
+    for options in ([], ["--dependent"]) if "deep" in args.only else ():
+        name = f"load [{DEEP}]{', dependent batches' if options else ''}"
+        done = run("deep", name, *options)
+        rows += rows_of_deep(f"{limit}: {name}", done)
     for fanouts in FANOUTS:
         if "load" in args.only:
             now = run("load", f"load {fanouts}", "--fanouts", fanouts)
@@ -169,7 +192,7 @@ def make(args: Options) -> None:
     if (args.folder / "dataset.json").exists():
         return
     begin = time.perf_counter()
-    gz.synthesize(args.folder, preset="papers100M", scale=args.scale, dtype="float16", memory="2GB")
+    gz.synthesize(args.folder, preset="papers100M", scale=args.scale, dtype=args.dtype, order=args.order, memory="2GB")
     print(f"made in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
@@ -177,6 +200,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--dtype", default="float16")
+    parser.add_argument("--order", help="of the nodes, such as degree (default: none)")
     parser.add_argument("--limits", default="8GB,16GB")
     parser.add_argument("--only", type=lambda t: t.split(","), default=list(PARTS), help=",".join(PARTS))
     parser.add_argument("--batches", type=int, default=200)
@@ -186,11 +211,13 @@ def main() -> None:
     parser.add_argument("--run", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--fanouts", help=argparse.SUPPRESS)  # of one child
     parser.add_argument("--cache", default="auto", help=argparse.SUPPRESS)
+    parser.add_argument("--dependent", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if unknown := set(args.only) - set(PARTS):
         parser.error(f"--only has {', '.join(unknown)}, expected some of {', '.join(PARTS)}")
     if args.run:
         work = {"mount": lambda: mount(args.folder), "walks": lambda: walks(args.folder)}
+        work["deep"] = lambda: deep(args.folder, args.dependent)
         limited.child(work.get(args.run, lambda: load(args.folder, args)))
         return
     make(args)
@@ -199,9 +226,10 @@ def main() -> None:
     for limit in args.limits.split(","):
         more, figures[limit] = measured(limit, args)
         rows += more
-    shape = gz.Dataset(args.folder).features["x"].shape
+    x = gz.Dataset(args.folder).features["x"]
     measure.show(
-        f"papers100M's shape, synthetic: {shape[0]:,} nodes, {shape[1]} x float16 (with the claims of GraphZero 0.2)",
+        f"papers100M's shape, synthetic: {x.num_nodes:,} nodes, {x.feature_dim} x {x.dtype_name} (with the claims of "
+        "GraphZero 0.2)",
         rows,
         args.folder,
     )

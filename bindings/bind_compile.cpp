@@ -203,9 +203,9 @@ std::span<const std::byte> bytes_of(const AnyArray& array) {
 class PyFeatureWriter {
  public:
   PyFeatureWriter(const std::string& path, uint64_t num_nodes, const std::vector<DeclaredArray>& arrays,
-                  nb::object progress)
+                  nb::object progress, bool reserve)
       : progress_(std::move(progress)),
-        writer_(std::make_unique<ContainerWriter>(path, feature_container(num_nodes, arrays))) {}
+        writer_(std::make_unique<ContainerWriter>(path, feature_container(num_nodes, arrays), kStaging, reserve)) {}
 
   ContainerWriter& open() {
     if (!writer_) fail<ArgumentError>("the file was finished or discarded");
@@ -215,14 +215,17 @@ class PyFeatureWriter {
   void discard() { writer_.reset(); }
 
  private:
+  static constexpr size_t kStaging = size_t{1} << 20;
+
   PyProgress progress_;
   std::unique_ptr<ContainerWriter> writer_;
 };
 
 void bind_feature_writer(nb::module_& m) {
   nb::class_<PyFeatureWriter>(m, "FeatureWriter")
-      .def(nb::init<const std::string&, uint64_t, const std::vector<DeclaredArray>&, nb::object>(), nb::arg("path"),
-           nb::arg("num_nodes"), nb::arg("arrays"), nb::arg("progress").none() = nb::none())
+      .def(nb::init<const std::string&, uint64_t, const std::vector<DeclaredArray>&, nb::object, bool>(),
+           nb::arg("path"), nb::arg("num_nodes"), nb::arg("arrays"), nb::arg("progress").none() = nb::none(),
+           nb::arg("reserve") = true)
       .def("append",
            [](PyFeatureWriter& w, size_t index, const AnyArray& rows) {
              nb::gil_scoped_release release;

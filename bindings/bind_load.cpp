@@ -147,7 +147,7 @@ void bind_graph(nb::module_& m) {
       .def("__init__", &numbers_of<int32_t>, nb::arg("array").noconvert())
       .def_static("range", &Numbers::range, nb::arg("count"))
       .def("__len__", &Numbers::size);
-  nb::class_<SampleGraph>(m, "LoadGraph")
+  nb::class_<SampleGraph>(m, "SampleGraph")
       .def(nb::init<>())
       .def(
           "__init__",
@@ -345,14 +345,14 @@ void bind_epoch(nb::module_& m) {
           },
           nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
       .def(
-          "go_on",
+          "continue_with",
           [](PyEpoch& self, const LoadPlan& plan, uint64_t epoch, const Share& share) {
             if (!self.is_ours()) return false;
             nb::gil_scoped_release release;
             return self.pipeline().continue_with(plan, epoch, share);
           },
           nb::arg("plan"), nb::arg("epoch"), nb::arg("share"))
-      .def_prop_ro("looks_ahead", [](const PyEpoch& self) { return self.pipeline().has_next_epoch(); })
+      .def_prop_ro("has_next_epoch", [](const PyEpoch& self) { return self.pipeline().has_next_epoch(); })
       .def_prop_ro("info", [](const PyEpoch& self) { return to_python(self.pipeline().plan()); })
       .def_prop_ro("stats", [](const PyEpoch& self) { return to_python(self.pipeline().stats()); });
 }

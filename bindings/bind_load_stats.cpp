@@ -80,16 +80,16 @@ nb::dict to_python(const LoadPlan& plan) {
   d["window"] = division.window;
   d["group"] = division.group;
   d["fixed_bytes"] = division.fixed_bytes;
-  d["sampling_bytes"] = division.sampling_bytes;
-  d["waiting_bytes"] = division.packed_bytes;
-  d["batch_bytes"] = division.batch_bytes;
+  d["sampling_bytes"] = division.sizes.sampling;
+  d["waiting_bytes"] = division.sizes.packed;
+  d["batch_bytes"] = division.sizes.batch;
   d["held_rows_bytes"] = division.store_bytes;
   d["page_cache_bytes"] = division.shared_bytes;
   d["topology"] = division.merges ? "merged reads" : "page cache";
   nb::dict ways, windows, rows;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     ways[plan.parts[i].name.c_str()] = way_name(division.ways[i]);
-    rows[plan.parts[i].name.c_str()] = division.rows[i];
+    rows[plan.parts[i].name.c_str()] = division.sizes.rows[i];
     if (held[i]) windows[plan.parts[i].name.c_str()] = to_python(held[i]->stats());
   }
   d["ways"] = ways;
@@ -109,10 +109,10 @@ nb::dict to_python(const Estimate& e, const std::vector<Part>& parts) {
   d["threads"] = e.division.threads;
   d["memory"] = e.division.memory;
   d["window"] = e.division.window;
-  d["batch_bytes"] = e.division.batch_bytes;
+  d["batch_bytes"] = e.division.sizes.batch;
   for (size_t i = 0; i < parts.size(); ++i) {
     ways[parts[i].name.c_str()] = way_name(e.division.ways[i]);
-    rows[parts[i].name.c_str()] = e.division.rows[i];
+    rows[parts[i].name.c_str()] = e.division.sizes.rows[i];
     row_bytes[parts[i].name.c_str()] = matrix_of(parts[i]).row_bytes;
   }
   d["row_bytes"] = row_bytes;

@@ -35,6 +35,7 @@ namespace {
 constexpr uint64_t kMoreEdges = 14;  // Beamer's alpha: pull if the queue has more than this share of the edges left
 constexpr uint64_t kFewNodes = 24;   // and beta: push again if it has fewer than this share of the nodes
 constexpr size_t kQueueGrain = 256;
+constexpr size_t kAhead = 8;  // rows that are fetched ahead of the one in use
 
 // Nodes as bits; threads set bits of different words.
 class Bits {
@@ -42,6 +43,12 @@ class Bits {
   explicit Bits(uint64_t nodes) : words_(nodes / 64 + 1) {}
   bool operator[](uint64_t node) const { return (words_[node / 64] >> (node % 64) & 1) != 0; }
   void set(uint64_t node) { words_[node / 64] |= uint64_t{1} << (node % 64); }
+  // The same while other threads set bits of the same word; returns whether this call did it.
+  bool set_shared(uint64_t node) {
+    const uint64_t bit = uint64_t{1} << (node % 64);
+    uint64_t& word = words_[node / 64];
+    return (load_relaxed(word) & bit) == 0 && (or_relaxed(word, bit) & bit) == 0;
+  }
   void clear(int threads) {
     for_nodes(words_.size(), threads, [&](uint64_t word) { words_[word] = 0; });
   }
@@ -62,7 +69,9 @@ class MappedSearch {
         threads_(threads),
         found_(static_cast<size_t>(threads)),
         now_(level.size()),
-        next_(level.size()) {
+        next_(level.size()),
+        seen_(level.size()) {
+    seen_.clear(threads);
     const auto add = [&](Direction side, std::vector<const Csr<Id>*>& to) {
       topology.visit(side, [&](const auto& csr) {
         if constexpr (std::is_same_v<typename std::decay_t<decltype(csr)>::Id, Id>) to.push_back(&csr);
@@ -77,6 +86,7 @@ class MappedSearch {
     for (const int64_t source : sources) {
       if (level_[static_cast<uint64_t>(source)] == 0) continue;
       level_[static_cast<uint64_t>(source)] = 0;
+      seen_.set(static_cast<uint64_t>(source));
       queue_.push_back(static_cast<uint32_t>(source));
     }
     bool as_bits = false;
@@ -133,14 +143,14 @@ class MappedSearch {
       std::vector<uint32_t>& found = found_[static_cast<size_t>(worker)];
       for (const auto* csr : pushed_) {
         for (size_t i = begin; i < end; ++i) {
+          if (i + 2 * kAhead < end) prefetch(csr->indptr + queue_[i + 2 * kAhead]);
+          if (i + kAhead < end) prefetch(csr->indices + csr->row(queue_[i + kAhead]).begin);
           const auto row = csr->row(queue_[i]);
           for (uint64_t p = row.begin; p < row.end; ++p) {
-            if (p + 16 < row.end) prefetch(level_.data() + csr->indices[p + 16]);
-            int32_t& level = level_[csr->neighbour(p)];
-            int32_t none = -1;
-            if (load_relaxed(level) == -1 && swap_relaxed(level, none, depth)) {
-              found.push_back(static_cast<uint32_t>(&level - level_.data()));
-            }
+            const uint64_t node = csr->neighbour(p);
+            if (!seen_.set_shared(node)) continue;
+            level_[node] = depth;
+            found.push_back(static_cast<uint32_t>(node));
           }
         }
       }
@@ -163,6 +173,7 @@ class MappedSearch {
         if (level_[node] != -1 || !sees_now(node)) continue;
         level_[node] = depth;
         next_.set(node);
+        seen_.set(node);
         ++found;
       }
       count += found;
@@ -187,7 +198,7 @@ class MappedSearch {
   uint64_t edges_left_ = 0;
   std::vector<uint32_t> queue_;
   std::vector<std::vector<uint32_t>> found_;  // by worker
-  Bits now_, next_;
+  Bits now_, next_, seen_;                    // seen_: all that were reached, a table small enough for a core's cache
 };
 
 // Reaches nodes of the next level by the edges of a block; returns whether there were any.

@@ -104,11 +104,9 @@ class Divider {
   Division with(uint64_t topology, bool merges, bool maps = true) const {
     Division d;
     d.merges = merges;
-    d.sampling_bytes = sizes_.sampling;
-    d.packed_bytes = sizes_.packed;
-    if (merges) d.merged_bytes = std::max(sizes_.merged, d.packed_bytes);
-    d.batch_bytes = sizes_.batch;
-    const uint64_t least = static_cast<uint64_t>(facts_.threads) * d.sampling_bytes + (facts_.held + 1) * d.batch_bytes;
+    d.sizes = sizes_;
+    d.sizes.merged = std::max(sizes_.merged, sizes_.packed);
+    const uint64_t least = static_cast<uint64_t>(facts_.threads) * d.sizes.sampling + (facts_.held + 1) * d.sizes.batch;
     choose_ways(d, maps ? minus(usable_, topology + facts_.ranks * least) : 0);
     const bool reads = std::any_of(d.ways.begin(), d.ways.end(), [](Way w) { return w != Way::kMapped; });
     d.threads = facts_.threads;
@@ -119,11 +117,11 @@ class Divider {
       const uint64_t room = minus(usable_, topology + mapped_bytes(d)) / facts_.ranks;
       d.memory = reads ? room : std::min(room, most_for_batches(d));
       // If memory is short, batches come first, then the reserve for everything else.
-      const uint64_t needed = least_of(d) + d.sampling_bytes + d.batch_bytes;
+      const uint64_t needed = least_of(d) + d.sizes.sampling + d.sizes.batch;
       d.memory = std::max(d.memory, std::min(needed, facts_.available / facts_.ranks / 10 * 9));
       d.memory = std::min(d.memory, minus(facts_.available / facts_.ranks, step_bytes()));
     }
-    for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sampling_bytes + (facts_.held + 2) * d.batch_bytes;
+    for (; d.threads > 1 && d.memory < d.fixed_bytes + d.sizes.sampling + (facts_.held + 2) * d.sizes.batch;
          --d.threads) {
       d.fixed_bytes -= reader;
     }
@@ -132,7 +130,7 @@ class Divider {
   }
 
   uint64_t least_of(const Division& d) const {
-    return d.fixed_bytes + d.sampling_bytes + (facts_.held + 1) * d.batch_bytes;
+    return d.fixed_bytes + d.sizes.sampling + (facts_.held + 1) * d.sizes.batch;
   }
 
   // Memory of a training step in addition to its batch: with less, a kernel that enforces a limit kills the process.
@@ -142,7 +140,7 @@ class Divider {
   uint64_t most_for_batches(const Division& d) const {
     const auto depth = facts_.prefetch + facts_.held;
     const auto sampled = static_cast<uint64_t>(facts_.threads) + 2 + facts_.ahead;
-    return d.fixed_bytes + sampled * d.sampling_bytes + depth * d.batch_bytes + 64 * kMB;
+    return d.fixed_bytes + sampled * d.sizes.sampling + depth * d.sizes.batch + 64 * kMB;
   }
 
   std::vector<size_t> by_size() const {  // parts, the smallest first
@@ -173,7 +171,7 @@ class Divider {
     const uint64_t least = least_of(d);
     if (d.memory < least) refuse(d, least);
     uint64_t room = d.memory - least;
-    const uint64_t samplers = std::min((threads - 1) * d.sampling_bytes, room / 4);
+    const uint64_t samplers = std::min((threads - 1) * d.sizes.sampling, room / 4);
     room -= samplers;
     const uint64_t copied = copy_small(d, room);
     room -= copied;
@@ -188,15 +186,15 @@ class Divider {
 
   // Finished batches first, then batches that are sampled together: a quarter of the rest.
   void use_without_window(Division& d, uint64_t room) const {
-    d.depth = 1 + static_cast<int>(std::min<uint64_t>(facts_.prefetch - 1, room / d.batch_bytes));
+    d.depth = 1 + static_cast<int>(std::min<uint64_t>(facts_.prefetch - 1, room / d.sizes.batch));
     if (!d.merges) return;
-    const uint64_t rest = minus(room, static_cast<uint64_t>(d.depth - 1) * d.batch_bytes);
-    d.group = std::clamp<uint64_t>(minus(rest / 4, kOrder) / std::max<uint64_t>(d.merged_bytes, 1), 1, most_group(d));
+    const uint64_t rest = minus(room, static_cast<uint64_t>(d.depth - 1) * d.sizes.batch);
+    d.group = std::clamp<uint64_t>(minus(rest / 4, kOrder) / std::max<uint64_t>(d.sizes.merged, 1), 1, most_group(d));
   }
 
   [[noreturn]] void refuse(const Division& d, uint64_t least) const {
-    const std::string parts = text(amount(d.fixed_bytes + d.sampling_bytes), " for reading and sampling and ",
-                                   amount(d.batch_bytes), " for each of ", facts_.held + 1, " batches");
+    const std::string parts = text(amount(d.fixed_bytes + d.sizes.sampling), " for reading and sampling and ",
+                                   amount(d.sizes.batch), " for each of ", facts_.held + 1, " batches");
     if (facts_.memory > 0) {
       throw BudgetError(text("memory is ", amount(d.memory), of_ranks(d), ", but the loader needs ", parts,
                              "; raise memory to ", amount(facts_.ranks * least), " or lower batch_size or fanouts"),
@@ -250,8 +248,8 @@ class Divider {
   // one in addition to the batch in use, and the next is copied while that is being used.
   void divide_window(Division& d, uint64_t room, uint64_t rows, bool may_copy) const {
     d.depth = 1 + static_cast<int>(std::min<uint64_t>(std::min(facts_.prefetch, uint64_t{kWindowDepth}) - 1,
-                                                      room / 16 / d.batch_bytes));
-    room -= static_cast<uint64_t>(d.depth - 1) * d.batch_bytes;
+                                                      room / 16 / d.sizes.batch));
+    room -= static_cast<uint64_t>(d.depth - 1) * d.sizes.batch;
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
     d.published_bytes =
         facts_.shares_reads ? std::clamp(d.memory / 16 & ~(kMB - 1), kLeastPublished, kMostPublished) : 0;
@@ -277,7 +275,7 @@ class Divider {
     }
     d.direct = direct_of(d);
     d.fixed_bytes += sweeps * reader - idle;
-    d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.packed_bytes);
+    d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.sizes.packed);
   }
 
   // Claims that fit: those of a window have read half of their rows on average, and share some of them. An eighth is
@@ -288,7 +286,7 @@ class Divider {
         return uses_[i].distinct(static_cast<double>(claims) / 2) *
                static_cast<double>(RowWindow::row_cost(*facts_.parts[i]));
       });
-      return held * 9 / 8 + static_cast<double>(claims * d.packed_bytes) <= static_cast<double>(room);
+      return held * 9 / 8 + static_cast<double>(claims * d.sizes.packed) <= static_cast<double>(room);
     };
     uint64_t low = 0, high = std::min(facts_.batches, kMostWindow) + 1;
     while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;
@@ -313,7 +311,7 @@ class Divider {
   }
 
   // Memory of batches that are being sampled, or were sampled but not yet admitted to the window.
-  static uint64_t waiting_bytes(const Division& d) { return d.merges ? d.group * d.merged_bytes : 2 * d.packed_bytes; }
+  static uint64_t waiting_bytes(const Division& d) { return d.merges ? d.group * d.sizes.merged : 2 * d.sizes.packed; }
 
   uint64_t most_group(const Division& d) const {
     return std::clamp<uint64_t>(facts_.batches, 1, d.threads > 1 ? kMostGroup : kMostGroupAlone);

@@ -59,20 +59,19 @@ struct Facts {
 
 // The memory and rows of one batch.
 struct Sizes {
-  uint64_t sampling = 0, packed = 0, batch = 0;
-  uint64_t merged = 0;         // while it is sampled together with others
+  uint64_t sampling = 0;       // the most that sampling it takes, including its subgraph
+  uint64_t packed = 0;         // sampled, while it waits
+  uint64_t merged = 0;         // sampled together with others, until it is in the window
+  uint64_t batch = 0;          // finished
   std::vector<uint64_t> rows;  // one per part
   std::vector<double> shared;  // one per part: rows that two batches have in common; none: as if all were used alike
   double lookups = 0, lookups_shared = 0;  // rows of the topology, if known
 };
 
 struct Division {
+  Sizes sizes;                   // of the batches that it is made for
   uint64_t memory = 0;           // in total; this rank's share if ranks of one host share it
   uint64_t fixed_bytes = 0;      // read buffers
-  uint64_t sampling_bytes = 0;   // the most that sampling one batch takes, including its subgraph
-  uint64_t packed_bytes = 0;     // a sampled batch that waits
-  uint64_t merged_bytes = 0;     // a batch of a merged group, from sampling until it is in the window
-  uint64_t batch_bytes = 0;      // a finished batch
   uint64_t store_bytes = 0;      // rows held: windows and whole copies
   uint64_t published_bytes = 0;  // recent reads that each sweep shares with other ranks of this host
   uint64_t shared_bytes = 0;     // this rank's share of rows that the ranks of the host keep in the page cache instead
@@ -84,7 +83,6 @@ struct Division {
   uint64_t group = 1;            // how many
   Disk disk;                     // the speed that was assumed: decides which gaps are read over
   std::vector<Way> ways;         // one per part
-  std::vector<uint64_t> rows;    // one per part: rows of a batch
   std::string why;               // in words, for stats()
 };
 

@@ -201,9 +201,9 @@ ScheduleView Pipeline::view() {
     v.group = division_.group;
     if (next >= first_request_ && v.next < v.known) v.together = std::min(v.group, epochs_.of(next)->end() - next);
   }
-  v.batch_bytes = division_.batch_bytes;
-  v.sampling_bytes = division_.sampling_bytes;
-  v.merged_bytes = division_.merged_bytes;
+  v.batch_bytes = division_.sizes.batch;
+  v.sampling_bytes = division_.sizes.sampling;
+  v.merged_bytes = division_.sizes.merged;
   v.used_bytes = plan_->pool->used_bytes();
   v.limit_bytes = plan_->pool->limit();
   v.leaving_bytes = plan_->ledger->leaving_bytes(this);
@@ -254,8 +254,8 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   if (outcome.needed > 0 && !cancelled) {
     // Retried when more memory is free, and finally built exclusively once it is next in line. Batches after it that
     // wait for it are rebuilt.
-    division_.sampling_bytes += division_.sampling_bytes / 2;
-    division_.merged_bytes += division_.merged_bytes / 2;
+    division_.sizes.sampling += division_.sizes.sampling / 2;
+    division_.sizes.merged += division_.sizes.merged / 2;
     division_.group = std::max<uint64_t>(division_.group / 2, 1);
     too_large_ = too_large_ || first == queue_.front();
     stats_.remade += queue_.cancel_after(first);
@@ -267,7 +267,7 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
 
 void Pipeline::finish_one(uint64_t number, Lock& lock) {
   Batch& batch = queue_.begin_finishing(number);
-  const uint64_t wanted = minus(division_.batch_bytes, batch.taken_bytes);
+  const uint64_t wanted = minus(division_.sizes.batch, batch.taken_bytes);
   Cancel cancel(stopping_, batch);
   lock.unlock();
   GatherStats gathered;
@@ -282,7 +282,7 @@ void Pipeline::finish_one(uint64_t number, Lock& lock) {
   queue_.end_finishing(batch, std::move(loaded));
   if (outcome.error && !cancelled) queue_.fail(number, outcome.error);
   if (outcome.needed > 0 && !cancelled) {
-    division_.batch_bytes += division_.batch_bytes / 2;
+    division_.sizes.batch += division_.sizes.batch / 2;
     too_large_ = too_large_ || number == queue_.front();
   }
   batch_ready_.notify_all();
@@ -292,7 +292,7 @@ void Pipeline::finish_one(uint64_t number, Lock& lock) {
 // The plan is adjusted when batches are larger than before.
 void Pipeline::count_batch(const LoadedBatch& batch, const GatherStats& gathered) {
   const uint64_t bytes = bytes_of(batch);
-  division_.batch_bytes = std::max(division_.batch_bytes, bytes);
+  division_.sizes.batch = std::max(division_.sizes.batch, bytes);
   plan_->ledger->note_batch(bytes);
   stats_.add(gathered);
 }

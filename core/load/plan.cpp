@@ -18,7 +18,7 @@ void add_device_rows(LoadPlan& plan) {
   constexpr uint64_t kRowsPerShard = 50'000;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     const uint64_t shards =
-        std::min<uint64_t>(plan.division.rows[i] / kRowsPerShard, static_cast<uint64_t>((plan.threads + 1) / 2));
+        std::min<uint64_t>(plan.division.sizes.rows[i] / kRowsPerShard, static_cast<uint64_t>((plan.threads + 1) / 2));
     plan.device_rows.push_back(
         std::make_shared<DeviceRows>(matrix_of(plan.parts[i]).rows, std::max(static_cast<uint32_t>(shards), 1u)));
   }

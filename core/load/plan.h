@@ -69,8 +69,7 @@ struct LoadPlan {
   bool feeds_device = false;  // batches are copied to a device
 
   mutable std::mutex mutex;
-  Sizes sizes;                                           // guarded by mutex, as the next: of batches,
-  Division division;                                     // and what follows; updated by each epoch that runs alone
+  Division division;                                     // guarded by mutex; updated by each epoch that runs alone
   std::vector<std::shared_ptr<RowWindow>> windows;       // guarded by mutex: one per part, or null
   std::vector<std::shared_ptr<WholeRows>> wholes;        // guarded by mutex: one per part, or null
   std::vector<std::shared_ptr<DeviceRows>> device_rows;  // one per part, or none; set by make_plan()

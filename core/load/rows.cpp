@@ -27,9 +27,9 @@ std::string purpose_of(const LoadPlan& plan) {
 
 // How many batches can be sampled ahead of those that are built.
 uint64_t horizon_of(const LoadPlan& plan, const Division& d) {
-  const uint64_t built = (static_cast<uint64_t>(d.depth) + static_cast<uint64_t>(plan.options.held)) * d.batch_bytes;
+  const uint64_t built = (static_cast<uint64_t>(d.depth) + static_cast<uint64_t>(plan.options.held)) * d.sizes.batch;
   const uint64_t room = minus(plan.pool->limit(), built);
-  return std::min(RowCalendar::kHorizon, room / std::max<uint64_t>(d.sampling_bytes, 1));
+  return std::min(RowCalendar::kHorizon, room / std::max<uint64_t>(d.sizes.sampling, 1));
 }
 
 }  // namespace

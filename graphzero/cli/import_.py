@@ -70,6 +70,7 @@ def command(
             rich_help_panel=_NODES,
         ),
     ] = None,
+    order: terminal.Order = None,
     classes: Annotated[
         int | None, typer.Option(help="Number of classes (default: detected).", rich_help_panel=_NODES)
     ] = None,
@@ -179,6 +180,7 @@ def command(
             dtype=dtype,
             ids=ids,
             node_ids=node_ids,
+            order=order,
             direction=direction,
             memory=memory,
             num_threads=threads,

@@ -83,6 +83,7 @@ def command(
     dtype: Annotated[
         str, typer.Option(help="Data type of features: float32, float16, int8, ...", rich_help_panel=_FILES)
     ] = "float32",
+    order: terminal.Order = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory budget.", rich_help_panel=_FILES)] = "1GB",
     threads: terminal.Threads = None,
     overwrite: Annotated[
@@ -116,6 +117,7 @@ def command(
             dtype=dtype,
             undirected=undirected,
             dedup=dedup,
+            order=order,
             memory=memory,
             num_threads=threads,
             progress=progress,

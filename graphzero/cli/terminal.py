@@ -24,6 +24,12 @@ from graphzero.args.sizes import format_size
 
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory budget, such as 1GB.")]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        help="Order the nodes so that loaders read fewer bytes: degree, bfs or community. Original ids are kept."
+    ),
+]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Number of threads (default: all processors).")]
 
 console = Console(highlight=False)

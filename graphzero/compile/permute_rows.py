@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -18,6 +20,8 @@ Rows = npt.NDArray[Any]
 Report = Callable[[int], None]  # takes the number of rows just processed
 
 _MOST_BLOCK = 64 << 20  # bytes of rows per block
+_PAGE = 4096
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # flags of fallocate
 
 
 def permuted_rows(
@@ -27,12 +31,16 @@ def permuted_rows(
     budget: int,
     scratch: str,
     report: Report,
+    source: IO[bytes] | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows of `store` in the order `to_old[0], to_old[1], ...`, in blocks; `report` counts every row twice.
 
     Random reads would fetch a page for every row. Instead rows are read sequentially and distributed over ranges of new
     ids, each small enough for RAM, in one scratch file; then each range is read back and sorted. A single range needs
     no scratch file.
+
+    With `source`, the store's file open for writing, rows are deleted from the file as they are distributed, and so
+    from the scratch file: the rows then take their space on disk once instead of three times (on Linux).
     """
     width = max(1, row_bytes(store))
     rows = store.num_nodes
@@ -46,11 +54,13 @@ def permuted_rows(
             yield part
         return
     with tempfile.TemporaryFile(buffering=0, dir=scratch) as spill:
-        _distribute(store, to_new, span, max(1, budget // 4 // (width + 24)), spill, report)
+        _distribute(store, to_new, span, max(1, budget // 4 // (width + 24)), spill, report, source)
         for begin in range(0, rows, span):
             old = np.asarray(to_old[begin : begin + span])
             unsorted = np.empty((len(old), *store.shape[1:]), store.dtype)
             _read(spill, begin * width, unsorted)
+            if source is not None:
+                _release(spill, begin * width, len(old) * width)
             places = np.empty(len(old), np.int64)  # rows of a range were written by ascending old id
             places[np.argsort(old, kind="stable")] = np.arange(len(old))
             for at in range(0, len(old), block):
@@ -73,9 +83,18 @@ def _all_rows(store: FeatureStore, block: int, report: Report) -> Rows:
     return everything
 
 
-def _distribute(store: FeatureStore, to_new: Rows, span: int, block: int, spill: IO[bytes], report: Report) -> None:
+def _distribute(
+    store: FeatureStore,
+    to_new: Rows,
+    span: int,
+    block: int,
+    spill: IO[bytes],
+    report: Report,
+    source: IO[bytes] | None,
+) -> None:
     """Write each row to the part of the scratch file for its range of `span` new ids."""
     width, rows = row_bytes(store), store.num_nodes
+    offset = next(int(array["offset"]) for array in store.info["arrays"] if array["name"] == store.name)
     ranges = -(-rows // span)
     ends = np.arange(ranges, dtype=np.int64) * span  # the next row of each range
     for at in range(0, rows, block):
@@ -88,7 +107,20 @@ def _distribute(store: FeatureStore, to_new: Rows, span: int, block: int, spill:
             chosen = values[order[cuts[index] : cuts[index + 1]]]
             _write(spill, int(ends[index]) * width, chosen)
             ends[index] += len(chosen)
+        if source is not None:
+            _release(source, offset + at * width, len(part) * width)
         report(len(part))
+
+
+def _release(file: IO[bytes], offset: int, size: int) -> None:
+    """Give the disk space of a part of `file` back, as far as the system can; the part is not read again."""
+    if not sys.platform.startswith("linux"):
+        return
+    begin = -(-offset // _PAGE) * _PAGE
+    size = (offset + size) // _PAGE * _PAGE - begin
+    if size > 0:
+        call = ctypes.CDLL(None).fallocate
+        call(file.fileno(), _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_int64(begin), ctypes.c_int64(size))
 
 
 def _write(file: IO[bytes], offset: int, rows: Rows) -> None:

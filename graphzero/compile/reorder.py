@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,9 +30,10 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .reordered_files import Renamed, remake_file
 
-__all__ = ["ORDERS", "reorder"]
+__all__ = ["NEW_ORDERS", "ORDERS", "check_order", "make_ordered", "reorder"]
 
 ORDERS = ("degree", "presample", "bfs", "community")
+NEW_ORDERS = ("degree", "bfs", "community")  # of a dataset that is being made: no batches are known
 # Bytes per node while an order is computed; later steps stream.
 _STATE = {"degree": 13, "presample": 13, "bfs": 9, "community": 17}
 _LEAST = 1_000_000  # bytes per thread for compiling
@@ -98,13 +100,44 @@ def reorder(
         about |= {"fanouts": list(fanouts), "split": split, "epochs": rounds, **options}
         make_order = partial(_presampled, loader, rounds, graph, direction, progress)
     with DatasetWriter(target, overwrite) as writer:
-        scratch_parent = os.path.dirname(writer.path("graph.gl"))
-        with tempfile.TemporaryDirectory(prefix=".reorder-", dir=scratch_parent) as scratch:
-            made = _Reordering(source, manifest, writer, scratch, budget, threads, progress)
-            made.write_ids(make_order())
-            made.write_graphs()
-            made.write_rows()
-        return writer.publish(made.manifest(about), lambda: Dataset(writer.folder))
+        return _Reordering(source, manifest, writer, budget, threads, progress).write(make_order, about)
+
+
+def check_order(by: str | None, one_type: bool) -> None:
+    """Raise ValueError if a dataset that is being made cannot get its nodes in the order `by`."""
+    if by is None:
+        return
+    if by not in NEW_ORDERS:
+        hint = " (presample needs batches: use gz.reorder)" if by == "presample" else did_you_mean(by, NEW_ORDERS)
+        raise ValueError(f"order is {by!r}, expected one of {', '.join(NEW_ORDERS)}{hint}")
+    if not one_type:
+        raise ValueError(f"order is {by!r}, which supports only datasets of one node type; omit order")
+
+
+def make_ordered(
+    out: str | os.PathLike[str],
+    by: str,
+    make: Callable[[str], Dataset],
+    *,
+    memory: int | float | str,
+    num_threads: int | None,
+    progress: Callback | bool | None,
+    overwrite: bool,
+) -> Dataset:
+    """Make the dataset `out` of what `make` creates in the folder that it is passed, with the nodes ordered `by`.
+
+    That folder is inside `out` until all is published. The rows of features take their space on disk once at any time,
+    apart from a part of the size of `memory` (three times where the system cannot free parts of a file).
+    """
+    with DatasetWriter(os.path.abspath(os.fspath(out)), overwrite) as writer:
+        folder = os.path.join(os.path.dirname(writer.target("graph.gl")), "unordered")
+        source = make(folder)
+        manifest = _checked_manifest(source, writer.folder)
+        budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
+        graph = Graph(source.graph.path)
+        _core.check_order(graph._open(), graph.message_direction)
+        made = _Reordering(source, manifest, writer, budget, threads, progress, made_in=folder)
+        return made.write(partial(_ordered, graph, by, graph.message_direction, progress), {"by": by})
 
 
 class _Reordering:
@@ -115,19 +148,31 @@ class _Reordering:
         source: Dataset,
         manifest: Manifest,
         writer: DatasetWriter,
-        scratch: str,
         budget: int,
         threads: int,
         progress: Callback | bool | None,
+        made_in: str | None = None,  # the folder of a source that is not kept
     ) -> None:
-        self._source, self._writer = source, writer
+        self._source, self._writer, self._made_in = source, writer, made_in
         self._manifest, self._origin = _plainly_named(manifest)  # new file names, and those of the source
-        self._scratch, self._budget, self._threads, self._progress = scratch, budget, threads, progress
+        self._budget, self._threads, self._progress = budget, threads, progress
+        self._scratch = ""
         self._node = self._manifest.nodes[manifest.default_node]
         self._ids_file = _free_name(self._manifest, "ids.gd")
         self._renamed: Renamed
 
-    def write_ids(self, order: Order) -> None:
+    def write(self, make_order: Callable[[], Order], about: dict[str, Any]) -> Dataset:
+        """Write and publish everything."""
+        parent = os.path.dirname(self._writer.path("graph.gl"))
+        with tempfile.TemporaryDirectory(prefix=".reorder-", dir=parent) as self._scratch:
+            self._write_ids(make_order())
+            self._write_graphs()
+            self._write_rows()
+        if self._made_in is not None:
+            shutil.rmtree(self._made_in)
+        return self._writer.publish(self._new_manifest(about), lambda: Dataset(self._writer.folder))
+
+    def _write_ids(self, order: Order) -> None:
         """Write the order and its inverse; later steps look ids up in that file, so that the arrays can be freed."""
         before = self._source.ids.arrays()
         target = self._writer.target(self._ids_file)
@@ -143,7 +188,7 @@ class _Reordering:
             through = _Through(self._renamed.to_old, original), _Through(new, self._renamed.to_new)
             _write_ids(target, *through, self._threads)
 
-    def write_graphs(self) -> None:
+    def _write_graphs(self) -> None:
         """Write every topology with the new ids."""
         for edge in self._manifest.edges.values():
             path, deltas = self._paths(edge.file)
@@ -161,7 +206,7 @@ class _Reordering:
                 )
             self._renamed.check()
 
-    def write_rows(self) -> None:
+    def _write_rows(self) -> None:
         """Write every file of rows: permuted, or shared if nothing in it is indexed by node."""
         node, edges = self._node, self._manifest.edges.values()
         labels = [node.labels] if node.labels else []
@@ -196,9 +241,10 @@ class _Reordering:
                     threads=self._threads,
                     scratch=self._scratch,
                     progress=callback,
+                    consume=self._made_in is not None,
                 )
 
-    def manifest(self, about: dict[str, Any]) -> Manifest:
+    def _new_manifest(self, about: dict[str, Any]) -> Manifest:
         """Return the manifest of the new dataset: the old one plus the file of ids."""
         node = dataclasses.replace(self._node, ids=self._ids_file)
         return dataclasses.replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,26 +48,29 @@ def remake_file(
     threads: int,
     scratch: str,
     progress: Callback | None,
+    consume: bool = False,
 ) -> None:
     """Write the file of `store` to `out`: arrays in `splits` and `ends` with new ids, those in `kept` unchanged.
 
     Ids of `splits` are sorted again; those of `ends`, such as pairs and the nodes of a task, stay in their rows.
 
     With `by_node`, the others have one row per node and are permuted; factors of int8 columns are copied.
+    With `consume`, rows are deleted from the file at `path` as they are written to `out`.
     """
     path = store.path
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
     moved = {name for name in store.names if by_node and name not in splits | ends | kept}
-    writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress)
+    writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress, reserve=not consume)
     counter = _Counter(progress, sum(2 * store.num_nodes * row_bytes(store[name]) for name in moved))
-    try:
+    with contextlib.ExitStack() as open_files:
+        open_files.callback(writer.discard)
+        source = open_files.enter_context(open(path, "r+b", buffering=0)) if consume else None
         for index, array in enumerate(store.info["arrays"]):
             name = str(array["name"])
             if name in moved:
                 one = store[name]
-                rows = permuted_rows(
-                    one, renamed.to_old, renamed.to_new, budget, scratch, counter.rows_of(row_bytes(one))
-                )
+                report = counter.rows_of(row_bytes(one))
+                rows = permuted_rows(one, renamed.to_old, renamed.to_new, budget, scratch, report, source)
                 for block in rows:
                     writer.append(index, np.ascontiguousarray(block))
             elif name in splits:
@@ -86,8 +90,6 @@ def remake_file(
         store._open().check()
         renamed.check()
         writer.finish(threads)
-    finally:
-        writer.discard()
 
 
 def renamed_split(

@@ -11,6 +11,7 @@ from typing import Any
 from ..args.progress import Callback
 from ..args.suggest import did_you_mean
 from ..dataset.dataset import Dataset
+from .reorder import check_order, make_ordered
 from .synthetic import SyntheticGraph
 from .synthetic_types import TYPED_PRESETS, SyntheticTypes
 
@@ -61,6 +62,7 @@ def synthesize(
     dtype: str = "float32",
     undirected: bool | None = None,
     dedup: bool = False,
+    order: str | None = None,
     memory: int | str = "1GB",
     num_threads: int | None = None,
     progress: Callback | bool | None = None,
@@ -73,7 +75,8 @@ def synthesize(
     nodes, edges and splits. Explicit arguments override it. `options` are the fields of SyntheticGraph: classes,
     communities, homophily, power, core, core_edges, core_power, signal, splits, weights, seed. The same options give
     the same dataset, byte for byte, for any `memory`. An undirected graph stores each of its `edges` in both
-    directions.
+    directions. `order` ("degree", "bfs", "community") orders the nodes as `reorder` does, without a second copy of the
+    features on disk.
 
     The preset "mag" has four node types (paper, author, institution, field_of_study), their relations and the reverse
     of each, features and labels of papers, and the years of papers as feature "year", on which the splits are based.
@@ -83,6 +86,7 @@ def synthesize(
     >>> import graphzero as gz
     >>> ds = gz.synthesize("papers", preset="papers100M", scale=0.01, dtype="float16")  # doctest: +SKIP
     """
+    check_order(order, one_type=preset not in TYPED_PRESETS)
     if preset in TYPED_PRESETS:
         for name, value in (("nodes", nodes), ("edges", edges), ("undirected", undirected)):
             if value is not None:
@@ -99,24 +103,27 @@ def synthesize(
         "undirected": both_ways,
         "dedup": dedup,
     }
-    return Dataset.create(
-        out,
-        _ToSource(graph),
-        features={"x": graph.feature_rows()},
-        labels=graph.label_blocks(),
-        splits={name: graph.split_blocks(name) for name, size in graph.split_sizes.items() if size},
-        name=preset if preset and scale == 1 else None,
-        num_classes=graph.classes,
-        dtype=dtype,
-        about=about,
-        memory=memory,
-        num_threads=num_threads,
-        progress=progress,
-        overwrite=overwrite,
-        directed=not both_ways,
-        direction="in",
-        dedup=dedup,
-    )
+    run: dict[str, Any] = {"memory": memory, "num_threads": num_threads, "progress": progress}
+
+    def make(folder: str | os.PathLike[str], overwrite: bool = False) -> Dataset:
+        return Dataset.create(
+            folder,
+            _ToSource(graph),
+            features={"x": graph.feature_rows()},
+            labels=graph.label_blocks(),
+            splits={name: graph.split_blocks(name) for name, size in graph.split_sizes.items() if size},
+            name=preset if preset and scale == 1 else os.path.basename(os.path.abspath(out)),
+            num_classes=graph.classes,
+            dtype=dtype,
+            about=about,
+            overwrite=overwrite,
+            directed=not both_ways,
+            direction="in",
+            dedup=dedup,
+            **run,
+        )
+
+    return make(out, overwrite) if order is None else make_ordered(out, order, make, overwrite=overwrite, **run)
 
 
 class _ToSource:

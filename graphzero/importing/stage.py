@@ -71,10 +71,7 @@ class Stage:
                 known = json.load(file)
             if key is not None and known.get("key") == key:
                 self._done = known["done"]
-        for name in os.listdir(self.folder):
-            if name not in ("lock", _RECORD) and name not in self._done:
-                path = os.path.join(self.folder, name)
-                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        self._delete(name for name in os.listdir(self.folder) if name != _RECORD and name not in self._done)
 
     def path(self, name: str) -> str:
         """Return the full path of a file."""
@@ -98,6 +95,17 @@ class Stage:
             os.fsync(file.fileno())
         os.replace(record + ".tmp", record)
         sync_folder(self.folder)
+
+    def forget(self) -> None:
+        """Delete the files and the notes about them: they are in a dataset now, or an import starts again."""
+        self._done = {}
+        self._delete(sorted(os.listdir(self.folder), key=lambda name: name != _RECORD))  # the notes first
+
+    def _delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            path = self.path(name)
+            if name != "lock":
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
     def close(self, remove: bool) -> None:
         """Release the folder; `remove` it, or keep it if an import can be resumed from it."""

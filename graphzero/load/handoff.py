@@ -137,7 +137,7 @@ class Handoff:
                 self._longest_pause = max(self._longest_pause, monotonic() - self._ended)
                 self._ended = 0.0
             run = self._held
-            if run is None or not run.epoch.go_on(loader._known_plan(), number, share):
+            if run is None or not run.epoch.continue_with(loader._known_plan(), number, share):
                 return None
             run.coming.popleft()
             self._take_out()
@@ -147,7 +147,7 @@ class Handoff:
         """Keep a run whose epoch was delivered to its end, where something follows; else its threads end now."""
         with self._lock:
             self._ended = monotonic()
-            if not run.epoch.looks_ahead:
+            if not run.epoch.has_next_epoch:
                 run.epoch.stop()
                 return
             self._stop_held()

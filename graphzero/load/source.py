@@ -118,12 +118,12 @@ class LoadSource:
         """Return which rows of an edge type's file are sampled."""
         return rows_followed(edge_type, self.types[edge_type]) if self._typed else self.direction
 
-    def open(self) -> tuple[_core.LoadGraph, list[_core.LoadPart]]:
+    def open(self) -> tuple[_core.SampleGraph, list[_core.LoadPart]]:
         """Return what the core takes: the files as they are open in this process."""
         parts = [part.open() for part in self._parts]
         if self._single is not None:
-            return _core.LoadGraph(self._single._open()), parts
-        graph = _core.LoadGraph()
+            return _core.SampleGraph(self._single._open()), parts
+        graph = _core.SampleGraph()
         number = {name: i for i, name in enumerate(self.types.node_types)}
         for name, count in self.types.num_nodes.items():
             graph.add_node_type(name, count, self.node_time.get(name))

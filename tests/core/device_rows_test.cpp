@@ -160,8 +160,8 @@ TEST(a_second_epoch_at_the_same_time_has_no_cache) {
 TEST(batches_that_are_short_of_memory_are_assembled_all_the_same) {
   for (const bool windowed : {false, true}) {
     const auto plan = make("short", 800, 2);
-    const uint64_t room = 3 * plan->division.batch_bytes + plan->division.sampling_bytes;
-    plan->division.sampling_bytes = plan->division.batch_bytes = 1 << 16;
+    const uint64_t room = 3 * plan->division.sizes.batch + plan->division.sizes.sampling;
+    plan->division.sizes.sampling = plan->division.sizes.batch = 1 << 16;
     plan->division.depth = 8;
     if (windowed) put_window(*plan);
     plan->pool->set_limit(room);

@@ -26,7 +26,7 @@ class Setting {
     facts_.may_merge = true;
     facts_.rows_looked_up = 11'264;
     facts_.batches = 235;
-    sizes_ = {.sampling = 4'400'000, .packed = 1'550'000, .batch = 35'300'000, .merged = 1'357'056, .rows = {56'000}};
+    sizes_ = {.sampling = 4'400'000, .packed = 1'550'000, .merged = 1'357'056, .batch = 35'300'000, .rows = {56'000}};
   }
 
   // By memory="auto", or by a fixed budget.
@@ -108,7 +108,7 @@ TEST(a_consumer_that_keeps_batches_gets_memory_for_one_more) {
   const auto rest = [&] {  // for batches and samples
     const Division d = one.divided(8 * kGB, 600 * kMB, kDisks[0], kGB);
     CHECK(d.window > 0);
-    return d.memory - d.store_bytes - d.fixed_bytes - sure_window(d.window) * d.packed_bytes;
+    return d.memory - d.store_bytes - d.fixed_bytes - sure_window(d.window) * d.sizes.packed;
   };
   const uint64_t before = rest();
   one.hold_one_more();

@@ -239,7 +239,7 @@ TEST(a_pipeline_that_gave_up_its_rows_is_not_gone_on_with) {
   const auto plan = hub_plan("given_up", {.threads = 2, .cache = CacheMode::kOff, .degree = node_27_is_a_hub});
   put_window(*plan);
   plan->pool->set_limit(uint64_t{2} << 20);  // too little for batch 3; with the window's memory there is enough
-  plan->division.sampling_bytes = plan->division.batch_bytes = 1 << 16;
+  plan->division.sizes.sampling = plan->division.sizes.batch = 1 << 16;
   Pipeline pipeline(plan, 0, {});
   CHECK(pipeline.expect(plan, 1, {}));
   check_epoch(pipeline, {plan, 0});

@@ -37,11 +37,11 @@ Ran run_epoch(const std::shared_ptr<LoadPlan>& plan, uint64_t epoch) {
 }
 
 // What one batch and the two before it take at most, and what making it takes.
-uint64_t least_room(const LoadPlan& plan) { return 3 * plan.division.batch_bytes + plan.division.sampling_bytes; }
+uint64_t least_room(const LoadPlan& plan) { return 3 * plan.division.sizes.batch + plan.division.sizes.sampling; }
 
 // As a plan that saw only small batches: nothing keeps the threads from starting too much.
 void underestimate(LoadPlan& plan) {
-  plan.division.sampling_bytes = plan.division.batch_bytes = 1 << 16;
+  plan.division.sizes.sampling = plan.division.sizes.batch = 1 << 16;
   plan.division.depth = 8;
 }
 
@@ -72,7 +72,7 @@ TEST(room_that_changes_at_any_moment_changes_no_batch) {
   const uint64_t room = least_room(*plan);
   std::atomic<bool> over{false};
   std::thread changes([&] {
-    for (uint64_t i = 0; !over; ++i) plan->pool->set_limit(i % 2 == 0 ? room : room + 16 * plan->division.batch_bytes);
+    for (uint64_t i = 0; !over; ++i) plan->pool->set_limit(i % 2 == 0 ? room : room + 16 * plan->division.sizes.batch);
   });
   bool refused = false;
   for (int i = 0; i < 20 && !refused; ++i) refused = run_epoch(plan, 0).refused;
@@ -112,7 +112,7 @@ TEST(batches_after_one_that_found_no_room_are_delivered) {
     }
     plan->pool->set_limit(plan->pool->peak_bytes() + (uint64_t{1} << 20));
     auto other = plan->pool->take((uint64_t{1} << 20) - (uint64_t{64} << 10));
-    plan->division.sampling_bytes = plan->division.batch_bytes = 1;
+    plan->division.sizes.sampling = plan->division.sizes.batch = 1;
     plan->division.depth = 8;
     Pipeline pipeline(plan, 0, Share{});
     std::this_thread::sleep_for(

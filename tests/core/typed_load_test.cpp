@@ -157,8 +157,8 @@ TEST(typed_batches_without_memory_are_rebuilt) {
   uint64_t remade = 0, whole = 0;
   const auto plan =
       make_plan(shop(), shop_parts(), std::make_shared<Pairs>(), options_of(CacheMode::kOff, Io::kAuto), {}, nullptr);
-  const uint64_t room = 3 * plan->division.batch_bytes + plan->division.sampling_bytes;
-  plan->division.sampling_bytes = plan->division.batch_bytes = 1 << 10;  // as if batches had been small so far
+  const uint64_t room = 3 * plan->division.sizes.batch + plan->division.sizes.sampling;
+  plan->division.sizes.sampling = plan->division.sizes.batch = 1 << 10;  // as if batches had been small so far
   plan->division.depth = 8;
   for (uint64_t part = 8; part >= 3; --part) {
     plan->pool->set_limit(room / 8 * part);

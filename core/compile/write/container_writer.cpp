@@ -45,7 +45,7 @@ File make_temporary(const std::string& target) {
 
 }  // namespace
 
-ContainerWriter::ContainerWriter(std::string target, Container container, size_t staging_bytes)
+ContainerWriter::ContainerWriter(std::string target, Container container, size_t staging_bytes, bool reserve)
     : target_(std::move(target)),
       container_(std::move(container)),
       staging_bytes_(std::max<size_t>(round_up(staging_bytes, kPageBytes), kPageBytes)) {
@@ -53,11 +53,11 @@ ContainerWriter::ContainerWriter(std::string target, Container container, size_t
   check_schema(container_, target_);
   for (size_t i = 0; i < container_.arrays.size(); ++i) streams_.emplace_back();
   remove_abandoned_temporaries(target_);
-  check_room(container_.file_bytes);
+  if (reserve) check_room(container_.file_bytes);
   file_ = make_temporary(target_);
   temporary_ = file_.path();
   try {
-    file_.reserve(container_.file_bytes);
+    reserve ? file_.reserve(container_.file_bytes) : file_.resize(container_.file_bytes);
     if (container_.file_bytes >= kDirect) bulk_ = file_.direct();
   } catch (...) {
     remove_if_exists(temporary_);

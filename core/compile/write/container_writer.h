@@ -43,8 +43,9 @@ class ArraySink {
 class ContainerWriter : public ArraySink {
  public:
   // Computes the layout of `container` and reserves its disk space. Throws StorageError (ENOSPC) if that fails.
-  // Twice `staging_bytes` is held for each array while it is appended to.
-  ContainerWriter(std::string target, Container container, size_t staging_bytes = size_t{1} << 20);
+  // Twice `staging_bytes` is held for each array while it is appended to. Without `reserve`, space is taken as bytes
+  // are written: for a caller that frees as much meanwhile.
+  ContainerWriter(std::string target, Container container, size_t staging_bytes = size_t{1} << 20, bool reserve = true);
   ContainerWriter(const ContainerWriter&) = delete;
   ContainerWriter& operator=(const ContainerWriter&) = delete;
   ~ContainerWriter() override;
