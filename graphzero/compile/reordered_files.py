@@ -55,7 +55,7 @@ def remake_file(
     Ids of `splits` are sorted again; those of `ends`, such as pairs and the nodes of a task, stay in their rows.
 
     With `by_node`, the others have one row per node and are permuted; factors of int8 columns are copied.
-    With `consume`, rows are deleted from the file at `path` as they are written to `out`.
+    With `consume`, rows are deleted from the store's file as they are written to `out`.
     """
     path = store.path
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
@@ -81,10 +81,8 @@ def remake_file(
                 for ids in _looked_up(values.reshape(-1), renamed.to_new, f"{path}: {name!r}", _STEP):
                     writer.append(index, ids.reshape(-1, *values.shape[1:]))
             elif store.deltas:
-                kept_rows = (
-                    store[name].get_tensor() if name in store.names else store[name.removesuffix(".scale")].scale
-                )
-                writer.append(index, np.ascontiguousarray(kept_rows))
+                whole = store[name].get_tensor() if name in store.names else store[name.removesuffix(".scale")].scale
+                writer.append(index, np.ascontiguousarray(whole))
             else:
                 writer.append_file(index, path, int(array["offset"]), int(array["bytes"]))
         store._open().check()

@@ -74,6 +74,15 @@ def test_reorder(pair: Any, tmp_path: Path, by: str) -> None:
     same_data(gz.reorder(grown, tmp_path / "a", **options), gz.reorder(whole, tmp_path / "b", **options))
 
 
+def test_rows_are_permuted_in_ranges(pair: Any, tmp_path: Path) -> None:
+    from graphzero.compile.permute_rows import permuted_rows
+
+    store = pair[0].features["x"]
+    order = np.random.default_rng(2).permutation(store.num_nodes)
+    blocks = permuted_rows(store, order, np.argsort(order), 2000, str(tmp_path), lambda _: None)
+    np.testing.assert_array_equal(np.concatenate(list(blocks)), store.get_tensor()[order])
+
+
 def test_inference(pair: Any, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from graphzero.train import GCN, GraphSAGE
