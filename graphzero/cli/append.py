@@ -12,7 +12,7 @@ from graphzero.dataset.dataset import Dataset
 
 from . import terminal
 from .compile import column
-from .import_ import named_files
+from .import_ import Columns, Weights, named_files
 
 _EDGES, _NODES = "Edges", "Nodes"
 
@@ -33,13 +33,8 @@ def command(
         Path | None,
         typer.Option(help="Edges to remove: pairs in text, .npy or Parquet.", rich_help_panel=_EDGES),
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="SRC,DST", help="Source and target columns, by name or number.", rich_help_panel=_EDGES),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Weight column; 'no' for none.", rich_help_panel=_EDGES)
-    ] = None,
+    columns: Columns = None,
+    weights: Weights = None,
     times: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Timestamp column.", rich_help_panel=_EDGES)
     ] = None,

@@ -19,6 +19,14 @@ from .keywords import as_options
 
 _EDGES, _NODES = "Edges", "Nodes"
 
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="SRC,DST", help="Source and target columns, by name or number.", rich_help_panel=_EDGES),
+]
+Weights = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Weight column; 'no' for none.", rich_help_panel=_EDGES)
+]
+
 
 def command(
     source: Annotated[
@@ -86,13 +94,8 @@ def command(
             help="Store edges by target (in, for training), by source (out), or both.", rich_help_panel=_EDGES
         ),
     ] = "in",
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="SRC,DST", help="Source and target columns, by name or number.", rich_help_panel=_EDGES),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Weight column; 'no' for none.", rich_help_panel=_EDGES)
-    ] = None,
+    columns: Columns = None,
+    weights: Weights = None,
     times: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Timestamp column (default: none).", rich_help_panel=_EDGES)
     ] = None,

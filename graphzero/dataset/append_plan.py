@@ -17,7 +17,7 @@ from ..sources.edge_blocks import GraphFileSource
 from ..stores.graph import Graph
 from .appended_edges import EdgeRequest, Edges, read_edges
 from .appended_nodes import NewNodes, rows_for
-from .appended_table import read_table
+from .appended_table import edge_table_features, read_table
 from .edge_data import EdgeData, as_edge_split
 from .manifest import edge_key
 from .parts import by_edge_type, named_parts
@@ -106,7 +106,7 @@ class AppendPlan:
         for kind, change in self.edges.items():
             if kind in self._mirrors:
                 continue
-            self._take_edge_features(kind, by_edge["edge_features"].get(kind))
+            self._take_edge_features(kind, by_edge["edges"].get(kind), by_edge["edge_features"].get(kind))
             self._take_removed(kind, by_edge["remove_edges"].get(kind))
             change.splits = self._edge_splits(kind, by_edge["edge_splits"].get(kind))
         self.removed_nodes = self._take_removed_nodes(by_node["remove_nodes"])
@@ -217,9 +217,12 @@ class AppendPlan:
         )
         return src, dst, found
 
-    def _take_edge_features(self, kind: EdgeTypeName, given: Any) -> None:
+    def _take_edge_features(self, kind: EdgeTypeName, source: Any, given: Any) -> None:
         change, what = self.edges[kind], f"edge_features[{kind!r}]" if self.ds.is_typed else "edge_features"
         rows = {} if given is None else named_parts(given, "edge_attr")
+        if source is not None and any(name not in rows for name in change.data.features):
+            found, notes = edge_table_features(source, change.data, change.given, f"edges of {kind!r}")
+            rows, self.notes = {**found, **rows}, self.notes + notes
         for name in rows:
             if name not in change.data.features:
                 known = ", ".join(map(repr, change.data.features)) or "none"
@@ -232,8 +235,8 @@ class AppendPlan:
                 continue
             change.features[name] = rows_for(rows[name], store, f"{what}[{name!r}]")
             if len(change.features[name]) != change.given:
-                found = f"{what}[{name!r}] has {len(change.features[name])} rows"
-                raise ValueError(f"{found}, expected {change.given}, one per new edge")
+                count = len(change.features[name])
+                raise ValueError(f"{what}[{name!r}] has {count} rows, expected {change.given}, one per new edge")
 
     def _edge_splits(self, kind: EdgeTypeName, given: Any) -> dict[str, npt.NDArray[np.int64]]:
         change, found = self.edges[kind], {}

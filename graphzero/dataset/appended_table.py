@@ -1,4 +1,4 @@
-"""A table of the new nodes of an append: ids, columns as the dataset stores them, labels and splits."""
+"""Tables of the new nodes and edges of an append: ids, columns as the dataset stores them, labels and splits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from ..sources.edge_columns import known_column
 from ..sources.tables import Table
 from .appended_nodes import NewNodes
 from .columns import OTHER, Column
+from .edge_data import EdgeData
+from .node_data import NodeData
 
-__all__ = ["NodeTable", "read_table"]
+__all__ = ["NodeTable", "edge_table_features", "read_table"]
 
 
 @dataclass
@@ -56,17 +58,7 @@ def read_table(nodes: Any, node: NewNodes, classes: Any) -> NodeTable:
         if id_column is not None:
             _check_next(np.asarray(whole_column(table, id_column)), node, f"{table.name}: column {id_column!r}")
         found.ids = rows
-    for name, column in node.data.columns.items():
-        if name not in table.names:
-            known = ", ".join(map(repr, table.names))
-            raise InputError(f"{what}: no column {name!r}, which the dataset has; the table has {known}")
-        _put(found, column, table, node, rows)
-    for name, store in node.data.features.items():
-        if name in table.names and name not in found.features:
-            parts = [
-                numbers(part, f"{table.name}: column {name!r}", 0, lists=True) for (part,) in table.batches([name])
-            ]
-            found.features[name] = np.concatenate(parts) if parts else np.empty((0, *store.shape[1:]))
+    found.features, found.notes = table_features(table, node.data, rows, what)
     label, split = known_column(table.names, LABELS), known_column(table.names, SPLITS)
     if label is not None and node.data.label_kind is not None and label not in node.data.columns:
         found.labels = _labels(table, label, classes)
@@ -92,14 +84,47 @@ def _check_next(ids: npt.NDArray[Any], node: NewNodes, where: str) -> None:
         )
 
 
-def _put(found: NodeTable, column: Column, table: Table, node: NewNodes, rows: int) -> None:
-    """Add the values of one column to the array that holds them, in the form in which they are stored."""
-    store, where = node.data.features[column.array], f"{table.name}: column {column.name!r}"
+def edge_table_features(source: Any, data: EdgeData, rows: int, what: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the features of edges that come as a table, and notes; nothing if `source` is not a table."""
+    from ..importing.node_tables import node_table  # imports this package
+
+    if not data.features or not _is_table(source):
+        return {}, []
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith((".npy", ".gl")):
+        return {}, []
+    return table_features(node_table(source), data, rows, what)
+
+
+def table_features(
+    table: Table, data: NodeData | EdgeData, rows: int, what: str
+) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
+    """Return the features that a table has, as they are stored, and notes about values that do not fit."""
+    found: dict[str, npt.NDArray[Any]] = {}
+    notes = []
+    for name, column in data.columns.items():
+        if name not in table.names:
+            known = ", ".join(map(repr, table.names))
+            raise InputError(f"{what}: no column {name!r}, which the dataset has; the table has {known}")
+        store = data.features[column.array]
+        if column.array not in found:
+            found[column.array] = np.zeros((rows, store.feature_dim), numpy_dtype(store.dtype_name))
+        unknown = _put(found[column.array], column, table)
+        if unknown:
+            fate = f"stored as {OTHER}" if OTHER in column.names else "stored as missing"
+            notes.append(f"column {name!r}: {unknown:,} values that the dataset has no category for, {fate}")
+    for name, store in data.features.items():
+        if name in table.names and name not in found:
+            where = f"{table.name}: column {name!r}"
+            parts = [numbers(part, where, 0, lists=True) for (part,) in table.batches([name])]
+            found[name] = np.concatenate(parts) if parts else np.empty((0, *store.shape[1:]))
+    return found, notes
+
+
+def _put(out: npt.NDArray[Any], column: Column, table: Table) -> int:
+    """Put the values of one column in the array that holds it; return how many are unknown categories."""
+    where = f"{table.name}: column {column.name!r}"
     if column.kind == "multicategory":
         raise InputError(f"{where} holds lists of categories; pass their codes in features={{{column.array!r}: ...}}")
-    out = found.features.get(column.array)
-    if out is None:
-        out = found.features[column.array] = np.zeros((rows, store.feature_dim), numpy_dtype(store.dtype_name))
     at = unknown = 0
     for (part,) in table.batches([column.name]):
         values, odd = _stored(part, column, where, at)
@@ -109,9 +134,7 @@ def _put(found: NodeTable, column: Column, table: Table, node: NewNodes, rows: i
         else:
             place[:, column.column] = values
         at, unknown = at + len(values), unknown + odd
-    if unknown:
-        fate = f"stored as {OTHER}" if OTHER in column.names else "stored as missing"
-        found.notes.append(f"column {column.name!r}: {unknown:,} values that the dataset has no category for, {fate}")
+    return unknown
 
 
 def _stored(part: Any, column: Column, where: str, row: int) -> tuple[npt.NDArray[Any], int]:

@@ -116,3 +116,26 @@ def test_a_reordered_dataset_grows(tmp_path: Path) -> None:
     again = gz.reorder(now, tmp_path / "again", by="bfs")
     assert not again.info["deltas"]
     assert edges_by_name(again) == edges_by_name(now)
+
+
+def test_a_table_of_edges_has_their_columns(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    spec = {
+        "nodes": {"user": {"table": pandas.DataFrame({"id": ["ann", "bob"]}), "id": "id"}},
+        "edges": {
+            ("user", "pays", "user"): {
+                "table": pandas.DataFrame({"a": ["ann"], "b": ["bob"], "amount": [3.5], "way": ["card"]}),
+                "source": "a",
+                "target": "b",
+            }
+        },
+    }
+    ds = gz.import_dataset(spec, tmp_path / "d", progress=False).dataset
+    kind: Any = ("user", "pays", "user")
+    more = pandas.DataFrame({"a": ["bob", "bob"], "b": ["ann", "ann"], "amount": [1.0, 2.0], "way": ["card", "cash"]})
+    now = ds.append(edges={kind: more}, columns={kind: ("a", "b")})
+    edge = now.dataset.edges[kind]
+    assert edge.features["columns_number"].get_tensor().tolist() == [[3.5], [1.0], [2.0]]
+    assert edge.features["columns_category"].get_tensor().tolist() == [[0], [0], [-1]]
+    assert len(now.notes) == 1
