@@ -108,7 +108,8 @@ class NewNodes:
             return found
         if len(ids) == 0:
             return np.empty(0, np.int64)
-        keys = self._listed(ids, where)
+        plain = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and not self.is_text
+        keys = ids if plain else self._listed(ids, where)
         known = self.data.ids.to_dense(keys, missing="mark")
         new = np.flatnonzero(known < 0)
         if len(new):
