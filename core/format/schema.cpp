@@ -55,10 +55,8 @@ void check_rectangle(const Container& c, const std::string& path) {
 // The table of changed rows of one side of a delta (9). Returns the number of edges of the rows that the delta holds.
 uint64_t check_changed_rows(const Container& c, const std::string& path, const std::string& side, uint64_t rows) {
   expect(c, path, side + "rows.index", true, 2 * (rows / 64 + 1), {DType::kUInt64});
-  const ArrayInfo* bounds = c.find(side + "rows.bounds");
-  const uint64_t changed = bounds == nullptr ? 0 : bounds->rows() / 2;
-  expect(c, path, side + "rows.bounds", true, 2 * changed, {DType::kUInt64});
-  expect(c, path, side + "rows.shift", true, changed + 1, {DType::kInt64});
+  const ArrayInfo* table = c.find(side + "rows.table");
+  expect(c, path, side + "rows.table", true, table == nullptr ? 0 : table->rows() / 4 * 4, {DType::kUInt64});
   const ArrayInfo* indices = c.find(side + "indices");
   return indices == nullptr ? 0 : indices->rows();
 }

@@ -70,10 +70,10 @@ void fill_starts(const Csr<Id>& csr, uint64_t first, uint64_t last, uint64_t* st
   for (uint64_t node = first; node <= last;) {
     const uint64_t* word = changed.index + 2 * (node >> 6);
     const uint64_t until = std::min(last + 1, node + 64);
-    uint64_t before = std::min(word[1], changed.count);
+    uint64_t before = word[1], shift = changed.shift(before);
     for (uint64_t bits = word[0]; node < until; ++node, bits >>= 1) {
-      *starts++ = csr.indptr[std::min(node, changed.base_rows)] + static_cast<uint64_t>(changed.shift[before]);
-      before = std::min(before + (bits & 1), changed.count);
+      *starts++ = csr.indptr[std::min(node, changed.base_rows)] + shift;
+      if ((bits & 1) != 0) shift = changed.shift(++before);
     }
   }
 }

@@ -33,9 +33,8 @@ Csr<Id> side(const MountedFile& file, const std::string& prefix) {
   if (const ArrayInfo* indptr = c.find(prefix + "indptr")) csr.changed.base_rows = indptr->rows() - 1;
   if (file.composed()) {
     csr.changed.index = pointer<uint64_t>(file, prefix + "rows.index", DType::kUInt64);
-    csr.changed.bounds = pointer<uint64_t>(file, prefix + "rows.bounds", DType::kUInt64);
-    csr.changed.shift = pointer<int64_t>(file, prefix + "rows.shift", DType::kInt64);
-    csr.changed.count = c.find(prefix + "rows.bounds")->rows() / 2;
+    csr.changed.table = pointer<uint64_t>(file, prefix + "rows.table", DType::kUInt64);
+    csr.changed.count = c.find(prefix + "rows.table")->rows() / 4;
   }
   csr.sorted = (c.properties & kSortedRows) != 0;
   return csr;
@@ -60,6 +59,24 @@ void fail_edge_id(const MountedFile& file, uint64_t position, uint64_t id) {
   fail<FormatError>(file.path(), ": edge_ids[", position, "] = ", id,
                     " is past 2^63: the file is damaged, see graphzero verify");
 }
+
+template <class Id>
+typename Csr<Id>::Row Csr<Id>::changed_row(uint64_t node) const {
+  return checked(node, changed_bounds(node));
+}
+
+template <class Id>
+const uint64_t* Csr<Id>::changed_bounds(uint64_t node) const {
+  return find(node).bounds;
+}
+
+template <class Id>
+uint64_t Csr<Id>::changed_start(uint64_t node) const {
+  return indptr[std::min(node, changed.base_rows)] + changed.shift(changed.before(node));
+}
+
+template struct Csr<uint32_t>;
+template struct Csr<uint64_t>;
 
 std::shared_ptr<const Topology> Topology::open(const std::string& path, std::span<const std::string> deltas) {
   return of(MountedFile::open(path, Kind::kTopology, deltas));

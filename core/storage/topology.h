@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,17 +28,29 @@ enum class TopologyIo {
 // The rows of a topology with deltas that are not where the base has them (FORMAT 9). For every 64 nodes, `index` has a
 // word of bits, set for rows that changed, and the number of changed rows before those nodes.
 struct ChangedRows {
-  const uint64_t* index = nullptr;   // null without deltas
-  const uint64_t* bounds = nullptr;  // begin and end of every changed row
-  const int64_t* shift = nullptr;    // by how much rows start later than in the base, after so many changed rows
+  const uint64_t* index = nullptr;  // null without deltas
+  // Four numbers for every changed row: its first position, the one after its last, where it starts among all edges in
+  // order, and by how much rows after it start later than in the base.
+  const uint64_t* table = nullptr;
   uint64_t count = 0;
   uint64_t base_rows = 0;  // rows that the base has: all of them without deltas
 
   explicit operator bool() const { return index != nullptr; }
   bool has(uint64_t node) const { return (index[2 * (node >> 6)] >> (node & 63) & 1) != 0; }
+  uint64_t shift(uint64_t before) const {  // of a row with so many changed rows before it
+    return before == 0 ? 0 : table[4 * std::min(before, count) - 1];
+  }
   uint64_t before(uint64_t node) const {  // changed rows of lower nodes
     const uint64_t* word = index + 2 * (node >> 6);
-    return word[1] + static_cast<uint64_t>(std::popcount(word[0] & ((uint64_t{1} << (node & 63)) - 1)));
+    return word[1] + bits_of(word[0] & ((uint64_t{1} << (node & 63)) - 1));
+  }
+
+ private:
+  // As std::popcount, which is a call where the processor may lack the instruction.
+  static uint64_t bits_of(uint64_t x) {
+    x -= x >> 1 & 0x5555555555555555;
+    x = (x & 0x3333333333333333) + (x >> 2 & 0x3333333333333333);
+    return ((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56;
   }
 };
 
@@ -70,27 +81,45 @@ struct Csr {
   };
 
   Row row(uint64_t node) const {  // node < num_nodes is the caller's promise
-    const uint64_t* bounds = bounds_of(node);
-    const uint64_t begin = bounds[0], end = bounds[1];
-    if (begin > end || end > limit) [[unlikely]] {
-      fail_row(*file, node, begin, end);
-    }
-    return {begin, end};
+    if (changed) [[unlikely]]
+      return changed_row(node);
+    return checked(node, indptr + node);
   }
 
   // The two numbers that say where the row is.
   const uint64_t* bounds_of(uint64_t node) const {
     if (changed) [[unlikely]]
-      return changed_bounds_of(node);
+      return changed_bounds(node);
     return indptr + node;
   }
 
   // Where the row starts among all edges in order, without those of the base that were replaced; node <= num_nodes.
   uint64_t start_of(uint64_t node) const {
-    if (!changed) return indptr[node];
-    const uint64_t before = std::min(changed.before(node), changed.count);
-    return indptr[std::min(node, changed.base_rows)] + static_cast<uint64_t>(changed.shift[before]);
+    if (changed) [[unlikely]]
+      return changed_start(node);
+    return indptr[node];
   }
+
+  // For kernels that look up many rows of a topology with deltas: where the bounds of a row are, and where to find how
+  // much later its edges are among all edges in order than by position. Reads the index alone.
+  struct Found {
+    const uint64_t* bounds;
+    const uint64_t* shift;
+    bool changed;
+  };
+  Found find(uint64_t node) const {
+    const bool is_changed = changed.has(node);
+    const uint64_t before = changed.before(node);
+    if (is_changed ? before >= changed.count : before > changed.count || node >= changed.base_rows) [[unlikely]] {
+      fail_row(*file, node, limit, limit);
+    }
+    static constexpr uint64_t kNone = 0;
+    if (is_changed) return {changed.table + 4 * before, changed.table + 4 * before + 2, true};
+    return {indptr + node, before == 0 ? &kNone : changed.table + 4 * before - 1, false};
+  }
+  Row row(uint64_t node, const Found& found) const { return checked(node, found.bounds); }
+  // What to add to positions of the row for places among all edges in order.
+  static uint64_t shift_of(const Found& found) { return found.changed ? *found.shift - *found.bounds : *found.shift; }
 
   uint64_t neighbour(uint64_t position) const {  // position inside a row
     const uint64_t id = indices[position];
@@ -132,15 +161,22 @@ struct Csr {
   uint64_t by_time(uint64_t position) const { return by_time32 != nullptr ? by_time32[position] : by_time64[position]; }
 
  private:
-  const uint64_t* changed_bounds_of(uint64_t node) const {
-    const bool is_changed = changed.has(node);
-    const uint64_t place = is_changed ? changed.before(node) : node;
-    if (place >= (is_changed ? changed.count : changed.base_rows)) [[unlikely]] {
-      fail_row(*file, node, limit, limit);
+  Row checked(uint64_t node, const uint64_t* bounds) const {
+    const uint64_t begin = bounds[0], end = bounds[1];
+    if (begin > end || end > limit) [[unlikely]] {
+      fail_row(*file, node, begin, end);
     }
-    return is_changed ? changed.bounds + 2 * place : indptr + node;
+    return {begin, end};
   }
+
+  // Not inline, so that they cost files without deltas nothing but a test (benchmarks/append).
+  Row changed_row(uint64_t node) const;
+  const uint64_t* changed_bounds(uint64_t node) const;
+  uint64_t changed_start(uint64_t node) const;
 };
+
+extern template struct Csr<uint32_t>;
+extern template struct Csr<uint64_t>;
 
 class Topology {
  public:

@@ -179,8 +179,6 @@ class Verifier {
     const std::string& path = file_.deltas().back()->path();
     const ChangedRows& changed = csr.changed;
     const uint64_t first = round_up(csr.indptr[changed.base_rows], kPositionStep);
-    if (changed.shift[0] != 0)
-      fail<FormatError>(path, ": ", side, "rows.shift[0] = ", changed.shift[0], ", expected 0");
     uint64_t count = 0;
     for (uint64_t word = 0; word <= csr.num_nodes / 64; ++word) {
       uint64_t bits = changed.index[2 * word];
@@ -194,11 +192,11 @@ class Verifier {
           fail<FormatError>(path, ": ", side, "rows.index[", 2 * word, "] has row ", node, ", but there are ",
                             csr.num_nodes, " rows, of which ", changed.count, " changed");
         }
-        check_bounds(csr, side, node, count, first, path);
+        check_entry(csr, side, node, count, first, path);
       }
     }
     if (count != changed.count) {
-      fail<FormatError>(path, ": ", side, "rows.index has ", count, " rows, but rows.bounds ", changed.count);
+      fail<FormatError>(path, ": ", side, "rows.index has ", count, " rows, but rows.table ", changed.count);
     }
     for (uint64_t node = changed.base_rows; node < csr.num_nodes; ++node) {
       if (!changed.has(node)) fail<FormatError>(path, ": ", side, "rows.index does not have the new row ", node);
@@ -217,20 +215,26 @@ class Verifier {
     faults.raise_if_any();
   }
 
-  // Entry `at` of the table, of a row of `node`. Rows of deltas begin at position `first`.
+  // Entry `at` of the table, of the row of `node`. Rows of deltas begin at position `first`.
   template <class Id>
-  static void check_bounds(const Csr<Id>& csr, const std::string& side, uint64_t node, uint64_t at, uint64_t first,
-                           const std::string& path) {
-    const uint64_t begin = csr.changed.bounds[2 * at], end = csr.changed.bounds[2 * at + 1];
+  static void check_entry(const Csr<Id>& csr, const std::string& side, uint64_t node, uint64_t at, uint64_t first,
+                          const std::string& path) {
+    const ChangedRows& changed = csr.changed;
+    const uint64_t begin = changed.table[4 * at], end = changed.table[4 * at + 1], start = changed.table[4 * at + 2];
     if (begin > end || begin < first || end > csr.limit) {
-      fail<FormatError>(path, ": ", side, "rows.bounds[", 2 * at, "]: row ", node, " spans ", begin, " to ", end,
+      fail<FormatError>(path, ": ", side, "rows.table[", 4 * at, "]: row ", node, " spans ", begin, " to ", end,
                         ", expected positions from ", first, " to ", csr.limit);
     }
-    const uint64_t base = node < csr.changed.base_rows ? csr.indptr[node + 1] - csr.indptr[node] : 0;
-    const auto expected = static_cast<uint64_t>(csr.changed.shift[at]) + (end - begin) - base;
-    if (static_cast<uint64_t>(csr.changed.shift[at + 1]) != expected) {
-      fail<FormatError>(path, ": ", side, "rows.shift[", at + 1, "] = ", csr.changed.shift[at + 1], ", expected ",
-                        static_cast<int64_t>(expected));
+    const uint64_t base_start = csr.indptr[std::min(node, changed.base_rows)];
+    const uint64_t base_end = csr.indptr[std::min(node + 1, changed.base_rows)];
+    if (start != base_start + changed.shift(at)) {
+      fail<FormatError>(path, ": ", side, "rows.table[", 4 * at + 2, "] = ", start, ", expected ",
+                        base_start + changed.shift(at));
+    }
+    const uint64_t shift = changed.shift(at) + (end - begin) - (base_end - base_start);
+    if (changed.shift(at + 1) != shift) {
+      fail<FormatError>(path, ": ", side, "rows.table[", 4 * at + 3, "] = ", changed.shift(at + 1), ", expected ",
+                        shift);
     }
   }
 

@@ -83,8 +83,7 @@ class CsrDelta final : public SideDelta {
     if (csr_.times != nullptr) add("times", DType::kInt64, own);
     if (csr_.has_times()) add("by_time", csr_.by_time32 != nullptr ? DType::kUInt32 : DType::kUInt64, own);
     add("rows.index", DType::kUInt64, index_.size());
-    add("rows.bounds", DType::kUInt64, bounds_.size());
-    add("rows.shift", DType::kInt64, shift_.size());
+    add("rows.table", DType::kUInt64, table_.size());
   }
 
   void write(ContainerWriter& writer, const AppendOptions& options) override {
@@ -97,8 +96,7 @@ class CsrDelta final : public SideDelta {
       if (options.progress != nullptr) options.progress->report("appending", ends_[begin], ends_.back());
     }
     writer.append<uint64_t>(writer.index_of(prefix_ + "rows.index"), index_);
-    writer.append<uint64_t>(writer.index_of(prefix_ + "rows.bounds"), bounds_);
-    writer.append<int64_t>(writer.index_of(prefix_ + "rows.shift"), shift_);
+    writer.append<uint64_t>(writer.index_of(prefix_ + "rows.table"), table_);
   }
 
  private:
@@ -151,24 +149,19 @@ class CsrDelta final : public SideDelta {
     index_.assign(2 * words, 0);
     for (uint64_t w = 0; w < words_before; ++w) index_[2 * w] = earlier.index[2 * w];
     for (const uint64_t node : nodes_) index_[2 * (node >> 6)] |= uint64_t{1} << (node & 63);
-    shift_.push_back(0);
+    uint64_t shift = 0;
     size_t k = 0;  // the next row that is written
     for (uint64_t w = 0; w < words; ++w) {
-      index_[2 * w + 1] = bounds_.size() / 2;
+      index_[2 * w + 1] = table_.size() / 4;
       for (uint64_t bits = index_[2 * w]; bits != 0; bits &= bits - 1) {
         const uint64_t node = w * 64 + static_cast<uint64_t>(std::countr_zero(bits));
-        if (k < nodes_.size() && nodes_[k] == node) {
-          bounds_.push_back(first_position_ + ends_[k]);
-          bounds_.push_back(first_position_ + ends_[k + 1]);
-          ++k;
-        } else {
-          const Row row = csr_.row(node);
-          bounds_.push_back(row.begin);
-          bounds_.push_back(row.end);
-        }
-        const uint64_t base = node < earlier.base_rows ? csr_.indptr[node + 1] - csr_.indptr[node] : 0;
-        const uint64_t degree = bounds_.back() - bounds_[bounds_.size() - 2];
-        shift_.push_back(shift_.back() + static_cast<int64_t>(degree - base));
+        const bool is_new = k < nodes_.size() && nodes_[k] == node;
+        const Row row = is_new ? Row{first_position_ + ends_[k], first_position_ + ends_[k + 1]} : csr_.row(node);
+        k += is_new ? 1 : 0;
+        const uint64_t start = csr_.indptr[std::min(node, earlier.base_rows)];
+        const uint64_t base_degree = csr_.indptr[std::min(node + 1, earlier.base_rows)] - start;
+        table_.insert(table_.end(), {row.begin, row.end, start + shift, shift + row.degree() - base_degree});
+        shift = table_.back();
       }
     }
   }
@@ -259,11 +252,10 @@ class CsrDelta final : public SideDelta {
   const SideChange edges_;
   const TopologyChange& change_;
   const uint64_t first_id_, first_position_;
-  std::vector<uint64_t> nodes_;           // whose rows are written, ascending
-  std::vector<size_t> added_, removed_;   // the first edge of each, and the end of the last
-  std::vector<uint64_t> ends_;            // of the rows, one after the other; starts with 0
-  std::vector<uint64_t> index_, bounds_;  // the table
-  std::vector<int64_t> shift_;
+  std::vector<uint64_t> nodes_;                            // whose rows are written, ascending
+  std::vector<size_t> added_, removed_;                    // the first edge of each, and the end of the last
+  std::vector<uint64_t> ends_;                             // of the rows, one after the other; starts with 0
+  std::vector<uint64_t> index_, table_;                    // of changed rows
   Buffer indices_, weights_, ids_, times_, sums_, order_;  // of a round
 };
 

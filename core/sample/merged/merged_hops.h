@@ -339,8 +339,9 @@ class MergedHops {
     int64_t* edge = batch.graph.edge + batch.graph.edges;
     for (size_t i = 0; i < batch.rows.size(); ++i) {
       const Row& row = batch.rows[i];
+      const uint64_t shift = csr_.start_of(node_of(batch, i)) - row.begin;
       for (size_t e = row.start; e < end_of(batch, i); ++e) {
-        edge[e] = static_cast<int64_t>(csr_.place_of(node_of(batch, i), row.begin, static_cast<uint64_t>(edge[e])));
+        edge[e] = static_cast<int64_t>(static_cast<uint64_t>(edge[e]) + shift);
       }
     }
   }

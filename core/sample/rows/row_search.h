@@ -146,7 +146,8 @@ class NodeSearch {
     const bool above = csr.start_of(low_ + half + 1) > edge_;
     low_ = above ? low_ : low_ + half + 1;
     length_ = above ? half : length_ - half - 1;
-    prefetch(csr.indptr + std::min(low_ + length_ / 2 + 1, csr.changed.base_rows));
+    const uint64_t next = low_ + length_ / 2 + 1;
+    prefetch(csr.indptr + (csr.changed ? std::min(next, csr.changed.base_rows) : next));
     return length_ == 0;
   }
 
