@@ -82,8 +82,7 @@ nb::list mounted_files_list() {
   nb::list out;
   for (const auto& file : mounted_files()) {
     const uint64_t bytes = file->container().file_bytes;
-    const std::optional<uint64_t> cached =
-        without_gil([&] { return cached_bytes(file->file(), file->mapping(), 0, bytes); });
+    const std::optional<uint64_t> cached = without_gil([&] { return cached_bytes(*file, 0, bytes); });
     const char* kind = file->container().kind == Kind::kTopology ? "topology" : "features";
     out.append(nb::make_tuple(file->path(), kind, bytes, cached));
   }

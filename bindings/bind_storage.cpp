@@ -3,6 +3,7 @@
 #include "base/threads.h"
 #include "bindings.h"
 #include "storage/features.h"
+#include "storage/merged_rows.h"
 #include "storage/page_requests.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
@@ -59,6 +60,45 @@ Array row_view(const Topology& topology, int64_t node, const std::optional<std::
   return view(file, *array, begin, end - begin, shown_dtype(topology, *array));
 }
 
+const ArrayInfo& array_named(const Topology& topology, const std::string& name) {
+  const ArrayInfo* array = topology.file().container().find(name);
+  if (array == nullptr) fail<ArgumentError>(topology.file().path(), ": no array '", name, "'");
+  return *array;
+}
+
+// The length of an array as a file without deltas has it.
+uint64_t rows_of(const Topology& topology, const ArrayInfo& array) {
+  if (array.name == "out.indptr") return topology.num_sources() + 1;
+  if (array.name == "in.indptr") return topology.num_targets() + 1;
+  return by_position(array.name, topology.direction()) ? topology.num_edges() : array.rows();
+}
+
+// Elements [begin, end) of an array, as a file without deltas has it: a view, or with deltas a copy.
+Array part_of(const Topology& topology, const ArrayInfo& array, uint64_t begin, uint64_t end) {
+  const MountedFile& file = topology.file();
+  const bool out = array.name.starts_with("out."), indptr = array.name.ends_with(".indptr");
+  const auto dtype = shown_dtype(topology, array);
+  if (!file.composed() || (!indptr && !by_position(array.name, topology.direction()))) {
+    return view(file, array, begin, end - begin, dtype);
+  }
+  const uint64_t count = end - begin, width = dtype_bytes(array.dtype);
+  const auto buffer = take_buffer(std::max<uint64_t>(count * width, 1));
+  {
+    WithoutGil work;
+    topology.visit(out ? Direction::kOut : Direction::kIn, [&](const auto& csr) {
+      parallel_for(count, size_t{1} << 20, default_threads(), [&](size_t from, size_t to, int) {
+        if (indptr) {
+          for (size_t i = from; i < to; ++i) buffer->template as<uint64_t>()[i] = csr.start_of(begin + i);
+        } else {
+          copy_places(csr, file.bytes_of(array).data(), width, begin + from, begin + to, buffer->data() + from * width);
+        }
+      });
+    });
+    file.check();
+  }
+  return array_over(buffer->data(), {static_cast<size_t>(count)}, dtype, buffer);
+}
+
 nb::dict info(const MountedFile& file) {
   const Container& c = file.container();
   nb::dict d;
@@ -66,7 +106,14 @@ nb::dict info(const MountedFile& file) {
   d["kind"] = c.kind == Kind::kTopology ? "topology" : "features";
   d["version"] = std::to_string(c.major) + "." + std::to_string(c.minor);
   d["legacy"] = file.legacy();
-  d["file_bytes"] = c.file_bytes;
+  uint64_t bytes = file.own_bytes();
+  nb::list deltas;
+  for (const auto& delta : file.deltas()) {
+    bytes += delta->own_bytes();
+    deltas.append(delta->path());
+  }
+  d["deltas"] = deltas;
+  d["file_bytes"] = bytes;
   d["num_nodes"] = c.num_nodes;
   d["num_sources"] = c.sources();
   d["num_targets"] = c.targets();
@@ -82,9 +129,11 @@ nb::dict info(const MountedFile& file) {
     row["name"] = a.name;
     row["dtype"] = dtype_name(a.dtype);
     nb::list shape;
-    for (const uint64_t extent : a.shape) shape.append(extent);
+    // With deltas, positions have gaps, and arrays are in several files.
+    const bool positions = file.composed() && c.kind == Kind::kTopology && by_position(a.name, c.direction);
+    for (const uint64_t extent : a.shape) shape.append(positions ? c.num_edges : extent);
     row["shape"] = nb::tuple(shape);
-    row["offset"] = a.offset;
+    row["offset"] = file.composed() ? nb::none() : nb::cast(a.offset);
     row["bytes"] = a.bytes;
     arrays.append(row);
   }
@@ -100,11 +149,13 @@ void load_whole(const MountedFile& file, int threads, nb::object progress) {
 
 void bind_topology(nb::module_& m) {
   nb::class_<Topology>(m, "Topology")
-      .def_static("open",
-                  [](const std::string& path) {
-                    nb::gil_scoped_release release;
-                    return Topology::open(path);
-                  })
+      .def_static(
+          "open",
+          [](const std::string& path, const std::vector<std::string>& deltas) {
+            nb::gil_scoped_release release;
+            return Topology::open(path, deltas);
+          },
+          nb::arg("path"), nb::arg("deltas") = std::vector<std::string>())
       .def_prop_ro("num_nodes", &Topology::num_nodes)
       .def_prop_ro("num_edges", &Topology::num_edges)
       .def_prop_ro("info", [](const Topology& t) { return info(t.file()); })
@@ -146,12 +197,23 @@ void bind_topology(nb::module_& m) {
           },
           nb::arg("ids") = nb::none(), nb::arg("direction") = nb::none())
       .def("row", &row_view, nb::arg("node"), nb::arg("direction") = nb::none(), nb::arg("what") = "indices")
-      .def("array", [](const Topology& t, const std::string& name) {
-        const ArrayInfo* array = t.file().container().find(name);
-        if (array == nullptr) fail<ArgumentError>(t.file().path(), ": no array '", name, "'");
-        t.file().check_size();
-        return view(t.file(), *array, 0, array->rows(), shown_dtype(t, *array));
-      });
+      .def("array",
+           [](const Topology& t, const std::string& name) {
+             const ArrayInfo& array = array_named(t, name);
+             t.file().check_size();
+             return part_of(t, array, 0, rows_of(t, array));
+           })
+      // Elements [begin, end) of that array, which need not be held as a whole if there are deltas.
+      .def(
+          "part",
+          [](const Topology& t, const std::string& name, uint64_t begin, uint64_t end) {
+            const ArrayInfo& array = array_named(t, name);
+            if (begin > end || end > rows_of(t, array)) {
+              fail<IndexError>(name, "[", begin, ":", end, "] is out of range for ", t.file().path());
+            }
+            return part_of(t, array, begin, end);
+          },
+          nb::arg("name"), nb::arg("begin"), nb::arg("end"));
 }
 
 void bind_features(nb::module_& m) {
@@ -163,11 +225,13 @@ void bind_features(nb::module_& m) {
       .def_prop_ro("dtype", [](const Matrix& x) { return dtype_name(x.dtype); })
       .def_prop_ro("scaled", [](const Matrix& x) { return x.scale != nullptr; });
   nb::class_<FeatureFile>(m, "FeatureFile")
-      .def_static("open",
-                  [](const std::string& path) {
-                    nb::gil_scoped_release release;
-                    return FeatureFile::open(path);
-                  })
+      .def_static(
+          "open",
+          [](const std::string& path, const std::vector<std::string>& deltas) {
+            nb::gil_scoped_release release;
+            return FeatureFile::open(path, deltas);
+          },
+          nb::arg("path"), nb::arg("deltas") = std::vector<std::string>())
       .def_prop_ro("num_nodes", &FeatureFile::num_nodes)
       .def_prop_ro("info", [](const FeatureFile& f) { return info(f.file()); })
       .def_prop_ro("matrices", [](const FeatureFile& f) { return f.matrices(); })
@@ -210,10 +274,13 @@ void bind_storage(nb::module_& m) {
   });
   m.def(
       "verify",
-      [](const std::string& path, int threads, nb::object progress) {
+      [](const std::string& path, int threads, nb::object progress, const std::vector<std::string>& deltas) {
         PyProgress report(std::move(progress));
-        const VerifyReport r =
-            without_gil([&] { return verify(MountedFile::open(path), resolve_threads(threads), &report); });
+        const VerifyReport r = without_gil([&] {
+          auto file = MountedFile::open(path);
+          if (!deltas.empty()) file = MountedFile::open(path, file->container().kind, deltas);
+          return verify(file, resolve_threads(threads), &report);
+        });
         nb::dict d;
         d["bytes"] = r.bytes;
         d["arrays"] = r.arrays;
@@ -221,7 +288,8 @@ void bind_storage(nb::module_& m) {
         d["checksummed"] = r.checksummed;
         return d;
       },
-      nb::arg("path"), nb::arg("threads") = 0, nb::arg("progress") = nb::none());
+      nb::arg("path"), nb::arg("threads") = 0, nb::arg("progress") = nb::none(),
+      nb::arg("deltas") = std::vector<std::string>());
 }
 
 }  // namespace gz::bindings

@@ -21,6 +21,7 @@ from .compile.features import FeatureReport, compile_features, convert_csv_to_gd
 from .compile.graph import GraphReport, compile_graph, convert_csv_to_gl
 from .compile.reorder import reorder
 from .compile.synth import synthesize
+from .dataset.append import AppendReport, CompactReport
 from .dataset.columns import Column, pack_columns
 from .dataset.dataset import Dataset
 from .dataset.task_table import TaskTable
@@ -43,9 +44,11 @@ from .stores.verify import VerifyReport, verify
 __version__ = "1.0.0"
 
 __all__ = [
+    "AppendReport",
     "Batch",
     "BudgetError",
     "Column",
+    "CompactReport",
     "DataType",
     "Dataset",
     "FeatureReport",

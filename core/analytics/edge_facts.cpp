@@ -15,11 +15,13 @@ bool has_reverse(const Csr& csr, uint64_t u, uint64_t v) {
 template <class Csr>
 void look_up_some(const Csr& csr, uint64_t samples, uint64_t seed, EdgeFacts& facts) {
   for (uint64_t i = 0; i < samples && csr.num_edges > 0; ++i) {
-    const uint64_t position = Random(make_key(seed, i)).below(csr.num_edges);
-    const uint64_t* const past = std::upper_bound(csr.indptr, csr.indptr + csr.num_nodes + 1, position);
-    const uint64_t u = std::clamp<uint64_t>(static_cast<uint64_t>(past - csr.indptr), 1, csr.num_nodes) - 1;
+    const uint64_t place = Random(make_key(seed, i)).below(csr.num_edges);
+    const uint64_t u = csr.node_at(place);
+    const auto row = csr.row(u);
+    const uint64_t position = row.begin + (place - csr.start_of(u));
+    if (position < row.begin || position >= row.end) fail_row(*csr.file, u, row.begin, row.end);
     const uint64_t v = csr.neighbour(position);
-    if (u == v || (position > csr.row(u).begin && csr.indices[position - 1] == v)) continue;
+    if (u == v || (position > row.begin && csr.indices[position - 1] == v)) continue;
     ++facts.checked;
     facts.mutual += has_reverse(csr, u, v) ? 1 : 0;
     check_interrupt();

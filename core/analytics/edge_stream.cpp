@@ -1,6 +1,7 @@
 // edge_stream: which way edges are read, and the check of their ids.
 #include "analytics/edge_stream.h"
 
+#include "analytics/merged_blocks.h"
 #include "base/error.h"
 
 namespace gz {
@@ -47,7 +48,11 @@ EdgeStream<Id>::EdgeStream(const Topology& topology, Direction side, const Analy
   mapped_ = options.io == EdgeIo::kMapped || (options.io == EdgeIo::kAuto && all_mapped <= options.memory);
   left_ = options.memory - std::min(options.memory, mapped_ ? arrays.bytes() : read_blocks_bytes(arrays));
   most_edges_ = arrays.most_edges();
-  source_ = mapped_ ? mapped_blocks(arrays) : read_blocks(arrays);
+  if (csr_.changed) {
+    source_ = std::make_unique<MergedBlocks<Id>>(csr_, arrays);
+  } else {
+    source_ = mapped_ ? mapped_blocks(arrays) : read_blocks(arrays);
+  }
 }
 
 template <class Id>

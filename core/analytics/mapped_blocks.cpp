@@ -19,7 +19,7 @@ class MappedBlocks : public BlockSource {
 
   void start() override {
     const ArrayInfo& ids = *arrays_.indices;
-    const auto cached = cached_bytes(arrays_.file->file(), arrays_.file->mapping(), ids.offset, ids.bytes);
+    const auto cached = cached_bytes(*arrays_.file, ids.offset, ids.bytes);
     cold_ = !cached || *cached < ids.bytes;
     row_ = number_ = 0;
     stopped_ = false;

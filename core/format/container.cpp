@@ -29,7 +29,10 @@ enum Field : size_t {
   kAtNumArrays = 72,
   kAtChecksum = 76,
   kAtNumTargets = 80,
-  kAtReserved = 88,
+  kAtParent = 88,
+  kAtSequence = 96,
+  kAtNextEdgeId = 104,
+  kAtReserved = 112,
   kAtTable = 128,
 };
 enum EntryField : size_t {
@@ -171,9 +174,9 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   c.minor = load<uint16_t>(header, kAtMinor);
   c.compatible = load<uint64_t>(header, kAtCompatible);
   c.incompatible = load<uint64_t>(header, kAtIncompatible);
-  if ((c.incompatible & ~kRectangular) != 0) {
+  if ((c.incompatible & ~(kRectangular | kDelta)) != 0) {
     fail<FormatError>(path, ": incompatible flags are ", c.incompatible, " (version ", c.major, ".", c.minor,
-                      "), this GraphZero supports only 1; upgrade with pip install -U graphzero");
+                      "), this GraphZero supports only 1 and 2; upgrade with pip install -U graphzero");
   }
   const auto kind = load<uint32_t>(header, kAtKind);
   if (kind != 1 && kind != 2) {
@@ -188,7 +191,7 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   c.num_nodes = load<uint64_t>(header, kAtNumNodes);
   c.num_edges = load<uint64_t>(header, kAtNumEdges);
   const auto targets = load<uint64_t>(header, kAtNumTargets);
-  if (c.incompatible != 0) {
+  if ((c.incompatible & kRectangular) != 0) {
     c.num_targets = targets;
   } else if (targets != 0) {
     fail<FormatError>(path, ": num_targets is ", targets, ", expected 0 in a file that is not rectangular");
@@ -197,7 +200,13 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   if (direction > 3) fail<FormatError>(path, ": direction is ", direction, ", expected 0 to 3");
   c.direction = static_cast<Direction>(direction);
   c.properties = load<uint32_t>(header, kAtProperties);
-  if (!all_zero(header.subspan(kAtReserved, kAtTable - kAtReserved))) {
+  if ((c.incompatible & kDelta) != 0) {
+    c.delta = {load<uint64_t>(header, kAtParent), load<uint64_t>(header, kAtSequence),
+               load<uint64_t>(header, kAtNextEdgeId)};
+  }
+  c.checksum = stored;
+  const size_t reserved = c.delta ? kAtReserved : kAtParent;
+  if (!all_zero(header.subspan(reserved, kAtTable - reserved))) {
     fail<FormatError>(path, ": reserved header bytes are not zero");
   }
   const auto count = load<uint32_t>(header, kAtNumArrays);
@@ -233,8 +242,8 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
 
 void lay_out(Container& c) {
   if (c.num_targets && *c.num_targets == c.num_nodes) c.num_targets.reset();
-  c.incompatible = c.num_targets ? kRectangular : 0;
-  c.minor = c.num_targets ? kRectangularMinor : kVersionMinor;
+  c.incompatible = (c.num_targets ? kRectangular : 0) | (c.delta ? kDelta : 0);
+  c.minor = c.delta ? kDeltaMinor : c.num_targets ? kRectangularMinor : kVersionMinor;
   if (c.arrays.size() > kMostArrays) {
     fail<ArgumentError>("a file holds at most ", kMostArrays, " arrays, got ", c.arrays.size());
   }
@@ -272,6 +281,11 @@ std::vector<std::byte> serialize_header(const Container& c) {
   store(header, kAtNumTargets, c.num_targets.value_or(0));
   store(header, kAtDirection, static_cast<uint32_t>(c.direction));
   store(header, kAtProperties, c.properties);
+  if (c.delta) {
+    store(header, kAtParent, c.delta->parent);
+    store(header, kAtSequence, c.delta->sequence);
+    store(header, kAtNextEdgeId, c.delta->next_edge_id);
+  }
   store(header, kAtNumArrays, static_cast<uint32_t>(c.arrays.size()));
   for (size_t i = 0; i < c.arrays.size(); ++i) {
     const ArrayInfo& array = c.arrays[i];

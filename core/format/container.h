@@ -27,8 +27,8 @@ constexpr uint64_t kPageBytes = 4096;  // header pages and array boundaries (2)
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 20;
 constexpr uint16_t kVersionMajor = 1;
 constexpr uint16_t kVersionMinor = 0;  // of files that need no more
-constexpr uint16_t kRectangularMinor = 1;
-constexpr uint64_t kRectangular = 1;  // the incompatible flag of a file with num_targets (2)
+constexpr uint16_t kRectangularMinor = 1, kDeltaMinor = 2;
+constexpr uint64_t kRectangular = 1, kDelta = 2;  // incompatible flags: of a file with num_targets, of a delta (2)
 constexpr std::array<uint8_t, 8> kMagic{0x89, 'G', 'Z', 'F', '\r', '\n', 0x1a, '\n'};
 
 enum class Kind : uint32_t { kTopology = 1, kFeatures = 2 };
@@ -58,6 +58,13 @@ struct ArrayInfo {
   uint64_t row_bytes() const { return columns() * dtype_bytes(dtype); }
 };
 
+// What a delta says about the files before it (9).
+struct DeltaLink {
+  uint64_t parent = 0;        // identity() of the file before it: the base, or another delta
+  uint64_t sequence = 0;      // 1 for the first delta of a base
+  uint64_t next_edge_id = 0;  // of a topology with edge ids: the first id that was never used
+};
+
 struct Container {
   Kind kind = Kind::kTopology;
   uint16_t major = kVersionMajor, minor = kVersionMinor;
@@ -69,6 +76,11 @@ struct Container {
   Direction direction = Direction::kNone;
   uint32_t properties = 0;
   std::vector<ArrayInfo> arrays;
+  std::optional<DeltaLink> delta;  // in a delta
+  uint32_t checksum = 0;           // of the header, as it was read
+
+  // Tells apart what a delta may follow: headers hold the digests of all arrays.
+  uint64_t identity() const { return (file_bytes / kPageBytes) << 32 | checksum; }
 
   // A topology's edges run from nodes below the one number to nodes below the other; equal for a square one.
   uint64_t sources() const { return num_nodes; }
@@ -94,7 +106,7 @@ void lay_out(Container& container);
 // The header pages of a container that was laid out, checksum included.
 std::vector<std::byte> serialize_header(const Container& container);
 
-// Schemas (5, 6): what the arrays of each kind must be. Throws FormatError naming the array.
+// Schemas (5, 6, 9): what the arrays of each kind must be. Throws FormatError naming the array.
 void check_schema(const Container& container, const std::string& path);
 
 }  // namespace gz

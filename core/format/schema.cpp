@@ -52,6 +52,15 @@ void check_rectangle(const Container& c, const std::string& path) {
   }
 }
 
+// The table of changed rows of one side of a delta (9). Returns the number of edges of the rows that the delta holds.
+uint64_t check_changed_rows(const Container& c, const std::string& path, const std::string& side, uint64_t rows) {
+  expect(c, path, side + "rows.index", true, 2 * (rows / 64 + 1), {DType::kUInt64});
+  const ArrayInfo* table = c.find(side + "rows.table");
+  expect(c, path, side + "rows.table", true, table == nullptr ? 0 : table->rows() / 4 * 4, {DType::kUInt64});
+  const ArrayInfo* indices = c.find(side + "indices");
+  return indices == nullptr ? 0 : indices->rows();
+}
+
 void check_topology(const Container& c, const std::string& path) {
   if (c.direction == Direction::kNone) fail<FormatError>(path, ": direction is 0, a topology has 1 to 3");
   if (c.num_nodes > (uint64_t{1} << 62) || c.num_edges > (uint64_t{1} << 62)) {
@@ -62,18 +71,26 @@ void check_topology(const Container& c, const std::string& path) {
   for (const bool out : {true, false}) {
     if (!(out ? has_out(c.direction) : has_in(c.direction))) continue;
     const std::string side = out ? "out." : "in.";
-    expect(c, path, side + "indptr", true, (out ? c.sources() : c.targets()) + 1, {DType::kUInt64});
-    expect(c, path, side + "indices", true, c.num_edges, {narrow ? DType::kUInt32 : DType::kUInt64});
-    expect(c, path, side + "weights", false, c.num_edges, {DType::kFloat32});
-    expect(c, path, side + "cumulative", false, c.num_edges, {DType::kFloat64});
-    expect(c, path, side + "edge_ids", false, c.num_edges, {DType::kUInt32, DType::kUInt64});
-    expect(c, path, side + "times", false, c.num_edges, {DType::kInt64});
-    expect(c, path, side + "by_time", false, c.num_edges, {DType::kUInt32, DType::kUInt64});
+    const uint64_t rows = out ? c.sources() : c.targets();
+    uint64_t edges = c.num_edges;
+    if (c.delta) {
+      edges = check_changed_rows(c, path, side, rows);
+    } else {
+      expect(c, path, side + "indptr", true, rows + 1, {DType::kUInt64});
+    }
+    expect(c, path, side + "indices", true, edges, {narrow ? DType::kUInt32 : DType::kUInt64});
+    expect(c, path, side + "weights", false, edges, {DType::kFloat32});
+    expect(c, path, side + "cumulative", false, edges, {DType::kFloat64});
+    expect(c, path, side + "edge_ids", false, edges, {DType::kUInt32, DType::kUInt64});
+    expect(c, path, side + "times", false, edges, {DType::kInt64});
+    expect(c, path, side + "by_time", false, edges, {DType::kUInt32, DType::kUInt64});
     expect_together(c, path, side + "cumulative", side + "weights");
     expect_together(c, path, side + "by_time", side + "times");
   }
 }
 
+// The arrays of a delta are the ends of the arrays of the files before it: how long they are is checked when those are
+// known (storage/delta_chain.h). All others:
 // Every array has num_nodes rows but the scales of int8 arrays, which have one number per column.
 void check_features(const Container& c, const std::string& path) {
   if (c.num_targets) fail<FormatError>(path, ": the rectangular flag is set, which only topologies may have");
@@ -84,6 +101,10 @@ void check_features(const Container& c, const std::string& path) {
     fail<FormatError>(path, ": num_nodes is ", c.num_nodes, ", expected below 2^62");
   }
   for (const ArrayInfo& array : c.arrays) {
+    if (c.delta && array.shape.size() != 1) {
+      fail<FormatError>(path, ": array '", array.name, "' of a delta has two dimensions, expected one");
+    }
+    if (c.delta) continue;
     if (const ArrayInfo* scale = c.scale_of(array)) {
       expect(c, path, scale->name, true, array.columns(), {DType::kFloat32});
     }

@@ -74,7 +74,7 @@ bool all_resident(const MountedFile& file, const Matrix& matrix) {
   if (file.warmth().recent(matrix.offset)) return true;
   const uint64_t bytes = matrix.rows * matrix.row_bytes;
   const auto start = Clock::now();
-  const auto cached = cached_bytes(file.file(), file.mapping(), matrix.offset, bytes);
+  const auto cached = cached_bytes(file, matrix.offset, bytes);
   if (!cached || *cached < bytes) return false;
   file.warmth().remember(matrix.offset, Clock::now() - start);
   return true;

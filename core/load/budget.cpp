@@ -24,7 +24,7 @@ constexpr double kResident = 0.97;  // share of a file's pages that counts as re
 
 double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return 1;
-  const auto cached = cached_bytes(file.file(), file.mapping(), offset, bytes);
+  const auto cached = cached_bytes(file, offset, bytes);
   return cached ? static_cast<double>(*cached) / static_cast<double>(bytes) : 0;
 }
 

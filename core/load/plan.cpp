@@ -47,7 +47,11 @@ void check_edge_part(const SampleGraph& graph, const Part& part, const LoadOptio
     }
     if (edges > kCheap) return;
     uint64_t largest = 0;
-    for (uint64_t i = 0; i < edges; ++i) largest = std::max(largest, csr.edge_id(i));
+    for (uint64_t i = 0; !csr.changed && i < edges; ++i) largest = std::max(largest, csr.stored_edge_id(i));
+    for (uint64_t node = 0; csr.changed && node < csr.num_nodes; ++node) {
+      const auto row = csr.row(node);
+      for (uint64_t i = row.begin; i < row.end; ++i) largest = std::max(largest, csr.stored_edge_id(i));
+    }
     topology.file().check();
     if (edges > 0 && rows <= largest) fail<ArgumentError>(what, path, " has edge ids up to ", largest);
   });

@@ -21,7 +21,7 @@ std::string purpose_of(const LoadPlan& plan) {
   const LoadOptions& options = plan.options;
   std::string purpose = text(options.batch_size, "/", plan.seeds->count(), options.shuffle ? "/shuffled" : "");
   for (const int64_t fanout : options.sample.fanouts) purpose += text("/", fanout);
-  for (const Part& part : plan.parts) purpose += text("/", part.name, identity_of(part.file->file().file()));
+  for (const Part& part : plan.parts) purpose += text("/", part.name, part.file->file().identity());
   return purpose;
 }
 

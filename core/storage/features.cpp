@@ -5,9 +5,9 @@
 
 namespace gz {
 
-std::shared_ptr<const FeatureFile> FeatureFile::open(const std::string& path) {
+std::shared_ptr<const FeatureFile> FeatureFile::open(const std::string& path, std::span<const std::string> deltas) {
   std::shared_ptr<FeatureFile> features(new FeatureFile);
-  features->file_ = MountedFile::open(path, Kind::kFeatures);
+  features->file_ = MountedFile::open(path, Kind::kFeatures, deltas);
   const MountedFile& file = *features->file_;
   const Container& c = file.container();
   for (const ArrayInfo& array : c.arrays) {

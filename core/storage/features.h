@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct Matrix {
 
 class FeatureFile {
  public:
-  static std::shared_ptr<const FeatureFile> open(const std::string& path);
+  static std::shared_ptr<const FeatureFile> open(const std::string& path, std::span<const std::string> deltas = {});
 
   const MountedFile& file() const { return *file_; }
   const std::shared_ptr<const MountedFile>& shared_file() const { return file_; }

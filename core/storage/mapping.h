@@ -25,6 +25,14 @@ class Mapping {
 
   // Maps the first `bytes` bytes of `file`, which may be closed afterwards. 0 bytes is an empty mapping.
   static std::shared_ptr<Mapping> map(const File& file, uint64_t bytes, Access access);
+
+  // Maps parts of several files, whole pages of 4096 bytes, one after the other. Throws StorageError where the system
+  // cannot: its pages are larger, or it is Windows.
+  struct Part {
+    const File* file;
+    uint64_t offset, bytes;
+  };
+  static std::shared_ptr<Mapping> map(const std::string& path, std::span<const Part> parts, Access access);
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();

@@ -139,16 +139,57 @@ Mapping::Guard* add_guard(uintptr_t begin, uintptr_t end, int protection) {
 
 }  // namespace
 
+namespace {
+
+struct Protection {
+  explicit Protection(Mapping::Access access) {
+    const bool write = access == Mapping::Access::kCopyOnWrite;
+    protection = write ? PROT_READ | PROT_WRITE : PROT_READ;
+    flags = write ? MAP_PRIVATE : MAP_SHARED;
+#ifdef MAP_NORESERVE
+    flags |= MAP_NORESERVE;  // a private map of a file larger than RAM must not count as promised memory
+#endif
+  }
+  int protection, flags;
+};
+
+}  // namespace
+
+std::shared_ptr<Mapping> Mapping::map(const std::string& path, std::span<const Part> parts, Access access) {
+  if (system_page() != kPageBytes) {
+    throw StorageError(text(path, ": has deltas, which need pages of 4096 bytes, but those of this system have ",
+                            system_page(), "; merge them on another machine with graphzero compact"),
+                       ENOTSUP, path);
+  }
+  std::shared_ptr<Mapping> mapping(new Mapping);
+  mapping->path_ = path;
+  uint64_t bytes = 0;
+  for (const Part& part : parts) bytes += part.bytes;
+  const auto [protection, flags] = Protection(access);
+  // The address range is reserved first, and then replaced part by part.
+  void* at = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) fail_storage(path, text("cannot map ", bytes, " bytes"), errno);
+  mapping->data_ = static_cast<std::byte*>(at);
+  mapping->size_ = bytes;
+  mapping->is_reported_ = true;
+  const auto begin = reinterpret_cast<uintptr_t>(at);
+  mapping->guard_ = add_guard(begin, begin + bytes, protection);
+  std::byte* to = mapping->data_;
+  for (const Part& part : parts) {
+    const void* got = mmap(to, part.bytes, protection, flags | MAP_FIXED, static_cast<int>(part.file->handle()),
+                           static_cast<off_t>(part.offset));
+    if (got == MAP_FAILED) fail_storage(part.file->path(), text("cannot map ", part.bytes, " bytes"), errno);
+    mapping->is_reported_ = mapping->is_reported_ && residency_is_reported(*part.file);
+    to += part.bytes;
+  }
+  return mapping;
+}
+
 std::shared_ptr<Mapping> Mapping::map(const File& file, uint64_t bytes, Access access) {
   std::shared_ptr<Mapping> mapping(new Mapping);
   mapping->path_ = file.path();
   if (bytes == 0) return mapping;
-  const bool write = access == Access::kCopyOnWrite;
-  const int protection = write ? PROT_READ | PROT_WRITE : PROT_READ;
-  int flags = write ? MAP_PRIVATE : MAP_SHARED;
-#ifdef MAP_NORESERVE
-  flags |= MAP_NORESERVE;  // a private map of a file larger than RAM must not count as promised memory
-#endif
+  const auto [protection, flags] = Protection(access);
   void* at = mmap(nullptr, bytes, protection, flags, static_cast<int>(file.handle()), 0);
   if (at == MAP_FAILED) fail_storage(file.path(), text("cannot map ", bytes, " bytes"), errno);
   mapping->data_ = static_cast<std::byte*>(at);

@@ -49,6 +49,11 @@ std::shared_ptr<Mapping> Mapping::map(const File& file, uint64_t bytes, Access a
   return mapping;
 }
 
+std::shared_ptr<Mapping> Mapping::map(const std::string& path, std::span<const Part>, Access) {
+  throw StorageError(text(path, ": has deltas, which cannot be read on Windows yet; merge them with graphzero compact"),
+                     ENOTSUP, path);
+}
+
 Mapping::~Mapping() {
   if (data_ != nullptr) UnmapViewOfFile(data_);
 }

@@ -44,7 +44,18 @@ bool PageReads::start(const Read& read) {
 void PageReads::queue(uint32_t buffer, const File& source) {
   Pending& p = pending_[buffer];
   p.direct = &source != &file_.file();
-  reader_->queue(source, {p.to + p.arrived, p.read.bytes - p.arrived, p.read.offset + p.arrived, buffer});
+  uint32_t bytes = p.read.bytes - p.arrived;
+  const File* from = &source;
+  uint64_t offset = p.read.offset + p.arrived;
+  if (file_.composed()) {  // up to the end of the extent: the rest is read like that of any short read
+    const MountedFile::Place place = file_.place_of(offset);
+    const File* direct = p.direct ? place.owner.direct() : nullptr;
+    p.direct = direct != nullptr;
+    from = p.direct ? direct : &place.owner.file();
+    offset = place.offset;
+    bytes = static_cast<uint32_t>(std::min<uint64_t>(bytes, place.bytes));
+  }
+  reader_->queue(*from, {p.to + p.arrived, bytes, offset, buffer});
   ++reads_;
 }
 
@@ -69,7 +80,8 @@ bool PageReads::complete(const ReadResult& result) {
   if (arrived >= wanted) return true;
   if (result.result == 0) fail_end(pending, arrived);
   pending.arrived = static_cast<uint32_t>(arrived);
-  queue(result.tag, file_.file());  // the rest may begin anywhere, which direct reads cannot
+  // The rest may begin anywhere, which direct reads cannot; at the start of an extent they can.
+  queue(result.tag, file_.composed() && arrived % kPageBytes == 0 ? *source_ : file_.file());
   return false;
 }
 
@@ -92,11 +104,13 @@ void PageReads::retry_or_fail(const ReadResult& result) {
 }
 
 void PageReads::fail_end(const Pending& pending, uint64_t arrived) const {
-  const uint64_t end = std::min(pending.read.offset + arrived, file_.file().size());
+  const MountedFile::Place place = file_.place_of(pending.read.offset + arrived);
+  const std::string& path = place.owner.path();
+  const uint64_t end = std::min(place.offset, place.owner.file().size());
   throw StorageError(
-      text(file_.path(), ": the file ends at byte ", end, ", before the end of ", name_(pending.read), ": it was ",
-           file_.container().file_bytes, " bytes when it was opened. Restore the file and open it again"),
-      EIO, file_.path());
+      text(path, ": the file ends at byte ", end, ", before the end of ", name_(pending.read), ": it was ",
+           place.owner.own_bytes(), " bytes when it was opened. Restore the file and open it again"),
+      EIO, path);
 }
 
 }  // namespace gz

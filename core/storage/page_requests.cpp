@@ -23,10 +23,10 @@ constexpr int kReaders = 4;  // they wait for the disk more than they compute
 }  // namespace
 
 bool PagePrefetcher::cold(uint64_t offset) const {
-  if (const auto pages = file_.file().cached_pages(offset, 1)) return *pages == 0;
+  if (const auto pages = file_.cached_pages(offset, 1)) return *pages == 0;
   unsigned char page = 1;
   if (file_.mapping().resident(static_cast<size_t>(offset), 1, &page)) return (page & 1) == 0;
-  return !file_.file().cached(offset).value_or(true);
+  return !file_.cached(offset).value_or(true);
 }
 
 bool PagePrefetcher::request_added() {
@@ -43,7 +43,7 @@ void PagePrefetcher::request_whole(const void* begin, uint64_t bytes) const {
     for (size_t i = first; i < last; ++i) {
       const uint64_t at = offset + i * kMost, piece = std::min(bytes - i * kMost, kMost);
       const uint64_t pages = (at + piece - 1) / system_page() - at / system_page() + 1;  // as cached_pages() counts
-      if (file_.file().cached_pages(at, piece).value_or(0) >= pages) continue;
+      if (file_.cached_pages(at, piece).value_or(0) >= pages) continue;
       file_.mapping().advise(static_cast<size_t>(at), static_cast<size_t>(piece), Mapping::Advice::kWillNeed);
     }
   });
@@ -98,7 +98,7 @@ void preload(const MountedFile& file, int threads, Progress* progress) {
   parallel_for(static_cast<size_t>(bytes), kHugePage, readers, [&](size_t begin, size_t end, int worker) {
     if (!mapping.populate(begin, end - begin)) {  // an old kernel, or a page that cannot be read: then this finds it
       std::vector<std::byte> read(end - begin);
-      file.file().read_at(read, begin);
+      file.read_at(read, begin);
     }
     // A virtual machine may be lent its memory at the first touch of each small page: better here, while others wait
     // for the disk, than in the midst of a kernel.
@@ -112,7 +112,7 @@ void preload(const MountedFile& file, int threads, Progress* progress) {
 bool worth_preloading(const MountedFile& file, uint64_t reads, uint64_t reserved) {
   const uint64_t bytes = file.container().file_bytes, left = available_memory();
   if (reads < bytes / kPageBytes || left < reserved || bytes > (left - reserved) / 2) return false;
-  const auto cached = cached_bytes(file.file(), file.mapping(), 0, bytes);
+  const auto cached = cached_bytes(file, 0, bytes);
   return cached && *cached < bytes / 10 * 9;
 }
 

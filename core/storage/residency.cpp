@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "storage/mounted.h"
+
 #ifdef __linux__
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,15 +29,15 @@ std::optional<uint64_t> by_mincore(const Mapping& mapping, uint64_t offset, uint
 
 }  // namespace
 
-std::optional<uint64_t> cached_bytes([[maybe_unused]] const File& file, const Mapping& mapping, uint64_t offset,
-                                     uint64_t bytes) {
+// By cachestat where the kernel has it (6.5), mincore otherwise.
+std::optional<uint64_t> cached_bytes(const MountedFile& file, uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return 0;
 #ifdef __linux__
   if (const auto pages = file.cached_pages(offset, bytes)) {
     return std::min(*pages * static_cast<uint64_t>(system_page()), bytes);
   }
 #endif
-  return by_mincore(mapping, offset, bytes);
+  return by_mincore(file.mapping(), offset, bytes);
 }
 
 void spread_pages(const unsigned char* by_system_page, size_t page_bytes, size_t offset, size_t bytes,

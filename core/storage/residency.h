@@ -15,10 +15,6 @@
 
 namespace gz {
 
-// Bytes of [offset, offset + bytes) of the file that the page cache holds: cachestat where the kernel has it (6.5),
-// mincore otherwise. Nothing where the system does not report it to this process.
-std::optional<uint64_t> cached_bytes(const File& file, const Mapping& mapping, uint64_t offset, uint64_t bytes);
-
 // Remembers for a moment that an array was found in RAM as a whole: counting the pages of a large file takes
 // milliseconds, and a batch must not pay that each time. Thread-safe.
 class Warmth {

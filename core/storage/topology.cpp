@@ -29,6 +29,13 @@ Csr<Id> side(const MountedFile& file, const std::string& prefix) {
   csr.edge_ids64 = pointer<uint64_t>(file, prefix + "edge_ids", DType::kUInt64);
   csr.by_time32 = pointer<uint32_t>(file, prefix + "by_time", DType::kUInt32);
   csr.by_time64 = pointer<uint64_t>(file, prefix + "by_time", DType::kUInt64);
+  if (const ArrayInfo* indices = c.find(prefix + "indices")) csr.limit = indices->rows();
+  if (const ArrayInfo* indptr = c.find(prefix + "indptr")) csr.changed.base_rows = indptr->rows() - 1;
+  if (file.composed()) {
+    csr.changed.index = pointer<uint64_t>(file, prefix + "rows.index", DType::kUInt64);
+    csr.changed.table = pointer<uint64_t>(file, prefix + "rows.table", DType::kUInt64);
+    csr.changed.count = c.find(prefix + "rows.table")->rows() / 4;
+  }
   csr.sorted = (c.properties & kSortedRows) != 0;
   return csr;
 }
@@ -53,8 +60,26 @@ void fail_edge_id(const MountedFile& file, uint64_t position, uint64_t id) {
                     " is past 2^63: the file is damaged, see graphzero verify");
 }
 
-std::shared_ptr<const Topology> Topology::open(const std::string& path) {
-  return of(MountedFile::open(path, Kind::kTopology));
+template <class Id>
+typename Csr<Id>::Row Csr<Id>::changed_row(uint64_t node) const {
+  return checked(node, changed_bounds(node));
+}
+
+template <class Id>
+const uint64_t* Csr<Id>::changed_bounds(uint64_t node) const {
+  return find(node).bounds;
+}
+
+template <class Id>
+uint64_t Csr<Id>::changed_start(uint64_t node) const {
+  return indptr[std::min(node, changed.base_rows)] + changed.shift(changed.before(node));
+}
+
+template struct Csr<uint32_t>;
+template struct Csr<uint64_t>;
+
+std::shared_ptr<const Topology> Topology::open(const std::string& path, std::span<const std::string> deltas) {
+  return of(MountedFile::open(path, Kind::kTopology, deltas));
 }
 
 std::shared_ptr<const Topology> Topology::of(std::shared_ptr<const MountedFile> mounted) {

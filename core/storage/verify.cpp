@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "storage/delta_chain.h"
 #include "storage/topology.h"
 
 namespace gz {
@@ -61,6 +63,13 @@ class Verifier {
     const auto start = Clock::now();
     const Container& c = file_.container();
     VerifyReport report;
+    if (file_.composed()) {
+      for (size_t i = 0; i <= file_.deltas().size(); ++i) check_file(i, report);
+      if (c.kind == Kind::kTopology) check_topology(c);
+      file_.check();
+      report.seconds = seconds_since(start);
+      return report;
+    }
     report.checksummed = !file_.legacy();
     for (const ArrayInfo& array : c.arrays) {
       if (report.checksummed) check_digest(array);
@@ -69,13 +78,34 @@ class Verifier {
       report.bytes += array.bytes;
       ++report.arrays;
     }
-    if (c.kind == Kind::kTopology) check_topology(c);
+    if (c.kind == Kind::kTopology && !c.delta) check_topology(c);
     file_.check();
     report.seconds = seconds_since(start);
     return report;
   }
 
  private:
+  // The base (0) or a delta by itself, and that the rows of a delta go on where the file before it ends.
+  void check_file(size_t number, VerifyReport& report) {
+    const auto file = MountedFile::open(number == 0 ? file_.path() : file_.deltas()[number - 1]->path());
+    const VerifyReport one = Verifier(file, threads_, progress_).run();
+    report.bytes += one.bytes;
+    report.arrays += one.arrays;
+    if (number == 0 || file->container().kind != Kind::kFeatures) return;
+    std::vector<std::string> paths;
+    for (size_t i = 0; i + 1 < number; ++i) paths.push_back(file_.deltas()[i]->path());
+    const auto before = MountedFile::open(file_.path(), Kind::kFeatures, paths);
+    for (const ArrayInfo& array : file->container().arrays) {
+      const ArrayInfo* old = before->container().find(array.name);
+      if (old == nullptr) continue;
+      const auto rest = before->bytes_of(*old).subspan(old->bytes / kPageBytes * kPageBytes);
+      if (!std::ranges::equal(rest, file->bytes_of(array).first(rest.size()))) {
+        fail<FormatError>(file->path(), ": array '", array.name,
+                          "' does not start with the last page of the file before it");
+      }
+    }
+  }
+
   void report_progress(const char* phase, uint64_t done) {
     if (progress_ != nullptr) progress_->report(phase, done, total_);
   }
@@ -126,6 +156,7 @@ class Verifier {
 
   template <class Id>
   void check_side(const Csr<Id>& csr, const std::string& side) {
+    if (csr.changed) return check_changed(csr, side);
     check_indptr(csr, side);
     const bool simple = csr.weights == nullptr && !csr.has_times() && !loopless_ && (csr.sorted || !unique_);
     if (simple && neighbours_in_order(csr)) return;
@@ -140,6 +171,71 @@ class Verifier {
       });
       faults.raise_if_any();
     });
+  }
+
+  // The table of changed rows (FORMAT 9), and those rows; all others are the base's.
+  template <class Id>
+  void check_changed(const Csr<Id>& csr, const std::string& side) {
+    const std::string& path = file_.deltas().back()->path();
+    const ChangedRows& changed = csr.changed;
+    const uint64_t first = round_up(csr.indptr[changed.base_rows], kPositionStep);
+    uint64_t count = 0;
+    for (uint64_t word = 0; word <= csr.num_nodes / 64; ++word) {
+      uint64_t bits = changed.index[2 * word];
+      if (changed.index[2 * word + 1] != count) {
+        fail<FormatError>(path, ": ", side, "rows.index[", 2 * word + 1, "] = ", changed.index[2 * word + 1],
+                          ", expected ", count, ", the number of changed rows before it");
+      }
+      for (; bits != 0; bits &= bits - 1, ++count) {
+        const uint64_t node = 64 * word + static_cast<uint64_t>(std::countr_zero(bits));
+        if (node >= csr.num_nodes || count >= changed.count) {
+          fail<FormatError>(path, ": ", side, "rows.index[", 2 * word, "] has row ", node, ", but there are ",
+                            csr.num_nodes, " rows, of which ", changed.count, " changed");
+        }
+        check_entry(csr, side, node, count, first, path);
+      }
+    }
+    if (count != changed.count) {
+      fail<FormatError>(path, ": ", side, "rows.index has ", count, " rows, but rows.table ", changed.count);
+    }
+    for (uint64_t node = changed.base_rows; node < csr.num_nodes; ++node) {
+      if (!changed.has(node)) fail<FormatError>(path, ": ", side, "rows.index does not have the new row ", node);
+    }
+    if (csr.start_of(csr.num_nodes) != csr.num_edges) {
+      fail<FormatError>(path, ": ", side, "rows have ", csr.start_of(csr.num_nodes),
+                        " edges, expected num_edges = ", csr.num_edges);
+    }
+    FirstFault faults;
+    parallel_for(csr.num_nodes, kSlice, threads_, [&](size_t begin, size_t end, int) {
+      std::vector<bool> seen;
+      for (size_t node = begin; node < end; ++node) {
+        if (changed.has(node) && !check_row(csr, side, node, seen, faults)) return;
+      }
+    });
+    faults.raise_if_any();
+  }
+
+  // Entry `at` of the table, of the row of `node`. Rows of deltas begin at position `first`.
+  template <class Id>
+  static void check_entry(const Csr<Id>& csr, const std::string& side, uint64_t node, uint64_t at, uint64_t first,
+                          const std::string& path) {
+    const ChangedRows& changed = csr.changed;
+    const uint64_t begin = changed.table[4 * at], end = changed.table[4 * at + 1], start = changed.table[4 * at + 2];
+    if (begin > end || begin < first || end > csr.limit) {
+      fail<FormatError>(path, ": ", side, "rows.table[", 4 * at, "]: row ", node, " spans ", begin, " to ", end,
+                        ", expected positions from ", first, " to ", csr.limit);
+    }
+    const uint64_t base_start = csr.indptr[std::min(node, changed.base_rows)];
+    const uint64_t base_end = csr.indptr[std::min(node + 1, changed.base_rows)];
+    if (start != base_start + changed.shift(at)) {
+      fail<FormatError>(path, ": ", side, "rows.table[", 4 * at + 2, "] = ", start, ", expected ",
+                        base_start + changed.shift(at));
+    }
+    const uint64_t shift = changed.shift(at) + (end - begin) - (base_end - base_start);
+    if (changed.shift(at + 1) != shift) {
+      fail<FormatError>(path, ": ", side, "rows.table[", 4 * at + 3, "] = ", changed.shift(at + 1), ", expected ",
+                        shift);
+    }
   }
 
   // Whether every neighbour is below num_nodes and every row in the order that is promised, without saying where not.

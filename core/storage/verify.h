@@ -18,7 +18,9 @@ struct VerifyReport {
 };
 
 // Array digests, padding, indptr from 0 to num_edges and monotone, neighbours below num_nodes, rows sorted where
-// promised, cumulative weights and by_time consistent. Throws FormatError for the first fault, by field and position.
+// promised, cumulative weights and by_time consistent. A delta by itself: digests and padding. A file with deltas: all
+// of them one by one, then the table of changed rows and those rows. Throws FormatError for the first fault, by field
+// and position.
 VerifyReport verify(const std::shared_ptr<const MountedFile>& file, int threads, Progress* progress);
 
 }  // namespace gz

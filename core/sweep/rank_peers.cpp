@@ -281,7 +281,7 @@ std::unique_ptr<SweepPeers> make_peers(const FeatureFile& file, const Matrix& ma
                                        const std::shared_ptr<LocalGroup>& group, size_t part,
                                        uint64_t published_bytes) {
   if (group) {
-    uint64_t identity = identity_of(file.file().file());
+    uint64_t identity = file.file().identity();
     for (const uint64_t word : {matrix.offset, matrix.rows, matrix.row_bytes}) identity = absorb(identity, word);
     const Segments segments(matrix);
     auto ranks =

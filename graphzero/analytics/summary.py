@@ -13,6 +13,7 @@ from .. import _core
 from ..args.progress import Callback, named
 from ..dataset.dataset import Dataset
 from ..dataset.node_data import NodeData
+from ..stores.edge_column import edge_column
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .call import Call
@@ -77,7 +78,8 @@ def summary_of_dataset(
             "labels": _labels(data),
             "splits": _splits(data.splits, data.num_nodes),
         }
-    return {"path": dataset.path, "kind": "dataset", "nodes": nodes, "edges": edges}
+    deltas = max(map(len, dataset.info["deltas"].values()), default=0)
+    return {"path": dataset.path, "kind": "dataset", "deltas": deltas, "nodes": nodes, "edges": edges}
 
 
 def _edges(
@@ -143,8 +145,8 @@ def _degrees(degrees: npt.NDArray[np.int64]) -> dict[str, Any]:
 
 def _range(graph: Graph, what: str) -> dict[str, Any]:
     topology: _core.Topology = graph._open()
-    values = topology.array(f"{'in' if graph.direction == 'in' else 'out'}.{what}")
-    blocks = [values[at : at + (1 << 22)] for at in range(0, len(values), 1 << 22)]
+    values = edge_column(graph, "in" if graph.direction == "in" else "out", what)
+    blocks = (values[at : at + (1 << 22)] for at in range(0, len(values), 1 << 22))
     found = [(block.min().item(), block.max().item()) for block in blocks]
     topology.check()
     return {"min": min((a for a, _ in found), default=None), "max": max((b for _, b in found), default=None)}

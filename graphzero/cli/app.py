@@ -15,6 +15,8 @@ import typer
 import graphzero
 
 from . import (
+    append,
+    compact,
     compile,
     demo,
     doctor,
@@ -102,6 +104,8 @@ for module in (
     compile,
     inspect,
     import_,
+    append,
+    compact,
     export,
     reorder,
     info,

@@ -21,6 +21,12 @@ _EXAMPLES = {
         "graphzero import edges.csv mine --nodes people.csv --label churned --splits 60/20/20",
         "graphzero import shop.yaml shop --reverse",
     ),
+    "append": (
+        "graphzero append mine --edges new.csv",
+        "graphzero append mine --nodes 100 --features x.npy --labels y.npy --edges new.csv --split train",
+        "graphzero append mine --remove-edges old.csv",
+    ),
+    "compact": ("graphzero compact mine",),
     "export": (
         "graphzero export mine mine-parquet",
         "graphzero export mine embeddings.csv --rows embeddings.gd",

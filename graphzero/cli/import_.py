@@ -19,6 +19,14 @@ from .keywords import as_options
 
 _EDGES, _NODES = "Edges", "Nodes"
 
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="SRC,DST", help="Source and target columns, by name or number.", rich_help_panel=_EDGES),
+]
+Weights = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Weight column; 'no' for none.", rich_help_panel=_EDGES)
+]
+
 
 def command(
     source: Annotated[
@@ -86,13 +94,8 @@ def command(
             help="Store edges by target (in, for training), by source (out), or both.", rich_help_panel=_EDGES
         ),
     ] = "in",
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="SRC,DST", help="Source and target columns, by name or number.", rich_help_panel=_EDGES),
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Weight column; 'no' for none.", rich_help_panel=_EDGES)
-    ] = None,
+    columns: Columns = None,
+    weights: Weights = None,
     times: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Timestamp column (default: none).", rich_help_panel=_EDGES)
     ] = None,
@@ -166,8 +169,8 @@ def command(
             source,
             out,
             nodes=nodes,
-            features=_named(features),
-            edge_features=_named(edge_features, "edge_attr"),
+            features=named_files(features),
+            edge_features=named_files(edge_features, "edge_attr"),
             edge_types=edge_types and edge_types.split(","),
             reverse=reverse,
             tag_reverse=tag_reverse,
@@ -217,7 +220,7 @@ def _say(text: str) -> None:
     terminal.console.print(text, markup=False, soft_wrap=True)
 
 
-def _named(features: list[str] | None, single: str = "x") -> dict[str, str] | None:
+def named_files(features: list[str] | None, single: str = "x") -> dict[str, str] | None:
     """Return features by name: NAME=FILE, or FILE alone for `single`."""
     if not features:
         return None

@@ -13,6 +13,7 @@ from graphzero.dataset.columns import Column
 from graphzero.dataset.dataset import Dataset
 from graphzero.dataset.manifest import MANIFEST
 from graphzero.dataset.node_data import NodeData
+from graphzero.stores.base_files import warn_of_deltas
 
 from . import terminal
 
@@ -27,6 +28,7 @@ def command(
         report = {**dataset.info, "files": [_core.file_info(file) for file in dataset.files]}
         terminal.print_json(report) if json else _print_dataset(dataset, report["files"])
         return
+    warn_of_deltas(os.path.abspath(path))
     about = _core.file_info(os.fspath(path))
     terminal.print_json(about) if json else _print_file(about)
 
@@ -56,13 +58,22 @@ def _print_dataset(dataset: Dataset, files: list[dict[str, Any]]) -> None:
     for name, task in dataset.tasks.items():
         facts.append((f"task {name}", f"{task.kind} of {task.entity}: {', '.join(task.splits)}"))
     facts.append(("on disk", terminal.size(dataset.nbytes)))
+    deltas = dataset.info["deltas"].values()
+    added = {os.path.join(dataset.path, *name.split("/")) for names in deltas for name in names}
+    if added:
+        facts.append(("appends", f"{max(map(len, deltas))}, in {len(added)} files; graphzero compact folds them"))
     made_by = dataset.info["about"].get("made_by")
     facts += [("made by", made_by)] if made_by else []
     terminal.print_facts(f"{dataset.name} (dataset)", facts)
     terminal.print_table(
         ("file", "kind", ">size"),
-        [(os.path.relpath(f["path"], dataset.path), f["kind"], terminal.size(f["file_bytes"])) for f in files],
+        [(os.path.relpath(f["path"], dataset.path), _kind(f, added), terminal.size(f["file_bytes"])) for f in files],
     )
+
+
+def _kind(file: dict[str, Any], added: set[str]) -> str:
+    kind = str(file["kind"])
+    return f"{kind}, appended" if file["path"] in added else kind
 
 
 def _labels(data: NodeData) -> str:

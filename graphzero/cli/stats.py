@@ -170,6 +170,8 @@ def _print_features(found: dict[str, Any]) -> None:
 
 def _print_dataset(found: dict[str, Any]) -> None:
     terminal.console.print(Text(f"{os.path.basename(found['path'])} (dataset)", style="bold"), soft_wrap=True)
+    if found["deltas"]:
+        terminal.console.print(f"  with {found['deltas']} appends; graphzero compact folds them", soft_wrap=True)
     for name, nodes in found["nodes"].items():
         terminal.console.print()
         terminal.print_facts(f"nodes {name}", node_facts(nodes))

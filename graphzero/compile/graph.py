@@ -195,7 +195,7 @@ def _reader(asked: GraphRequest) -> tuple[TextReader | _BlockReader, _Nodes | No
     declared = _Nodes.of(asked.num_nodes, asked.num_sources, asked.num_targets)
     source, weights, times = asked.source, asked.weights, asked.times
     if isinstance(source, Graph):
-        source = source.path
+        source = GraphFileSource(source, once=asked.directed is not True)
     budget = parse_size(asked.memory)
     other = edges_of(source, asked.columns, weights, times, budget)
     if other is not None:  # it yields the selected columns

@@ -94,7 +94,7 @@ def _distribute(
 ) -> None:
     """Write each row to the part of the scratch file for its range of `span` new ids."""
     width, rows = row_bytes(store), store.num_nodes
-    offset = next(int(array["offset"]) for array in store.info["arrays"] if array["name"] == store.name)
+    places = {array["name"]: array["offset"] for array in store.info["arrays"]}  # None in several files
     ranges = -(-rows // span)
     ends = np.arange(ranges, dtype=np.int64) * span  # the next row of each range
     for at in range(0, rows, block):
@@ -108,7 +108,7 @@ def _distribute(
             _write(spill, int(ends[index]) * width, chosen)
             ends[index] += len(chosen)
         if source is not None:
-            _release(source, offset + at * width, len(part) * width)
+            _release(source, int(places[store.name]) + at * width, len(part) * width)
         report(len(part))
 
 

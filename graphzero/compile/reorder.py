@@ -18,6 +18,7 @@ from ..args.ids import as_count, as_threads
 from ..args.progress import Callback, Reporting, named
 from ..args.sizes import format_size, parse_size
 from ..args.suggest import did_you_mean
+from ..dataset.compact import write_keys
 from ..dataset.dataset import Dataset
 from ..dataset.manifest import ArrayRef, Manifest
 from ..dataset.node_ids import NEW, ORIGINAL
@@ -87,7 +88,7 @@ def reorder(
         raise ValueError(f"by is {by!r}, expected one of {', '.join(ORDERS)}{did_you_mean(by, ORDERS)}")
     manifest = _checked_manifest(source, target)
     budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
-    graph = Graph(source.graph.path)
+    graph = Graph(source.graph.path, deltas=source.graph.deltas)
     direction = direction or graph.message_direction  # as loaders do
     _core.check_order(graph._open(), direction)
     about: dict[str, Any] = {"by": by}
@@ -190,7 +191,8 @@ class _Reordering:
     def _write_graphs(self) -> None:
         """Write every topology with the new ids."""
         for edge in self._manifest.edges.values():
-            graph = Graph(self._path(edge.file))
+            path, deltas = self._paths(edge.file)
+            graph = Graph(path, deltas=deltas)
             with Reporting(named(self._progress, edge.file), "edges") as callback:
                 _core.relabel_graph(
                     graph._open(),
@@ -213,16 +215,22 @@ class _Reordering:
         kept = {(ref.file, ref.array) for edge in edges for ref in edge.features.values()}
         ends = {(ref.file, ref.array) for edge in edges for ref in edge.splits.values() if self._is_pairs(ref)}
         ends |= {(file, "ids") for task in self._manifest.tasks.values() for file in task.splits.values()}
-        for file in self._manifest.files():
-            path = self._path(file)
+        keys = node.keys
+        if keys is not None and self._paths(keys.file)[1] and (ids := self._source.ids.keys) is not None:
+            text = self._writer.target(keys.text) if keys.text else ""
+            write_keys(ids, self._writer.target(keys.file), text, self._budget, self._threads)
+        for file in self._manifest.base_files():
+            path, deltas = self._paths(file)
+            if deltas and keys is not None and file in (keys.file, keys.text):
+                continue  # written above
             if file.endswith(".gl") or file == node.ids:
                 continue
             if file not in moved and not any(file == name for name, _ in splits | ends):
-                self._writer.link(path, file)
+                self._writer.link(path, file, deltas)
                 continue
             with Reporting(named(self._progress, file)) as callback:
                 remake_file(
-                    path,
+                    FeatureStore(path, deltas=deltas),
                     self._writer.target(file),
                     self._renamed,
                     splits={array for name, array in splits if name == file},
@@ -247,10 +255,11 @@ class _Reordering:
 
     def _is_pairs(self, ref: ArrayRef) -> bool:
         """Return whether an edge split holds pairs of nodes rather than edge ids, which do not change."""
-        return len(FeatureStore(self._path(ref.file), ref.array).shape) == 2
+        path, deltas = self._paths(ref.file)
+        return len(FeatureStore(path, ref.array, deltas=deltas).shape) == 2
 
-    def _path(self, file: str) -> str:
-        return os.path.join(self._source.path, *self._origin[file].split("/"))
+    def _paths(self, file: str) -> tuple[str, tuple[str, ...]]:
+        return self._source._manifest.paths(self._source.path, self._origin[file])
 
 
 class _Through:
@@ -376,6 +385,7 @@ def _checked_budget(budget: int, threads: int, by: str, nodes: int) -> tuple[int
 
 def _plainly_named(manifest: Manifest) -> tuple[Manifest, dict[str, str]]:
     """Return the manifest with the file names of a new folder, and a map from those to the current names."""
+    manifest = manifest.without_deltas()  # they are folded into the new files
     plain = {file: plain_name(file) for file in manifest.files()}
     if len(set(plain.values())) < len(plain):
         plain = {file: file for file in plain}

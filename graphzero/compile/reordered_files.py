@@ -36,7 +36,7 @@ class Renamed:
 
 
 def remake_file(
-    path: str,
+    store: FeatureStore,
     out: str,
     renamed: Renamed,
     *,
@@ -50,14 +50,14 @@ def remake_file(
     progress: Callback | None,
     consume: bool = False,
 ) -> None:
-    """Write the file at `path` to `out`: arrays in `splits` and `ends` with new ids, those in `kept` unchanged.
+    """Write the file of `store` to `out`: arrays in `splits` and `ends` with new ids, those in `kept` unchanged.
 
     Ids of `splits` are sorted again; those of `ends`, such as pairs and the nodes of a task, stay in their rows.
 
     With `by_node`, the others have one row per node and are permuted; factors of int8 columns are copied.
-    With `consume`, rows are deleted from the file at `path` as they are written to `out`.
+    With `consume`, rows are deleted from the store's file as they are written to `out`.
     """
-    store = FeatureStore(path)
+    path = store.path
     arrays = [(str(a["name"]), str(a["dtype"]), [int(n) for n in a["shape"]]) for a in store.info["arrays"]]
     moved = {name for name in store.names if by_node and name not in splits | ends | kept}
     writer = _core.FeatureWriter(out, store.num_nodes, arrays, progress, reserve=not consume)
@@ -80,6 +80,9 @@ def remake_file(
                 values = store[name].get_tensor()
                 for ids in _looked_up(values.reshape(-1), renamed.to_new, f"{path}: {name!r}", _STEP):
                     writer.append(index, ids.reshape(-1, *values.shape[1:]))
+            elif store.deltas:
+                whole = store[name].get_tensor() if name in store.names else store[name.removesuffix(".scale")].scale
+                writer.append(index, np.ascontiguousarray(whole))
             else:
                 writer.append_file(index, path, int(array["offset"]), int(array["bytes"]))
         store._open().check()

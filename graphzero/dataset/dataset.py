@@ -19,9 +19,10 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
 from ..stores.verify import verify
-from .describe import as_html, as_text
+from .append import AppendMethods
+from .describe import as_dict, as_html, as_text
 from .edge_data import EdgeData, EdgeTypes, mount_graph
-from .manifest import MANIFEST, VERSION
+from .manifest import MANIFEST
 from .manifest_reader import parse_manifest, read_bytes
 from .manifest_writer import check_about, described
 from .node_data import Lazy, NodeData
@@ -33,7 +34,7 @@ from .writer import DatasetWriter
 __all__ = ["Dataset", "EdgeData", "NodeData"]
 
 
-class Dataset(TaskMethods):
+class Dataset(TaskMethods, AppendMethods):
     """A dataset folder, opened instantly regardless of size: its files are mounted, and read when they are used.
 
     >>> import graphzero as gz
@@ -44,7 +45,7 @@ class Dataset(TaskMethods):
     With several node or edge types, `ds.nodes["paper"]` and `ds.edges["author", "writes", "paper"]` access each;
     `ds.hetero` is the whole graph, and `ds.graph`, `ds.features`, `ds.labels` and `ds.splits` mean the default type.
 
-    An object keeps the files it was opened with, also after `create(overwrite=True)` has replaced the dataset.
+    An object keeps the files it was opened with, also after the dataset was replaced, or after `append` and `compact`.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -66,11 +67,12 @@ class Dataset(TaskMethods):
         graphs = Lazy("edge type", list(manifest.edges), lambda name: mount_graph(path, manifest, name))
         graphs.pin()
         self.graphs: Mapping[str, Graph] = graphs
-        self.nodes: Mapping[str, NodeData] = {
-            name: NodeData(self._path, name, entry) for name, entry in self._manifest.nodes.items()
-        }
+        self.nodes: Mapping[str, NodeData] = {name: NodeData(path, name, manifest) for name in manifest.nodes}
         self.edges: Mapping[EdgeTypeName, EdgeData] = EdgeTypes(
-            {edge.type: EdgeData(path, edge, partial(graphs.__getitem__, key)) for key, edge in manifest.edges.items()}
+            {
+                edge.type: EdgeData(path, k, manifest, partial(graphs.__getitem__, k))
+                for k, edge in manifest.edges.items()
+            }
         )
         self._hetero: HeteroGraph | None = None
         self._bytes = sum(os.path.getsize(path) for path in self.files)
@@ -244,29 +246,7 @@ class Dataset(TaskMethods):
     @property
     def info(self) -> dict[str, Any]:
         """The contents of the manifest and the size on disk, as a JSON-serializable dict."""
-        return {
-            "path": self._path,
-            "name": self.name,
-            "version": ".".join(map(str, VERSION)),
-            "bytes": self.nbytes,
-            "nodes": {
-                name: {
-                    "count": data.num_nodes,
-                    "classes": data.num_classes,
-                    "features": list(data.features),
-                    "splits": list(data.splits),
-                    "columns": {key: column.kind for key, column in data.columns.items()},
-                }
-                for name, data in self.nodes.items()
-            },
-            "edges": list(self.graphs),
-            "tasks": list(self.tasks),
-            "edge_types": {
-                key: {"edges": data.num_edges, "features": list(data.features), "splits": list(data.splits)}
-                for key, data in zip(self.graphs, self.edges.values(), strict=True)
-            },
-            "about": dict(self._manifest.about),
-        }
+        return as_dict(self)
 
     # -- the default type's parts -------------------------------------------------------------------------------------
 
@@ -349,9 +329,9 @@ class Dataset(TaskMethods):
         Returns counts: {"files": 6, "arrays": 7, "bytes": ..., "seconds": ...}.
         """
         report: dict[str, Any] = {"files": 0, "arrays": 0, "bytes": 0, "seconds": 0.0, "checksummed": True}
-        for path in self.files:
-            one = verify(path, num_threads=num_threads, progress=progress)
-            report["files"] += 1
+        for path, deltas in self._manifest.parts(self._path):
+            one = verify(path, num_threads=num_threads, progress=progress, deltas=deltas)
+            report["files"] += 1 + len(deltas)
             report["arrays"] += one.arrays
             report["bytes"] += one.bytes
             report["seconds"] += one.seconds

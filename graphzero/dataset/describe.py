@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..args.html_table import html_table
 from ..args.sizes import format_size
@@ -11,7 +11,35 @@ if TYPE_CHECKING:
     from .dataset import Dataset
     from .node_data import NodeData
 
-__all__ = ["as_html", "as_text"]
+__all__ = ["as_dict", "as_html", "as_text"]
+
+
+def as_dict(ds: Dataset) -> dict[str, Any]:
+    """Return the contents of the manifest and the size on disk, as JSON values."""
+    return {
+        "path": ds.path,
+        "name": ds.name,
+        "version": ".".join(map(str, ds._manifest.version)),
+        "bytes": ds.nbytes,
+        "nodes": {
+            name: {
+                "count": data.num_nodes,
+                "classes": data.num_classes,
+                "features": list(data.features),
+                "splits": list(data.splits),
+                "columns": {key: column.kind for key, column in data.columns.items()},
+            }
+            for name, data in ds.nodes.items()
+        },
+        "edges": list(ds.graphs),
+        "tasks": list(ds.tasks),
+        "edge_types": {
+            key: {"edges": data.num_edges, "features": list(data.features), "splits": list(data.splits)}
+            for key, data in zip(ds.graphs, ds.edges.values(), strict=True)
+        },
+        "deltas": {file: list(added) for file, added in ds._manifest.deltas.items()},
+        "about": dict(ds._manifest.about),
+    }
 
 
 def as_text(ds: Dataset) -> str:

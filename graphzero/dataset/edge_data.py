@@ -14,6 +14,7 @@ from ..args.ids import IdArray, as_ids
 from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..sample.hetero_subgraph import EdgeTypeName
+from ..stores.edge_column import edge_column
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .columns import Column
@@ -34,11 +35,12 @@ class EdgeData:
     held-out edges.
     """
 
-    def __init__(self, folder: str, entry: EdgeType, graph: Callable[[], Graph]) -> None:
-        """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
-        self._entry, self._graph = entry, graph
+    def __init__(self, folder: str, key: str, manifest: Manifest, graph: Callable[[], Graph]) -> None:
+        """Mount the files of edge type `key`, of the manifest in `folder`; no row is read yet."""
+        self._entry = entry = manifest.edges[key]
+        self._graph = graph
         self._where = f"{os.path.join(folder, MANIFEST)}: edges.{entry.key}"
-        files = _Files(folder, self._where, entry)  # does not refer to this object, as in NodeData
+        files = _Files(folder, manifest, self._where, entry)  # does not refer to this object, as in NodeData
         features = Lazy("edge feature", list(entry.features), files.feature)
         splits = Lazy("edge split", list(entry.splits), files.split)
         for stores in (features, splits):
@@ -88,7 +90,7 @@ class EdgeData:
         check_columns(self._entry.columns, self.features, self._where)
         if count is not None and graph.has_edge_ids:
             side = "in" if graph.direction == "in" else "out"
-            ids = graph._open().array(f"{side}.edge_ids")
+            ids = edge_column(graph, side, "edge_ids")
             for at in range(0, len(ids), _STEP):
                 check_range(ids[at : at + _STEP], 0, count, f"{graph.path}: {side}.edge_ids (from {at} on)", "edge id")
         for name in self.splits:
@@ -138,8 +140,8 @@ class EdgeTypes(Mapping[EdgeTypeName, EdgeData]):
 class _Files(Mounter):
     """Mounts the files of an edge type."""
 
-    def __init__(self, folder: str, where: str, entry: EdgeType) -> None:
-        super().__init__(folder, where, "edge of the source")
+    def __init__(self, folder: str, manifest: Manifest, where: str, entry: EdgeType) -> None:
+        super().__init__(folder, manifest, where, "edge of the source")
         self._entry = entry
 
     def feature(self, name: str) -> FeatureStore:
@@ -191,7 +193,8 @@ def as_edge_split(values: Any, what: str, count: int | None, shape: tuple[int, i
 def mount_graph(path: str, manifest: Manifest, name: str) -> Graph:
     """Mount the topology of an edge type; raise FormatError if its node counts differ from those of its node types."""
     edge = manifest.edges[name]
-    graph = Graph(os.path.join(path, *edge.file.split("/")))
+    file, deltas = manifest.paths(path, edge.file)
+    graph = Graph(file, deltas=deltas)
     expected = manifest.nodes[edge.source].count, manifest.nodes[edge.target].count
     if graph.shape != expected:
         where = f"{os.path.join(path, MANIFEST)}: edges.{name}"

@@ -22,6 +22,7 @@ class FolderLock:
 
     def __init__(self, path: str, wait: bool = False) -> None:
         """Acquire the lock."""
+        self._path = path
         self._handle: int | None = None
         if fcntl is None:
             return
@@ -38,6 +39,14 @@ class FolderLock:
     def held(self) -> bool:
         """Whether this object holds the lock."""
         return self._handle is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the locked file was removed meanwhile, so that others may hold a lock of the same name."""
+        try:
+            return self._handle is not None and not os.path.samestat(os.fstat(self._handle), os.stat(self._path))
+        except FileNotFoundError:
+            return True
 
     def release(self) -> None:
         """Release the lock, even if a forked child has a copy of the file descriptor."""

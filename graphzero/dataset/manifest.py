@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,8 @@ from .manifest_tasks import TaskEntry
 
 MANIFEST = "dataset.json"
 FORMAT = "graphzero-dataset"
-VERSION = (1, 3)
+VERSION = (1, 3)  # of a manifest without deltas
+WITH_DELTAS = (2, 0)  # readers of 1.x would ignore deltas and show an old graph, so they must reject the file
 MOST_BYTES = 8 << 20  # a manifest holds names of files and categories, not data
 
 LABEL_KINDS = ("classification", "regression", "multilabel")
@@ -96,9 +98,30 @@ class Manifest:
     typed: bool = False  # loaders return batches by type even for a single type
     tasks: dict[str, TaskEntry] = field(default_factory=dict)
     time_unit: str = "s"
+    deltas: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by base file: what was appended, oldest first
 
-    def files(self) -> list[str]:
-        """Return every file that the manifest names, each once, in order."""
+    @property
+    def version(self) -> tuple[int, int]:
+        """The format version that a file of this manifest has."""
+        return WITH_DELTAS if self.deltas else VERSION
+
+    def paths(self, folder: str, file: str) -> tuple[str, tuple[str, ...]]:
+        """Return the full paths of a base file and of its deltas, oldest first."""
+        path, *deltas = (os.path.join(folder, *name.split("/")) for name in (file, *self.deltas.get(file, ())))
+        return path, tuple(deltas)
+
+    def parts(self, folder: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the full paths of every file that is mounted on its own, with the deltas that are mounted with it."""
+        keys = [node.keys for node in self.nodes.values() if node.keys is not None]
+        alone = {file for one in keys for file in (one.file, one.text) if file}  # maps of ids are looked up in turn
+        found: list[tuple[str, tuple[str, ...]]] = []
+        for file in self.base_files():
+            path, deltas = self.paths(folder, file)
+            found += [(one, ()) for one in (path, *deltas)] if file in alone else [(path, deltas)]
+        return found
+
+    def base_files(self) -> list[str]:
+        """Return every file but the deltas, each once, in order."""
         named: list[str] = [edge.file for edge in self.edges.values()]
         for edge in self.edges.values():
             named += [ref.file for ref in (*edge.features.values(), *edge.splits.values())]
@@ -110,6 +133,22 @@ class Manifest:
             named += [file for file in (node.keys.file, node.keys.text) if file] if node.keys else []
         named += [file for task in self.tasks.values() for file in task.splits.values()]
         return list(dict.fromkeys(named))
+
+    def array_refs(self) -> list[ArrayRef]:
+        """Return every named array of nodes and edges."""
+        refs: list[ArrayRef] = [node.labels for node in self.nodes.values() if node.labels is not None]
+        parts: list[NodeType | EdgeType] = [*self.nodes.values(), *self.edges.values()]
+        for part in parts:
+            refs += [*part.features.values(), *part.splits.values()]
+        return refs
+
+    def without_deltas(self) -> Manifest:
+        """Return the manifest of the base files alone."""
+        return replace(self, deltas={})
+
+    def files(self) -> list[str]:
+        """Return every file that the manifest names: each base file, followed by its deltas."""
+        return [name for file in self.base_files() for name in (file, *self.deltas.get(file, ()))]
 
     def renamed(self, names: Mapping[str, str]) -> Manifest:
         """Return the same manifest with every file under its new name."""
@@ -133,7 +172,8 @@ class Manifest:
             for key, edge in self.edges.items()
         }
         tasks = {key: task.renamed(names) for key, task in self.tasks.items()}
-        return replace(self, nodes=nodes, edges=edges, tasks=tasks)
+        deltas = {names[file]: tuple(names[name] for name in added) for file, added in self.deltas.items()}
+        return replace(self, nodes=nodes, edges=edges, tasks=tasks, deltas=deltas)
 
 
 NAME_RULE = "at most 100 letters, digits, '_', '-' or '.', starting with a letter, a digit or '_'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, NoReturn, TypeVar
 
@@ -18,6 +19,7 @@ from .manifest import (
     MOST_BYTES,
     NAME_RULE,
     VERSION,
+    WITH_DELTAS,
     ArrayRef,
     EdgeType,
     KeyFiles,
@@ -168,9 +170,12 @@ class _Reader:
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             found = _shown(value.get("format")) if isinstance(value, dict) else _shown(value)
             self.fail("format", found, repr(FORMAT))
-        self.lenient = self.version(value.get("version")) > VERSION
+        version = self.version(value.get("version"))
+        with_deltas = version[0] == WITH_DELTAS[0]
+        self.lenient = version > (WITH_DELTAS if with_deltas else VERSION)
         needed = ("format", "version", "name", "nodes", "edges")
-        self.object(value, "", needed, ("default", "about", "typed", "tasks", "time_unit"))
+        optional = ("default", "about", "typed", "tasks", "time_unit", *(["deltas"] if with_deltas else []))
+        self.object(value, "", needed, optional)
         nodes = self.table(value["nodes"], "nodes", self.node)
         edges = self.table(value["edges"], "edges", self.edge)
         for key, edge in edges.items():
@@ -191,7 +196,7 @@ class _Reader:
         typed = value.get("typed", False)
         if not isinstance(typed, bool):
             self.fail("typed", _shown(typed), "true or false")
-        return Manifest(
+        manifest = Manifest(
             self.text(value["name"], "name"),
             nodes,
             edges,
@@ -202,15 +207,34 @@ class _Reader:
             tasks,
             unit,
         )
+        return replace(manifest, deltas=self.deltas(value["deltas"], manifest)) if "deltas" in value else manifest
+
+    def deltas(self, value: Any, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+        if not isinstance(value, dict):
+            self.fail("deltas", _shown(value), "an object of base files")
+        known, found, seen = set(manifest.base_files()), {}, set(manifest.base_files())
+        for file, added in value.items():
+            where = f"deltas.{file}"
+            if file not in known:
+                self.fail(where, "a file that no part has", "the base file of a part")
+            if not isinstance(added, list) or not added:
+                self.fail(where, _shown(added), "a list of files, oldest first")
+            found[file] = tuple(self.file(name, where, file[-3:]) for name in added)
+            for name in found[file]:
+                if name in seen:
+                    self.fail(where, f"{name!r} twice", "each file once")
+                seen.add(name)
+        return found
 
     def version(self, value: Any) -> tuple[int, int]:
         parts = value.split(".") if isinstance(value, str) else []
         if len(parts) != 2 or not all(p.isascii() and p.isdecimal() and len(p) < 6 for p in parts):
             self.fail("version", _shown(value), "text such as '1.0'")
         major, minor = int(parts[0]), int(parts[1])
-        if major != VERSION[0]:
-            ours = ".".join(map(str, VERSION))
-            self.fail("version", repr(value), f"'{VERSION[0]}.x' (this GraphZero reads {ours}; upgrade it)")
+        if major not in (VERSION[0], WITH_DELTAS[0]):
+            ours = " and ".join(".".join(map(str, version)) for version in (VERSION, WITH_DELTAS))
+            majors = f"'{VERSION[0]}.x' or '{WITH_DELTAS[0]}.x'"
+            self.fail("version", repr(value), f"{majors} (this GraphZero reads {ours}; upgrade it)")
         return major, minor
 
     def default(self, value: Any, kind: str, table: dict[str, Any]) -> str:

@@ -16,7 +16,6 @@ from .folder_lock import sync_folder
 from .manifest import (
     FORMAT,
     MANIFEST,
-    VERSION,
     ArrayRef,
     EdgeType,
     Manifest,
@@ -138,9 +137,11 @@ def _as_json(manifest: Manifest) -> dict[str, Any]:
     more: dict[str, Any] = {"time_unit": manifest.time_unit} if manifest.time_unit != "s" else {}
     if manifest.tasks:
         more["tasks"] = {name: task_json(task) for name, task in manifest.tasks.items()}
+    if manifest.deltas:
+        more["deltas"] = {file: list(added) for file, added in manifest.deltas.items()}
     return {
         "format": FORMAT,
-        "version": ".".join(map(str, VERSION)),
+        "version": ".".join(map(str, manifest.version)),
         "name": manifest.name,
         "nodes": {name: node(entry) for name, entry in manifest.nodes.items()},
         "edges": {name: edge(entry) for name, entry in manifest.edges.items()},

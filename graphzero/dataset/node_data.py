@@ -13,10 +13,10 @@ from ..args.suggest import did_you_mean
 from ..errors import FormatError
 from ..stores.features import FeatureStore
 from .columns import Column
-from .manifest import MANIFEST, ArrayRef, NodeType, edge_key
+from .manifest import MANIFEST, ArrayRef, Manifest, NodeType, edge_key
 from .node_ids import NodeIds, check_range
 
-__all__ = ["Lazy", "Mounter", "NodeData"]
+__all__ = ["Lazy", "Mounter", "NodeData", "key_files"]
 
 _T = TypeVar("_T")
 
@@ -68,12 +68,12 @@ class Lazy(Mapping[str, _T], Generic[_T]):
 class NodeData:
     """The data of one node type: `ds.nodes["paper"].features["x"]`."""
 
-    def __init__(self, folder: str, name: str, entry: NodeType) -> None:
-        """Mount the files of `entry`, of the manifest in `folder`; no row is read yet."""
-        self._entry = entry
+    def __init__(self, folder: str, name: str, manifest: Manifest) -> None:
+        """Mount the files of node type `name`, of the manifest in `folder`; no row is read yet."""
+        self._entry = entry = manifest.nodes[name]
         self._where = f"{os.path.join(folder, MANIFEST)}: nodes.{name}"
         # Does not refer to this object, so that the files are closed with its last reference.
-        files = _Files(folder, self._where, entry)
+        files = _Files(folder, manifest, self._where, entry)
         features = Lazy("feature", list(entry.features), files.feature)
         splits = Lazy("split", list(entry.splits), files.split)
         labels = Lazy("labels", ["labels"] if entry.labels else [], files.labels)
@@ -84,11 +84,10 @@ class NodeData:
         self.splits: Mapping[str, IdArray] = Lazy("split", list(splits), lambda name: read_whole(splits[name]))
         self._label_stores = labels
         self._labels = Lazy("labels", list(labels), lambda name: read_whole(labels[name]))
-        keys = None if entry.keys is None else (entry.keys.file, entry.keys.text or "none")
         self._ids = NodeIds(
             entry.count,
-            entry.ids and os.path.join(folder, *entry.ids.split("/")),
-            keys and (os.path.join(folder, *keys[0].split("/")), os.path.join(folder, *keys[1].split("/"))),
+            None if entry.ids is None else manifest.paths(folder, entry.ids),
+            key_files(folder, manifest, entry),
         )
 
     @property
@@ -145,14 +144,15 @@ class NodeData:
 class Mounter:
     """Mounts arrays that the manifest names, and checks that they fit."""
 
-    def __init__(self, folder: str, where: str, each: str) -> None:
-        """Take the folder, the field of the manifest and the unit of a row, both for messages."""
-        self._folder, self._where, self._each = folder, where, each
+    def __init__(self, folder: str, manifest: Manifest, where: str, each: str) -> None:
+        """Take the folder and its manifest; the field of the manifest and the unit of a row are for messages."""
+        self._folder, self._manifest, self._where, self._each = folder, manifest, where, each
 
     def store(self, ref: ArrayRef, field: str, rows: int | None) -> FeatureStore:
         """Mount one array; raise FormatError unless it has `rows` rows."""
+        path, deltas = self._manifest.paths(self._folder, ref.file)
         try:
-            store = FeatureStore(os.path.join(self._folder, *ref.file.split("/")), ref.array)
+            store = FeatureStore(path, ref.array, deltas=deltas)
         except KeyError as e:
             raise FormatError(f"{self._where}.{field}.array: {e.args[0]}") from None
         if rows is not None and store.num_nodes != rows:
@@ -178,8 +178,8 @@ class Mounter:
 class _Files(Mounter):
     """Mounts the files of a node type."""
 
-    def __init__(self, folder: str, where: str, entry: NodeType) -> None:
-        super().__init__(folder, where, "node")
+    def __init__(self, folder: str, manifest: Manifest, where: str, entry: NodeType) -> None:
+        super().__init__(folder, manifest, where, "node")
         self._entry = entry
 
     def feature(self, name: str) -> FeatureStore:
@@ -198,6 +198,15 @@ class _Files(Mounter):
             found, where = f"found {store.feature_dim} columns", f"{self._where}.{name}"
             raise FormatError(f"{where}: {found}, expected {labels.classes}, the number of classes")
         return store
+
+
+def key_files(folder: str, manifest: Manifest, entry: NodeType) -> list[tuple[str, str]] | None:
+    """Return the files of the map of ids and of its deltas, each with the file of its strings."""
+    if entry.keys is None:
+        return None
+    path, deltas = manifest.paths(folder, entry.keys.file)
+    text, more = manifest.paths(folder, entry.keys.text or "none")
+    return [(path, text), *zip(deltas, more or (text,) * len(deltas), strict=True)]
 
 
 _COLUMN_DTYPES = {

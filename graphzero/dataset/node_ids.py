@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,15 +27,18 @@ class NodeIds:
     their argument.
     """
 
-    def __init__(self, count: int, path: str | None, keys: tuple[str, str] | None = None) -> None:
-        """Take the file at `path` with the ids of `count` nodes; None if they were not reordered.
+    def __init__(
+        self, count: int, path: tuple[str, tuple[str, ...]] | None, keys: Sequence[tuple[str, str]] | None = None
+    ) -> None:
+        """Take the file with the ids of `count` nodes, and its deltas; None if they were not reordered.
 
-        `keys` are the files of the map to the ids of the source, if they were mapped.
+        `keys` are the files of the map to the ids of the source, if they were mapped, and of its deltas.
         """
-        self._keys = None if keys is None else IdMap(*keys)
+        self._keys = None if keys is None else IdMap(*keys[0], deltas=keys[1:])
         self.types: Mapping[str, NodeIds] = {}
         self._count = count
-        self._path = path
+        self._path: str | None = None if path is None else path[0]
+        self._deltas = () if path is None else path[1]
         self._mounted: FeatureStore | None = None
         with contextlib.suppress(FormatError):  # raised on use
             self._store()  # opened now, so that ids stay valid if the dataset is replaced
@@ -49,6 +52,11 @@ class NodeIds:
     def mapped(self) -> bool:
         """Whether the source's own ids were mapped, so that they are strings or sparse integers."""
         return self._keys is not None
+
+    @property
+    def keys(self) -> IdMap | None:
+        """The map to the source's own ids, of nodes as they were before a reorder; None if they were not mapped."""
+        return self._keys
 
     def to_original(self, ids: Any) -> Any:
         """Return the original ids of nodes of this dataset, as int64; a torch tensor for a torch tensor.
@@ -119,7 +127,7 @@ class NodeIds:
         return self._mounted
 
     def _mount(self, path: str) -> FeatureStore:
-        store = FeatureStore(path)
+        store = FeatureStore(path, deltas=self._deltas)
         for name in (ORIGINAL, NEW):
             if name not in store.names or len(store[name].shape) != 1 or store[name].dtype.kind != "i":
                 raise FormatError(f"{path}: expected vectors of integers 'original' and 'new', found {store.names}")

@@ -16,7 +16,7 @@ from ..sources.row_text import text_nodes
 from ..sources.rows import is_text
 from ..stores.graph import Graph
 from .manifest import EdgeType, Manifest, NodeType, check_name, edge_key
-from .writer import DatasetWriter, MadeGraph, compiled_path, needs_edge_ids, rows_known
+from .writer import DatasetWriter, MadeGraph, compiled_path, deltas_of, needs_edge_ids, rows_known
 
 __all__ = ["Parts", "is_typed"]
 
@@ -54,11 +54,11 @@ class Parts:
         made = cls(
             {EDGE: graph},
             {},
-            {NODE: _named(given.get("features", {}), "x")},
+            {NODE: named_parts(given.get("features", {}), "x")},
             {NODE: given["labels"]} if "labels" in given else {},
-            {NODE: _named(given.get("splits", {}), None, "splits")},
-            {EDGE: _named(given.get("edge_features", {}), "edge_attr")},
-            {EDGE: _named(given.get("edge_splits", {}), None, "edge_splits")},
+            {NODE: named_parts(given.get("splits", {}), None, "splits")},
+            {EDGE: named_parts(given.get("edge_features", {}), "edge_attr")},
+            {EDGE: named_parts(given.get("edge_splits", {}), None, "edge_splits")},
             {NODE: os.fspath(given["ids"])} if "ids" in given else {},
             {NODE: as_count(given["num_classes"], "num_classes", least=1)} if "num_classes" in given else {},
             {EDGE: dict(options) if num_nodes is None else {**options, "num_nodes": num_nodes}},
@@ -87,15 +87,15 @@ class Parts:
         for name in types:
             check_name(name)
         by_node = {what: _by_type(parts.get(what), what, types) for what in ("features", "labels", "splits", "ids")}
-        by_edge = {w: _by_edge_type(parts.get(w), w, named) for w in ("edge_features", "edge_splits")}
+        by_edge = {w: by_edge_type(parts.get(w), w, named) for w in ("edge_features", "edge_splits")}
         made = cls(
             named,
             declared,
-            {t: _named(rows, "x") for t, rows in by_node["features"].items()},
+            {t: named_parts(rows, "x") for t, rows in by_node["features"].items()},
             by_node["labels"],
-            {t: _named(ids, None, f"splits[{t!r}]") for t, ids in by_node["splits"].items()},
-            {t: _named(rows, "edge_attr") for t, rows in by_edge["edge_features"].items()},
-            {t: _named(ids, None, f"edge_splits[{t!r}]") for t, ids in by_edge["edge_splits"].items()},
+            {t: named_parts(ids, None, f"splits[{t!r}]") for t, ids in by_node["splits"].items()},
+            {t: named_parts(rows, "edge_attr") for t, rows in by_edge["edge_features"].items()},
+            {t: named_parts(ids, None, f"edge_splits[{t!r}]") for t, ids in by_edge["edge_splits"].items()},
             {t: os.fspath(path) for t, path in by_node["ids"].items()},
             _classes(parts.get("num_classes"), by_node["labels"], types),
             {t: _options_of(t, named, options) for t in named},
@@ -182,10 +182,10 @@ class Parts:
                 if "num_nodes" not in str(error):
                     raise
                 raise InputError(f"{error} (the rows of {origin})") from error
-        with Graph(path) as graph:
+        with Graph(path, deltas=deltas_of(source)) as graph:
             if given or not 0 < graph.shape[0] == graph.shape[1] < count:
                 return writer.graph(source, options, file)
-            compile_graph(path, writer.target(file), num_nodes=count, direction=graph.direction, **common)
+            compile_graph(source, writer.target(file), num_nodes=count, direction=graph.direction, **common)
         return writer.made(file, None)
 
     def _known_rows(self) -> tuple[int, str] | None:
@@ -236,7 +236,7 @@ class Parts:
                     f"{edge_type}: {path} has no edge ids, so the rows of its edge features cannot be matched to its "
                     "edges; compile it with edge_ids=True"
                 )
-            compile_graph(path, writer.target(file), **wanted)
+            compile_graph(source, writer.target(file), **wanted)
             return writer.made(file, None)
         except InputError as error:
             raise InputError(f"{edge_type}: {error}") from error
@@ -332,7 +332,7 @@ def _by_type(values: Any, what: str, types: list[str]) -> dict[str, Any]:
     return dict(values)
 
 
-def _by_edge_type(values: Any, what: str, types: Mapping[EdgeTypeName, Any]) -> dict[EdgeTypeName, Any]:
+def by_edge_type(values: Any, what: str, types: Mapping[EdgeTypeName, Any]) -> dict[EdgeTypeName, Any]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -346,7 +346,7 @@ def _by_edge_type(values: Any, what: str, types: Mapping[EdgeTypeName, Any]) -> 
     return found
 
 
-def _named(values: Any, single: str | None, what: str = "") -> dict[str, Any]:
+def named_parts(values: Any, single: str | None, what: str = "") -> dict[str, Any]:
     """Return values by name; a single value is named `single`."""
     if not isinstance(values, Mapping):
         if single is None:
@@ -377,7 +377,7 @@ def _options_of(
     found: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
-            by_type = _by_edge_type(value, name, types)
+            by_type = by_edge_type(value, name, types)
             if edge_type in by_type:
                 found[name] = by_type[edge_type]
         else:

@@ -15,13 +15,14 @@ import os
 import re
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from ..args.target import check_folder_name
 from ..errors import FormatError, StorageError
 from .folder_lock import FolderLock, is_abandoned, sync_folder
 from .manifest import MANIFEST, Manifest
-from .manifest_reader import parse_manifest, read_bytes
+from .manifest_reader import parse_manifest, read_bytes, read_manifest
 from .manifest_writer import manifest_bytes, write_manifest
 
 _T = TypeVar("_T")
@@ -79,14 +80,30 @@ class Stage:
             self._refuse()
             if self.first:
                 staged = {file: self._with_plain_name(file, name) for file, name in staged.items()}
-            self._note_replaced(set(staged.values()))
-            for path, _, _ in os.walk(self.path):
-                sync_folder(path)
-            sync_folder(self.folder)
-            write_manifest(self.folder, manifest.renamed(staged), self.path)
-            result = opened()  # while the lock is held, so that it cannot be replaced
-            self._release()
-            sweep(self.folder)
+            return self._replace(manifest.renamed(staged), opened)
+
+    def publish_change(self, before: Manifest, after: Manifest, opened: Callable[[], _T]) -> _T:
+        """Publish a change of the dataset `before`; `after` names files of the stage and files that are in place.
+
+        Raises StorageError if the dataset was replaced since `before` was read; tasks may have been added.
+        """
+        manifest_bytes(self.folder, after)  # checked before anything is changed
+        with FolderLock(self.folder, wait=True):
+            now = read_manifest(self.folder)
+            if replace(now, tasks=before.tasks) != before:
+                raise replaced_meanwhile(self.folder)
+            return self._replace(replace(after, tasks=now.tasks), opened)
+
+    def _replace(self, manifest: Manifest, opened: Callable[[], _T]) -> _T:
+        """Replace the manifest, and remove the files that only the old one names. The folder must be locked."""
+        self._note_replaced(set(manifest.files()))
+        for path, _, _ in os.walk(self.path):
+            sync_folder(path)
+        sync_folder(self.folder)
+        write_manifest(self.folder, manifest, self.path)
+        result = opened()  # while the lock is held, so that it cannot be replaced
+        self._release()
+        sweep(self.folder)
         return result
 
     def close(self) -> None:
@@ -134,6 +151,11 @@ class Stage:
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
+
+
+def replaced_meanwhile(folder: str) -> StorageError:
+    """Return the error of a writer whose dataset is no longer the one in the folder."""
+    return StorageError(errno.ESTALE, f"{folder}: the dataset was changed after it was opened; open it again", folder)
 
 
 # -- what is left behind ----------------------------------------------------------------------------------------------

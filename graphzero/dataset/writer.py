@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from ..sources.rows import Rows, all_rows
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.idmap import IdMap, text_path
+from .compact import fold_file
 from .edge_data import as_edge_split
 from .manifest import ArrayRef, KeyFiles, Labels, Manifest
 from .publish import Stage
@@ -86,7 +87,7 @@ class DatasetWriter:
             options = {**options, "progress": named(options["progress"], file)}
             report = compile_graph(source, self.target(file), **options)
             return self.made(file, report.source_edges)
-        self.link(path, file)
+        self.link(path, file, deltas_of(source))
         return self.made(file, None)
 
     def made(self, file: str, count: int | None) -> MadeGraph:
@@ -110,7 +111,7 @@ class DatasetWriter:
             compile_features(source, self.target(file), name=array, num_nodes=rows, **options)
         else:
             array = source.name if isinstance(source, FeatureStore) else FeatureStore(path).name
-            self.link(path, file)
+            self.link(path, file, deltas_of(source))
         with FeatureStore(self.path(file), array) as store:
             if rows is not None and store.num_nodes != rows:
                 raise ValueError(f"{array!r} has {store.num_nodes} rows, expected {rows}, one per {each}")
@@ -200,8 +201,11 @@ class DatasetWriter:
             parts[name] = self._array(f"edge_splits{folder}/{name}.gd", "edges", values, None, plain)
         return rows, parts, count
 
-    def link(self, path: str, file: str) -> None:
-        """Hard-link the file at `path` into the folder, or copy it if that is not possible."""
+    def link(self, path: str, file: str, deltas: Sequence[str] = ()) -> None:
+        """Hard-link the file at `path` into the folder, or copy it if that is not possible or it has `deltas`."""
+        if deltas:
+            fold_file(path, deltas, self.target(file))
+            return
         source = os.path.realpath(path)
         plain = os.path.realpath(os.path.join(self.folder, *file.split("/")))
         if self._stage.first and plain == source:  # already at its final location
@@ -214,6 +218,11 @@ class DatasetWriter:
             shutil.copyfile(source, target)
             with open(target, "rb+") as f:
                 os.fsync(f.fileno())
+
+
+def deltas_of(source: Any) -> Sequence[str]:
+    """Return the deltas that an opened source has."""
+    return source.deltas if isinstance(source, (Graph, FeatureStore)) else ()
 
 
 def needs_edge_ids(features: Mapping[str, Any], splits: Mapping[str, Any]) -> bool:

@@ -41,7 +41,7 @@ def _edge_batches(
     pa: Any, graph: Graph, data: EdgeData | None, source: Any, target: Any, only_schema: bool = False
 ) -> Iterator[Any]:
     splits = {} if data is None else {n: ids for n, ids in data.splits.items() if ids.ndim == 1}
-    blocks: Iterator[Block] = GraphFileSource(graph.path).edge_blocks()
+    blocks: Iterator[Block] = GraphFileSource(graph).edge_blocks()
     for block in [_no_edges(graph)] if only_schema else _small(blocks):
         ids = block.edge_ids
         columns: dict[str, Any] = {"src": _ends(pa, block.src, source), "dst": _ends(pa, block.dst, target)}

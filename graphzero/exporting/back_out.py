@@ -76,7 +76,7 @@ def graph_to_networkx(graph: Graph, names: list[Any], parallel: bool, weight: st
 
 def _add_edges(result: Any, graph: Graph, names: list[Any], weight: str | None) -> None:
     once = result.is_multigraph() and not result.is_directed()  # the file has each edge both ways
-    for block in GraphFileSource(graph.path).edge_blocks():
+    for block in GraphFileSource(graph).edge_blocks():
         for ids in (block.src, block.dst):
             wrong = ids[(ids < 0) | (ids >= len(names))]
             if wrong.size:

@@ -196,7 +196,7 @@ class _Npy(_Writer):
             for name, store in edge.features.items()
         }
         at = 0
-        for block in GraphFileSource(graph.path).edge_blocks():
+        for block in GraphFileSource(graph).edge_blocks():
             part = slice(at, at + len(block))
             out["edge_index"][0, part], out["edge_index"][1, part] = block.src, block.dst
             for name, column in (("weights", block.weights), ("times", block.times)):

@@ -27,6 +27,7 @@ from ..compile.features import compile_features
 from ..errors import BudgetError
 from ..load.device import as_device
 from ..load.handoff import make_room
+from ..stores.edge_column import edge_column
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from .device_rows import DeviceRows
@@ -116,7 +117,9 @@ def inference(
     True
     """
     layers = check_inputs(model, graph, features, num_layers)
-    target = Path(as_target(out, "features", reads=(features.path, graph.path)))  # now: the layers may take hours
+    target = Path(
+        as_target(out, "features", reads=(features.path, *features.deltas, graph.path))
+    )  # now: the layers may take hours
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
     make_room(budget)
@@ -260,11 +263,14 @@ class Layer:
         self.device = torch.device(job.device if job.device is not None else "cpu")
         self.rows_read = 0
         self._buffer: torch.Tensor | None = None
-        self.indptr, self.indices = job.graph.csr(direction=job.direction)
+        side = job.direction or job.graph.message_direction
+        self.indptr: npt.NDArray[Any] = job.graph._open().array(f"{side}.indptr")
+        self.indices = edge_column(job.graph, side, "indices")
         self.width = store.feature_dim
         empty = torch.zeros((0, self.width), device=self.device)
         self.out_width = int(self.model.combine(layer, empty, empty).shape[1])
-        self.shares = _Shares.of(job.budget, self.width, self.out_width, max(job.graph.num_nodes, 1))
+        held = self.indptr.nbytes if job.graph.deltas else 0  # otherwise it is a view of the file
+        self.shares = _Shares.of(job.budget - held, self.width, self.out_width, max(job.graph.num_nodes, 1))
         self._kept = DeviceRows.of(store, self.device, io=job.io, num_threads=job.num_threads)
         self.rows_read += 0 if self._kept is None else store.num_nodes
 
@@ -388,7 +394,8 @@ class Layer:
         return np.diff(self.indptr[begin : end + 1]).astype(np.float32)
 
     def _degrees_of(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        return (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
+        degrees: npt.NDArray[np.float32] = (self.indptr[ids + 1] - self.indptr[ids]).astype(np.float32)
+        return degrees
 
     def _check(self) -> None:
-        self.job.graph.csr(direction=self.job.direction)  # raises when the file was truncated meanwhile
+        self.job.graph._open().check()  # raises when the file was truncated meanwhile

@@ -12,6 +12,7 @@ from ..args.ids import IdArray, as_edges, as_ids
 from ..args.times import in_time_unit
 from ..dataset.dataset import Dataset
 from ..sample.hetero_subgraph import EdgeTypeName
+from ..stores.edge_column import edge_column
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
@@ -245,7 +246,7 @@ def positions_of(ids: IdArray, graph: Graph, side: str) -> IdArray:
         return ids  # positions, which the core checks
     order = np.argsort(ids, kind="stable")
     wanted, found = ids[order], np.full(len(ids), -1)
-    kept = graph._open().array(f"{side}.edge_ids")
+    kept = edge_column(graph, side, "edge_ids")
     for at in range(0, len(kept), _STEP):
         part = kept[at : at + _STEP]
         place = np.searchsorted(wanted, part)

@@ -71,7 +71,7 @@ def inference(
     >>> report = graphzero.ray.inference(model, ds.graph, ds.features["x"], "/shared/out.gd")  # doctest: +SKIP
     """
     layers = check_inputs(model, graph, features, num_layers)
-    target = as_target(out, "features", reads=(features.path, graph.path))
+    target = as_target(out, "features", reads=(features.path, *features.deltas, graph.path))
     budget = parse_size(memory)
     tasks = Tasks.of(num_cpus, num_gpus, max_retries)
     if block_rows is not None:

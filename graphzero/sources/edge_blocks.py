@@ -20,12 +20,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..stores.graph import Graph
 
 __all__ = ["ArraySource", "Block", "BlockSource", "EdgeSource", "GraphFileSource", "as_source"]
 
@@ -234,12 +237,12 @@ class GraphFileSource:
     Edges keep their ids. An undirected file holds each of its edges twice; with `once`, each comes once.
     """
 
-    def __init__(self, path: str, once: bool = False) -> None:
-        """Mount the file."""
+    def __init__(self, source: str | Graph, once: bool = False) -> None:
+        """Mount a file, or take a graph that is mounted: with what was appended to it."""
         from ..stores.graph import Graph
 
-        self.name = path
-        self._graph = Graph(path)
+        self._graph = source if isinstance(source, Graph) else Graph(source)
+        self.name = self._graph.path
         self._stored = self._graph.num_edges
         rows, columns = self._graph.shape
         self.num_nodes: int | tuple[int, int] = rows if rows == columns else (rows, columns)
@@ -257,12 +260,13 @@ class GraphFileSource:
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield the edges row by row."""
-        file = self._graph._open()
-        indptr = file.array(f"{self._side}.indptr")
-        indices = file.array(f"{self._side}.indices")
-        weights = file.array(f"{self._side}.weights") if self.has_weights else None
-        times = file.array(f"{self._side}.times") if self.has_times else None
-        edge_ids = file.array(f"{self._side}.edge_ids") if self.has_edge_ids else None
+        from ..stores.edge_column import edge_column
+
+        file, side = self._graph._open(), self._side
+        indptr = file.array(f"{side}.indptr")
+        has = {"weights": self.has_weights, "times": self.has_times, "edge_ids": self.has_edge_ids}
+        names = ["indices", *(name for name, there in has.items() if there)]
+        whole = {name: edge_column(self._graph, side, name) for name in names}
         row = 0
         while row < self._rows:
             begin = int(indptr[row])
@@ -272,16 +276,17 @@ class GraphFileSource:
             if np.any(np.diff(ends) < 0) or ends[-1] > self._stored:
                 raise InputError(f"{self.name}: rows {row} to {end_row} are damaged, see graphzero verify")
             rows = np.repeat(np.arange(row, end_row, dtype=np.int64), np.diff(ends))
-            part = slice(int(ends[0]), int(ends[-1]))
-            neighbours = as_id_column(indices[part], "indices")
-            src, dst = (rows, neighbours) if self._side == "out" else (neighbours, rows)
+            place = slice(int(ends[0]), int(ends[-1]))
+            part = {name: column[place] for name, column in whole.items()}
+            neighbours = as_id_column(part["indices"], "indices")
+            src, dst = (rows, neighbours) if side == "out" else (neighbours, rows)
             keep = rows <= neighbours if self._once else slice(None)  # (v, u) says what (u, v) said
             yield Block(
                 src[keep],
                 dst[keep],
-                None if weights is None else as_weights(weights[part][keep]),
-                None if times is None else as_times(times[part][keep]),
-                None if edge_ids is None else edge_ids[part][keep].astype(np.int64),
+                as_weights(part["weights"][keep]) if "weights" in part else None,
+                as_times(part["times"][keep]) if "times" in part else None,
+                part["edge_ids"][keep].astype(np.int64) if "edge_ids" in part else None,
             )
             row = end_row
         file.check()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -17,7 +19,9 @@ from ..args.ids import as_id, as_ids, as_threads
 from ..args.progress import Callback, Reporting
 from ..args.sizes import format_size
 from ..load.handoff import make_room
+from .base_files import warn_of_deltas
 from .closing import Closing
+from .paths import Paths, absolute
 
 __all__ = ["FeatureStore"]
 
@@ -34,10 +38,18 @@ class FeatureStore(Closing):
     ((2708, 1433), dtype('float32'))
     """
 
-    def __init__(self, filename: str | os.PathLike[str], name: str | None = None) -> None:
-        """Mount `filename`. Raises FormatError if it is not a valid `.gd` file, StorageError if it cannot be read."""
-        self._path = os.path.abspath(os.fsdecode(filename))
-        self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path)
+    def __init__(
+        self, filename: str | os.PathLike[str], name: str | None = None, *, deltas: Paths | None = None
+    ) -> None:
+        """Mount `filename`. Raises FormatError if it is not a valid `.gd` file, StorageError if it cannot be read.
+
+        `deltas` are the files that were appended to it, oldest first: a Dataset passes those of its manifest. Without
+        them, a file of a dataset that has been appended to is opened alone, with a warning.
+        """
+        self._path, self._deltas = absolute(filename), tuple(map(absolute, deltas or ()))
+        if deltas is None:
+            warn_of_deltas(self._path)
+        self._file: _core.FeatureFile | None = _core.FeatureFile.open(self._path, list(self._deltas))
         self._info: dict[str, Any] = self._file.info
         self._matrices = {m.name: m for m in self._file.matrices}
         if not self._matrices:
@@ -55,6 +67,11 @@ class FeatureStore(Closing):
     def path(self) -> str:
         """The file, as an absolute path."""
         return self._path
+
+    @property
+    def deltas(self) -> tuple[str, ...]:
+        """The files that were appended to it, oldest first, as absolute paths."""
+        return self._deltas
 
     @property
     def name(self) -> str:
@@ -223,9 +240,10 @@ class FeatureStore(Closing):
         """Return the number of rows."""
         return self.num_nodes
 
-    def __reduce__(self) -> tuple[type[FeatureStore], tuple[str, str | None], dict[str, Any]]:
+    def __reduce__(self) -> tuple[Callable[..., FeatureStore], tuple[str, str | None], dict[str, Any]]:
         """Pickle as the path: a worker mounts the same file."""
-        return (FeatureStore, (self._path, self._asked), {"_row_shape": self._row_shape})
+        opened = partial(FeatureStore, deltas=self._deltas) if self._deltas else FeatureStore
+        return (opened, (self._path, self._asked), {"_row_shape": self._row_shape})
 
     def __repr__(self) -> str:
         """Return `FeatureStore('x.gd', 'x', shape=(4, 2), dtype=float32, 12.3 KB)`."""

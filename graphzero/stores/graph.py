@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from ..sample.links import LinkMethods
 from ..sample.subgraph import Subgraph, resolve_seed
 from ..sample.subgraph_kinds import bidirectional, check_kind, induced, turned
 from ..sample.walks import WalkMethods
+from .base_files import warn_of_deltas
 from .closing import Closing
+from .paths import Paths, absolute
 
 __all__ = ["Graph"]
 
@@ -40,10 +43,16 @@ class Graph(WalkMethods, LinkMethods, Closing):
 
     __networkx_backend__ = "graphzero"  # NetworkX runs its functions on the file, see graphzero.networkx
 
-    def __init__(self, filename: str | os.PathLike[str]) -> None:
-        """Mount `filename`. Raises FormatError if it is not a valid `.gl` file, StorageError if it cannot be read."""
-        self._path = os.path.abspath(os.fsdecode(filename))
-        self._topology: _core.Topology | None = _core.Topology.open(self._path)
+    def __init__(self, filename: str | os.PathLike[str], *, deltas: Paths | None = None) -> None:
+        """Mount `filename`. Raises FormatError if it is not a valid `.gl` file, StorageError if it cannot be read.
+
+        `deltas` are the files that were appended to it, oldest first: a Dataset passes those of its manifest. Without
+        them, a file of a dataset that has been appended to is opened alone, with a warning.
+        """
+        self._path, self._deltas = absolute(filename), tuple(map(absolute, deltas or ()))
+        if deltas is None:
+            warn_of_deltas(self._path)
+        self._topology: _core.Topology | None = _core.Topology.open(self._path, list(self._deltas))
         self._info: dict[str, Any] = self._topology.info
 
     # -- what it is ---------------------------------------------------------------------------------------------------
@@ -52,6 +61,11 @@ class Graph(WalkMethods, LinkMethods, Closing):
     def path(self) -> str:
         """The file, as an absolute path."""
         return self._path
+
+    @property
+    def deltas(self) -> tuple[str, ...]:
+        """The files that were appended to it, oldest first, as absolute paths."""
+        return self._deltas
 
     @property
     def num_nodes(self) -> int:
@@ -169,7 +183,10 @@ class Graph(WalkMethods, LinkMethods, Closing):
         return self._open().row(as_id(node), direction, "times")
 
     def csr(self, *, direction: str | None = None) -> tuple[IdArray, npt.NDArray[Any]]:
-        """The whole topology as (indptr, indices), views of the file: row i is indices[indptr[i]:indptr[i + 1]]."""
+        """The whole topology as (indptr, indices): row i is indices[indptr[i]:indptr[i + 1]].
+
+        Views of the file, or copies if there are deltas.
+        """
         if direction not in (None, "out", "in"):
             raise ValueError(f"direction is {direction!r}, expected 'out' or 'in'")
         side = direction or ("out" if self.direction in ("out", "both") else "in")
@@ -323,9 +340,9 @@ class Graph(WalkMethods, LinkMethods, Closing):
         """Close the file. Arrays already returned stay valid; later calls raise ValueError."""
         self._topology = None
 
-    def __reduce__(self) -> tuple[type[Graph], tuple[str]]:
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[str]]:
         """Pickle as the path: a worker mounts the same file."""
-        return (Graph, (self._path,))
+        return (partial(Graph, deltas=self._deltas) if self._deltas else Graph, (self._path,))
 
     def __repr__(self) -> str:
         """Return `Graph('graph.gl', num_nodes=4, num_edges=3, direction='out')`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 from .. import _core
 from ..args.ids import IdArray, as_ids, as_threads
 from ..errors import StorageError
+from .base_files import warn_of_deltas
 
 __all__ = ["IdMap"]
 
@@ -26,14 +29,28 @@ class IdMap:
     (array([ 3, 17]), ['libc6'])
     """
 
-    def __init__(self, path: str | os.PathLike[str], text: str | os.PathLike[str] | None = None) -> None:
-        """Mount the map at `path`; strings are in the file `text` (default: `*.text.gd` next to it)."""
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        text: str | os.PathLike[str] | None = None,
+        *,
+        deltas: Sequence[tuple[str, str]] | None = None,
+    ) -> None:
+        """Mount the map at `path`; strings are in the file `text` (default: `*.text.gd` next to it).
+
+        `deltas` are the files of maps of ids that a dataset got later, in order: their ids follow those before them.
+        """
         self._path = os.path.abspath(os.fsdecode(path))
         text = text_path(self._path) if text is None else os.path.abspath(os.fsdecode(text))
         self._text = text
         if not os.path.exists(self._path):
             raise StorageError(2, f"{self._path}: no id map found; compile with ids='map'", self._path)
-        self._map = _core.IdMap.open(self._path, text if os.path.exists(text) else "")
+        if deltas is None:
+            warn_of_deltas(self._path)
+        self._deltas = tuple(deltas or ())
+        files = ((self._path, text), *self._deltas)
+        self._maps = [_core.IdMap.open(file, words if os.path.exists(words) else "") for file, words in files]
+        self._starts = np.cumsum([0, *(one.size for one in self._maps)])  # the first id of each, and the end
 
     @property
     def path(self) -> str:
@@ -43,11 +60,11 @@ class IdMap:
     @property
     def is_text(self) -> bool:
         """Whether ids are strings; integers otherwise."""
-        return bool(self._map.is_text)
+        return bool(self._maps[0].is_text)
 
     def __len__(self) -> int:
         """Return the number of ids."""
-        return int(self._map.size)
+        return int(self._starts[-1])
 
     def to_dense(self, ids: Any, *, missing: str = "raise", num_threads: int | None = None) -> IdArray:
         """Return the dense ids of original ones, as int64.
@@ -63,7 +80,13 @@ class IdMap:
             raise TypeError("to_dense expects a list of ids, got a single string")
         if hasattr(ids, "__len__") and len(ids) == 0:
             return np.empty(0, np.int64)
-        found: IdArray = self._map.find(*keys_of(ids), as_threads(num_threads))
+        keys, threads = keys_of(ids), as_threads(num_threads)
+        found: IdArray = self._maps[0].find(*keys, threads)
+        for one, start in zip(self._maps[1:], self._starts[1:], strict=False):
+            if not (found < 0).any():
+                break
+            more: IdArray = one.find(*keys, threads)
+            found = np.where((found < 0) & (more >= 0), more + start, found)
         if missing == "raise" and found.size and int(found.min()) < 0:
             at = int(np.argmin(found))
             raise KeyError(f"ids[{at}] is {ids[at]!r}, which is not in this map")
@@ -74,13 +97,28 @@ class IdMap:
         dense = as_ids(ids, "ids")
         _core.check_ids(dense, "ids", len(self), "nodes")
         if not self.is_text:
-            numbers: npt.NDArray[np.int64] = self._map.numbers(dense)
+            numbers = np.empty(len(dense), np.int64)
+            for one, place, ids in self._by_map(dense):
+                numbers[place] = one.numbers(ids)
             return numbers
-        return [text.decode("utf-8", "surrogateescape") for text in self._map.texts(dense)]
+        texts = np.empty(len(dense), object)
+        for one, place, ids in self._by_map(dense):
+            texts[place] = [text.decode("utf-8", "surrogateescape") for text in one.texts(ids)]
+        return list(texts)
 
-    def __reduce__(self) -> tuple[type[IdMap], tuple[str, str]]:
+    def _by_map(self, dense: IdArray) -> Iterator[tuple[_core.IdMap, Any, IdArray]]:
+        """Yield each map with the places and the ids that it has."""
+        if len(self._maps) == 1:
+            yield self._maps[0], slice(None), dense
+            return
+        owner = np.searchsorted(self._starts, dense, side="right") - 1
+        for number in np.unique(owner):
+            place = np.flatnonzero(owner == number)
+            yield self._maps[number], place, dense[place] - self._starts[number]
+
+    def __reduce__(self) -> Any:
         """Pickle as the paths."""
-        return (IdMap, (self._path, self._text))
+        return (partial(IdMap, deltas=self._deltas), (self._path, self._text))
 
     def __repr__(self) -> str:
         """Return a short description."""

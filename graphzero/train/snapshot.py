@@ -62,8 +62,8 @@ class Snapshot:
 class _Filtered(GraphFileSource):
     """The edges of a graph file but for those that `hides(block)` marks; they keep their ids."""
 
-    def __init__(self, path: str, hides: Any) -> None:
-        super().__init__(path)
+    def __init__(self, graph: Graph, hides: Any) -> None:
+        super().__init__(graph)
         self._hides = hides
         self.num_edges = 0  # not known before all blocks are read
 
@@ -86,7 +86,7 @@ def _without(
             found |= block.times >= since
         return found
 
-    source = _Filtered(graph.path, hides)
+    source = _Filtered(graph, hides)
     shape = graph.num_nodes if graph.num_sources == graph.num_targets else graph.shape
     direction = "out" if graph.direction == "out" else "in"
     compile_graph(source, path, num_nodes=shape, direction=direction, edge_ids=None)

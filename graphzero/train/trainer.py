@@ -16,6 +16,7 @@ import torch
 
 from ..args.sizes import format_size, parse_size
 from ..dataset.dataset import Dataset
+from ..dataset.manifest import edge_key
 from ..errors import GraphZeroError
 from ..load.epochs import EpochLoader
 from ..load.stats import LoaderStats
@@ -267,13 +268,21 @@ class Trainer:
                     f"{self.checkpoint}: the checkpoint has {name}={then.get(name)!r}, this run has {value!r}; "
                     f"use the same options to resume, or another checkpoint path to start a new run"
                 )
+        before, after = saved.note.get("about", {}).get("data"), data_counts(self.data)
+        if before is not None and after is not None and before != after:
+            raise ValueError(
+                f"{self.checkpoint}: the run was saved with {_counted(before)}, the dataset has {_counted(after)} now; "
+                "a run cannot be resumed after an append, since its batches would be others. Start a new one with "
+                "overwrite=True or another checkpoint"
+            )
 
     def _save(self, run: RunState) -> None:
         if self.checkpoint is None:
             return
         random = self.ranks.gather(random_state(self.device))
         if self.ranks.first:
-            save_checkpoint(self.checkpoint, pack(run, self.options, random, self.task.about()))
+            about = {**self.task.about(), "data": data_counts(self.data)}
+            save_checkpoint(self.checkpoint, pack(run, self.options, random, about))
 
     def _finish(
         self, run: RunState, loaders: Loaders, stopped: Stopped, stop: threading.Event
@@ -304,6 +313,18 @@ class Trainer:
     def loader(self, split: str, num_threads: int, memory: int) -> EpochLoader:
         """The batches of a split: shuffled for training, in order for evaluation."""
         return self.task.loader(split, num_threads, memory)
+
+
+def data_counts(data: TrainingData) -> dict[str, dict[str, int]] | None:
+    """Return the nodes and edges of a dataset by type, which tell whether it has grown; None for other data."""
+    if not isinstance(data, Dataset):
+        return None
+    edges = {edge_key(kind): edge.num_edges for kind, edge in data.edges.items()}
+    return {"nodes": {name: node.num_nodes for name, node in data.nodes.items()}, "edges": edges}
+
+
+def _counted(counts: dict[str, dict[str, int]]) -> str:
+    return f"{sum(counts['nodes'].values()):,} nodes and {sum(counts['edges'].values()):,} edges"
 
 
 def make_task(data: TrainingData, options: TrainOptions, device: torch.device) -> Task:

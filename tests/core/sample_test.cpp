@@ -35,7 +35,7 @@ struct Rows {
     Csr<Id> csr;
     csr.file = file.get();
     csr.num_nodes = csr.num_others = num_nodes;
-    csr.num_edges = wide.size();
+    csr.num_edges = csr.limit = wide.size();
     csr.indptr = indptr.data();
     if constexpr (sizeof(Id) == 4) {
       csr.indices = narrow.data();

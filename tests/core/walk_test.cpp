@@ -96,7 +96,7 @@ TEST(a_row_search_probe_by_probe_agrees_with_one_in_one_go) {
     for (const bool ends_there : {false, true}) {
       Csr<uint32_t> csr;
       csr.num_nodes = csr.num_others = 1'000'000;
-      csr.num_edges = ends_there ? degree : ids.size();
+      csr.num_edges = csr.limit = ends_there ? degree : ids.size();
       csr.indices = ids.data();
       csr.sorted = true;
       for (uint64_t node = 0; node < 2 * degree + 4; ++node) {
@@ -114,7 +114,7 @@ TEST(a_node_search_probe_by_probe_finds_the_row_of_each_edge) {
   const std::vector<uint64_t> indptr{0, 0, 3, 3, 4, 9, 9, 9, 10, 10};  // with empty rows, at both ends too
   Csr<uint32_t> csr;
   csr.num_nodes = csr.num_others = indptr.size() - 1;
-  csr.num_edges = indptr.back();
+  csr.num_edges = csr.limit = indptr.back();
   csr.indptr = indptr.data();
   for (uint64_t edge = 0; edge < csr.num_edges; ++edge) {
     NodeSearch search;

@@ -125,7 +125,7 @@ X, CITES = "nodes.paper.features.x", "edges.paper__cites__paper"
         ("version", ..., "version: found nothing"),
         ("version", 1, "version: found 1, expected text such as '1.0'"),
         ("version", "1", "version: found"),
-        ("version", "2.0", "version: found '2.0', expected '1.x' (this GraphZero reads 1.3"),
+        ("version", "3.0", "version: found '3.0', expected '1.x' or '2.x' (this GraphZero reads 1.3 and 2.0"),
         ("version", "1.0.0", "version: found"),
         ("version", "1.²", "version: found"),
         ("name", ..., "name: found nothing"),
@@ -186,6 +186,44 @@ def test_a_fault_is_told_by_its_field(folder: Path, path: str, value: Any, messa
     with pytest.raises(FormatError) as e:
         read_manifest(str(folder))
     assert f"{folder / MANIFEST}: {message}" in str(e.value)
+
+
+WITH_DELTAS = {**GOOD, "version": "2.0", "deltas": {"cites.gl": ["v2-00000000/cites.gl", "v3-00000000/cites.gl"]}}
+
+
+def test_deltas_are_read_and_written_with_their_own_version(folder: Path) -> None:
+    for name in WITH_DELTAS["deltas"]["cites.gl"]:
+        (folder / name).parent.mkdir()
+        (folder / name).touch()
+    put(folder, WITH_DELTAS)
+    manifest = read_manifest(str(folder))
+    assert manifest.files()[:3] == ["cites.gl", *WITH_DELTAS["deltas"]["cites.gl"]]
+    assert manifest.paths("d", "cites.gl")[1] == tuple(f"d/{name}" for name in WITH_DELTAS["deltas"]["cites.gl"])
+    write_manifest(str(folder), manifest)
+    assert json.loads((folder / MANIFEST).read_text())["version"] == "2.0"
+    assert read_manifest(str(folder)) == manifest
+    write_manifest(str(folder), manifest.without_deltas())
+    assert json.loads((folder / MANIFEST).read_text())["version"] == "1.3"
+
+
+@pytest.mark.parametrize(
+    ("version", "deltas", "message"),
+    [
+        ("1.3", {"cites.gl": ["edges.gl"]}, "deltas: found an unknown field"),  # as earlier versions would say of 1.3
+        ("2.0", [], "deltas: found a list"),
+        ("2.0", {"other.gl": ["cites.gl"]}, "deltas.other.gl: found a file that no part has"),
+        ("2.0", {"cites.gl": []}, "deltas.cites.gl: found a list, expected a list of files, oldest first"),
+        ("2.0", {"cites.gl": ["year.gd"]}, 'deltas.cites.gl: found "year.gd", expected a .gl file'),
+        ("2.0", {"cites.gl": ["../x.gl"]}, 'deltas.cites.gl: found "../x.gl", expected a plain relative path'),
+        ("2.0", {"cites.gl": ["none.gl"]}, "deltas.cites.gl: found no file 'none.gl'"),
+        ("2.0", {"cites.gl": ["writes.gl"]}, "deltas.cites.gl: found 'writes.gl' twice, expected each file once"),
+    ],
+)
+def test_a_fault_of_deltas_is_told_by_its_file(folder: Path, version: str, deltas: Any, message: str) -> None:
+    put(folder, {**GOOD, "version": version, "deltas": deltas})
+    with pytest.raises(FormatError) as e:
+        read_manifest(str(folder))
+    assert message in str(e.value)
 
 
 @pytest.mark.parametrize(

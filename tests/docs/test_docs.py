@@ -32,7 +32,8 @@ def commands(block: str) -> list[list[str]]:
 
 
 # Pages whose commands run as they are printed, between their Python blocks. The others name data of the reader.
-WITH_COMMANDS = ("docs/tasks/", "docs/guides/import.md", "docs/guides/reorder.md", "docs/guides/stats.md")
+GUIDES = ("appends", "import", "reorder", "stats")
+WITH_COMMANDS = ("docs/tasks/", *(f"docs/guides/{name}.md" for name in GUIDES))
 
 
 def runs(page: Path) -> bool:

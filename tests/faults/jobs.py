@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -80,6 +81,66 @@ def typed_version(folder: str) -> int:
     assert ds.edges[_WRITES].features["edge_attr"].get_tensor().tolist() == [[v, v]]
     assert ds.edges[_WRITES].splits["held"].tolist() == [[v, v]]
     return v
+
+
+def create_growing(folder: str) -> None:
+    """A dataset of 40 nodes that `append_one` adds to, over whatever is in the folder."""
+    gz.Dataset.create(
+        folder,
+        np.array([[0], [1]]),
+        num_nodes=40,
+        features=np.arange(40.0).reshape(40, 1),
+        labels=np.zeros(40, np.int64),
+        num_classes=2,
+        splits={"train": [0]},
+        edge_features=np.zeros(1),
+        num_threads=1,
+        overwrite=True,
+    )
+
+
+def append_one(folder: str) -> None:
+    """A node whose every part tells its number, and an edge to it."""
+    ds = gz.Dataset(folder)
+    n = ds.num_nodes
+    ds.append(
+        edges=np.array([[0], [n]]), features=[[float(n)]], labels=[1], splits="train", edge_features=[float(n)],
+        num_threads=1,
+    )  # fmt: skip
+
+
+def append_as_nobody(folder: str) -> None:
+    """The same as a user who may not write to the folder."""
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    append_one(folder)
+
+
+def compact(folder: str) -> None:
+    """Fold what was appended."""
+    gz.Dataset(folder).compact(num_threads=1)
+
+
+def appended(folder: str) -> int:
+    """How many nodes were appended; AssertionError when the parts of the dataset do not agree."""
+    ds = gz.Dataset(folder)
+    ds.verify()
+    n = ds.num_nodes
+    assert ds.graph.get_neighbours(0).tolist() == [1, *range(40, n)]
+    assert ds.features["x"].gather(np.arange(n)).reshape(-1).tolist() == list(range(n))
+    assert ds.labels.tolist() == [0] * 40 + [1] * (n - 40)
+    assert ds.splits["train"].tolist() == [0, *range(40, n)]
+    assert ds.edge_features["edge_attr"].gather(np.arange(n - 39)).tolist() == [0.0, *range(40, n)]
+    return n - 40
+
+
+def append_in_place(folder: str) -> None:
+    """The control of the kill tests of appends: the manifest is written before the files that it names."""
+    manifest = Path(folder, "dataset.json")
+    new = json.loads(manifest.read_text()) | {"version": "2.0", "deltas": {"graph.gl": ["late.gl"]}}
+    manifest.with_suffix(".tmp").write_text(json.dumps(new))
+    os.rename(manifest.with_suffix(".tmp"), manifest)
+    os.rename(manifest.with_name("missing"), manifest.with_name("late.gl"))
 
 
 def import_arrays(source: str, out: str) -> None:

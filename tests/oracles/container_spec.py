@@ -12,11 +12,11 @@ import numpy as np
 
 MAGIC = b"\x89GZF\r\n\x1a\n"
 PAGE = 4096
-HEADER = struct.Struct("<8sHHIQQQQQQIIIIQ40s")  # (2): 128 bytes
+HEADER = struct.Struct("<8sHHIQQQQQQIIIIQ3Q16s")  # (2): 128 bytes
 ENTRY = struct.Struct("<32sII2QQQQ16s")  # (3): 96 bytes
 BLOCK = 1 << 20
 TOPOLOGY, FEATURES = 1, 2
-RECTANGULAR = 1  # the incompatible flag (2)
+RECTANGULAR, DELTA = 1, 2  # the incompatible flags (2)
 CODES = {
     "float64": 1,
     "float32": 2,
@@ -99,6 +99,7 @@ class Header:
     file_bytes: int = 0
     header_bytes: int = PAGE
     num_targets: int | None = None
+    delta: tuple[int, int, int] | None = None  # parent, sequence, next_edge_id (9)
     arrays: list[Entry] = field(default_factory=list)
 
 
@@ -111,11 +112,13 @@ def read_header(data: bytes) -> Header:
     """Parse a header, asserting all that FORMAT.md says about it."""
     magic, major, minor, kind, compatible, incompatible, *rest = HEADER.unpack_from(data)
     file_bytes, header_bytes, num_nodes, num_edges, direction, properties, num_arrays, checksum, *rest = rest
-    num_targets, reserved = rest
+    num_targets, *delta, reserved = rest
     assert magic == MAGIC
     rectangular = bool(incompatible & RECTANGULAR)
-    assert (major, incompatible & ~RECTANGULAR, reserved) == (1, 0, bytes(40))
-    assert minor >= rectangular
+    is_delta = bool(incompatible & DELTA)
+    assert (major, incompatible & ~(RECTANGULAR | DELTA), reserved) == (1, 0, bytes(16))
+    assert minor >= max(rectangular, 2 * is_delta)
+    assert is_delta or not any(delta)
     if rectangular:
         assert kind == TOPOLOGY
         assert num_targets != num_nodes
@@ -138,6 +141,7 @@ def read_header(data: bytes) -> Header:
         file_bytes,
         header_bytes,
         num_targets if rectangular else None,
+        tuple(delta) if is_delta else None,
     )
     end = header_bytes
     for i in range(num_arrays):
@@ -170,7 +174,8 @@ def write_header(header: Header) -> bytes:
         len(header.arrays),
         0,
         header.num_targets or 0,
-        bytes(40),
+        *(header.delta or (0, 0, 0)),
+        bytes(16),
     )
     table = b"".join(
         ENTRY.pack(

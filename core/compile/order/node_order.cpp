@@ -48,8 +48,22 @@ void fetch_ahead(const Csr& csr, uint64_t position, const uint32_t* table) {
   if (position < csr.num_edges) prefetch(table + csr.indices[position]);
 }
 
+// Rows of a topology with deltas are not at consecutive positions.
+template <class Csr>
+void count_rows(const Csr& csr, std::span<uint32_t> counts, Progress* progress) {
+  for (uint64_t node = 0; node < csr.num_nodes; ++node) {
+    const auto row = csr.row(node);
+    for (uint64_t p = row.begin; p < row.end; ++p) {
+      uint32_t& count = counts[static_cast<size_t>(csr.neighbour(p))];
+      count += count < kNone ? 1 : 0;
+    }
+    if (node % kScan == 0) report(progress, "counting neighbours", node, csr.num_nodes);
+  }
+}
+
 template <class Csr>
 void count_all(const Csr& csr, std::span<uint32_t> counts, Progress* progress) {
+  if (csr.changed) return count_rows(csr, counts, progress);
   const PagePrefetcher prefetcher(*csr.file, 1);
   for (uint64_t begin = 0; begin < csr.num_edges; begin += kScan) {
     const uint64_t end = std::min(begin + kScan, csr.num_edges);

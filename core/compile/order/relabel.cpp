@@ -26,7 +26,7 @@ GraphOptions builder_options(const Topology& topology, const RelabelOptions& opt
   return out;
 }
 
-// The edges at positions [begin, end) of one direction, renamed.
+// The edges [begin, end) of one direction, in order, renamed.
 template <class Csr, class Id>
 void fill(const Csr& csr, bool out_rows, std::span<const Id> to_new, uint64_t begin, uint64_t end,
           ChunkWriter& writer) {
@@ -37,16 +37,16 @@ void fill(const Csr& csr, bool out_rows, std::span<const Id> to_new, uint64_t be
                         csr.num_nodes);
     return id;
   };
-  const uint64_t* const last = csr.indptr + csr.num_nodes + 1;
-  const auto found = static_cast<uint64_t>(std::upper_bound(csr.indptr, last, begin) - csr.indptr);
-  uint64_t node = std::clamp<uint64_t>(found, 1, csr.num_nodes) - 1;
+  uint64_t node = csr.node_at(begin), start = csr.start_of(node);
   auto row = csr.row(node);
   uint64_t own = renamed(node);
-  for (uint64_t p = begin; p < end; ++p) {
-    while (p >= row.end && node + 1 < csr.num_nodes) {
+  for (uint64_t place = begin; place < end; ++place) {
+    while (place - start >= row.degree() && node + 1 < csr.num_nodes) {
+      start += row.degree();
       row = csr.row(++node);
       own = renamed(node);
     }
+    const uint64_t p = row.begin + (place - start);
     if (p < row.begin || p >= row.end) fail_row(*csr.file, node, row.begin, row.end);
     if (writer.full()) writer.flush();
     const size_t at = writer.count++;
@@ -55,7 +55,7 @@ void fill(const Csr& csr, bool out_rows, std::span<const Id> to_new, uint64_t be
     writer.dst[at] = out_rows ? other : own;
     if (csr.weights != nullptr) writer.weights[at] = csr.weights[p];
     if (csr.times != nullptr) writer.times[at] = csr.times[p];
-    if (writer.numbers != nullptr) writer.numbers[at] = csr.edge_id(p);
+    if (writer.numbers != nullptr) writer.numbers[at] = csr.edge_id(node, row.begin, p);
   }
 }
 

@@ -161,13 +161,15 @@ class Seeds {
 
 constexpr size_t kLanes = 64;  // searches in flight over a warm file
 
-// The rows that hold these positions.
+// The rows that hold the edges at these places, and the positions of those edges, which differ from their places only
+// with deltas.
 template <class Id>
-void find_rows(const Csr<Id>& csr, std::span<const int64_t> positions, int64_t* rows, PagePrefetcher* pages) {
-  std::vector<NodeSearch> searches(positions.size());
+void find_rows(const Csr<Id>& csr, std::span<const int64_t> places, int64_t* rows, int64_t* positions,
+               PagePrefetcher* pages) {
+  std::vector<NodeSearch> searches(places.size());
   std::vector<NodeSearch*> busy;
-  for (size_t i = 0; i < positions.size(); ++i) {
-    searches[i].begin(csr, static_cast<uint64_t>(positions[i]));
+  for (size_t i = 0; i < places.size(); ++i) {
+    searches[i].begin(csr, static_cast<uint64_t>(places[i]));
     busy.push_back(&searches[i]);
   }
   while (!busy.empty()) {
@@ -177,34 +179,39 @@ void find_rows(const Csr<Id>& csr, std::span<const int64_t> positions, int64_t* 
     }
     std::erase_if(busy, [&](NodeSearch* search) { return search->step(csr); });
   }
-  for (size_t i = 0; i < positions.size(); ++i) {
-    const uint64_t row = searches[i].node(), position = static_cast<uint64_t>(positions[i]);
-    if (row >= csr.num_nodes) fail_row(*csr.file, row, csr.indptr[row], csr.num_edges);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const uint64_t row = searches[i].node(), place = static_cast<uint64_t>(places[i]);
+    if (row >= csr.num_nodes) fail_row(*csr.file, row, csr.start_of(csr.num_nodes), csr.num_edges);
     const auto found = csr.row(row);
-    if (position < found.begin || position >= found.end) fail_row(*csr.file, row, found.begin, found.end);
+    const uint64_t start = csr.start_of(row);
+    if (place < start || place - start >= found.degree()) fail_row(*csr.file, row, found.begin, found.end);
     rows[i] = static_cast<int64_t>(row);
+    positions[i] = static_cast<int64_t>(found.begin + (place - start));
   }
 }
 
 template <class Id>
-void find_edges(const Csr<Id>& csr, std::span<const int64_t> positions, bool by_source, const EdgesAt& out) {
+void find_edges(const Csr<Id>& csr, std::span<const int64_t> places, bool by_source, const EdgesAt& out) {
   PagePrefetcher pages(*csr.file, 1);
-  const auto at = [&](size_t i) {
-    const uint64_t begin = pages.offset_of(csr.indices + positions[i]);
+  const auto at = [&](size_t i) {  // with deltas, about there
+    const uint64_t begin = pages.offset_of(csr.indices + places[i]);
     return ByteRange{begin, begin + sizeof(Id)};
   };
-  const bool cold = pages.request(positions.size(), at);
-  const size_t grain = cold ? positions.size() : kLanes;
+  const bool cold = pages.request(places.size(), at);
+  const size_t grain = cold ? places.size() : kLanes;
   auto &row = by_source ? out.source : out.target, &other = by_source ? out.target : out.source;
-  for (size_t i = 0; i < positions.size(); i += grain) {
-    const auto some = positions.subspan(i, std::min(grain, positions.size() - i));
-    for (const int64_t position : some) prefetch(csr.indices + position);
-    find_rows(csr, some, row.data() + i, cold ? &pages : nullptr);
+  std::vector<int64_t> positions(places.size());
+  for (size_t i = 0; i < places.size(); i += grain) {
+    const auto some = places.subspan(i, std::min(grain, places.size() - i));
+    for (const int64_t place : some) prefetch(csr.indices + place);
+    find_rows(csr, some, row.data() + i, positions.data() + i, cold ? &pages : nullptr);
   }
-  for (size_t i = 0; i < positions.size(); ++i) {
+  for (size_t i = 0; i < places.size(); ++i) {
     const auto position = static_cast<uint64_t>(positions[i]);
     other[i] = static_cast<int64_t>(csr.neighbour(position));
-    if (!out.edge.empty()) out.edge[i] = static_cast<int64_t>(csr.edge_id(position));
+    if (!out.edge.empty()) {
+      out.edge[i] = csr.has_edge_ids() ? static_cast<int64_t>(csr.stored_edge_id(position)) : places[i];
+    }
     if (!out.time.empty()) out.time[i] = csr.times[position];
   }
 }

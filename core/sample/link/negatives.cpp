@@ -129,7 +129,7 @@ class Negatives {
     for (const Csr<Id>* csr : {sides_.source_degrees, sides_.target_degrees}) {
       draw_some(*csr);
       if (!look_cold(*csr, {some, target_.size(), 0, false, o_.io})) continue;
-      const uint64_t bytes = (csr->num_nodes + 1) * sizeof(uint64_t);
+      const uint64_t bytes = (csr->changed.base_rows + 1) * sizeof(uint64_t);
       if (better_whole(kSearchPages * target_.size(), bytes)) {
         PagePrefetcher(*csr->file, threads).request_whole(csr->indptr, bytes);
       } else {
@@ -153,13 +153,15 @@ class Negatives {
   uint64_t draw_node(const Csr<Id>& csr, uint64_t count, Random& random) const {
     if (!o_.by_degree) return random.below(count);
     const uint64_t edge = random.below(csr.num_edges);
-    const uint64_t* ends = csr.indptr + 1;
-    const auto node = static_cast<uint64_t>(std::upper_bound(ends, ends + csr.num_nodes, edge) - ends);
-    return keep_node(csr, node, random);
+    NodeSearch search;
+    search.begin(csr, edge);
+    while (!search.step(csr)) {
+    }
+    return keep_node(csr, search.node(), random);
   }
 
   uint64_t keep_node(const Csr<Id>& csr, uint64_t node, Random& random) const {
-    if (node == csr.num_nodes) fail_row(*csr.file, node - 1, csr.indptr[node - 1], csr.indptr[node]);
+    if (node == csr.num_nodes) fail_row(*csr.file, node - 1, csr.start_of(node - 1), csr.start_of(node));
     if (o_.exponent == 1) return node;
     const auto degree = static_cast<double>(std::max<uint64_t>(csr.row(node).degree(), 1));
     return random.unit() < std::pow(degree, o_.exponent - 1) ? node : kNoNode;

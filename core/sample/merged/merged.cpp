@@ -44,7 +44,7 @@ MergedArrays arrays_of(const Topology& topology, const SampleOptions& options) {
 
 std::optional<double> share_of(const MountedFile& file, const ReadArray& array) {
   if (array.bytes == 0) return 1.0;
-  const auto cached = cached_bytes(file.file(), file.mapping(), array.offset, array.bytes);
+  const auto cached = cached_bytes(file, array.offset, array.bytes);
   if (!cached) return std::nullopt;
   return static_cast<double>(*cached) / static_cast<double>(array.bytes);
 }

@@ -140,7 +140,7 @@ class MergedHops {
       each_batch([&](size_t b, Scratch&) {
         const Batch& batch = *batches_[b];
         for (size_t i = 0; i < batch.rows.size(); ++i) {
-          if (i + 16 < batch.rows.size()) prefetch(csr_.indptr + node_of(batch, i + 16));
+          if (i + 16 < batch.rows.size()) prefetch(csr_.bounds_of(node_of(batch, i + 16)));
           const auto row = csr_.row(node_of(batch, i));
           batch.rows[i] = {row.begin, row.degree(), 0};
         }
@@ -148,7 +148,16 @@ class MergedHops {
       return;
     }
     const auto each = [&](size_t b, const auto& emit) {
-      for (size_t i = 0; i < batches_[b]->rows.size(); ++i) emit(node_of(*batches_[b], i), i);
+      const Batch& batch = *batches_[b];
+      for (size_t i = 0; i < batch.rows.size(); ++i) {
+        const uint64_t node = node_of(batch, i);
+        if (csr_.changed && (csr_.changed.has(node) || node >= csr_.changed.base_rows)) {  // not in indptr
+          const auto row = csr_.row(node);
+          batch.rows[i] = {row.begin, row.degree(), 0};
+        } else {
+          emit(node, i);
+        }
+      }
     };
     size_t most = 0;
     for (const auto& batch : batches_) most = std::max(most, batch->rows.size());
@@ -158,7 +167,7 @@ class MergedHops {
       const auto deliver = [&](uint64_t item, const std::byte* values) {
         uint64_t bounds[2];
         std::memcpy(bounds, values, sizeof bounds);
-        if (bounds[0] > bounds[1] || bounds[1] > csr_.num_edges) [[unlikely]] {
+        if (bounds[0] > bounds[1] || bounds[1] > csr_.limit) [[unlikely]] {
           fail_row(*csr_.file, order.place(item), bounds[0], bounds[1]);
         }
         batches_[order.batch(item)]->rows[order.number(item)] = {bounds[0], bounds[1] - bounds[0], 0};
@@ -229,7 +238,7 @@ class MergedHops {
     if (!arrays_.edge_ids_mapped) return;
     each_batch([&](size_t b, Scratch&) {
       const Batch& batch = *batches_[b];
-      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.edge_id(p), p); };
+      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.stored_edge_id(p), p); };
       if (csr_.edge_ids32 != nullptr) {
         from_mapping(batch, csr_.edge_ids32, take);
       } else {
@@ -265,7 +274,7 @@ class MergedHops {
     };
     size_t most = 0;
     for (const auto& batch : batches_) most = std::max(most, batch->rows.size() + batch->edges);
-    FileOrder order(batches_.size(), csr_.num_edges, most, options_.threads, each, way_.progress);
+    FileOrder order(batches_.size(), csr_.limit, most, options_.threads, each, way_.progress);
     const auto length = [&](uint64_t item) {
       const Batch& batch = *batches_[order.batch(item)];
       const size_t number = order.number(item);
@@ -325,6 +334,18 @@ class MergedHops {
     }
   };
 
+  // Positions become places among all edges in order.
+  void to_places(Batch& batch) const {
+    int64_t* edge = batch.graph.edge + batch.graph.edges;
+    for (size_t i = 0; i < batch.rows.size(); ++i) {
+      const Row& row = batch.rows[i];
+      const uint64_t shift = csr_.start_of(node_of(batch, i)) - row.begin;
+      for (size_t e = row.start; e < end_of(batch, i); ++e) {
+        edge[e] = static_cast<int64_t>(static_cast<uint64_t>(edge[e]) + shift);
+      }
+    }
+  }
+
   // Puts everything in its place. The table lives for one hop of one batch: to enter the nodes of earlier hops anew
   // costs little compared to the hop, and a table for every batch would take as much memory as the subgraphs.
   void label(Batch& batch, size_t hop, Scratch& scratch) {
@@ -336,6 +357,7 @@ class MergedHops {
       for (size_t i = 0; i < batch.edges; ++i) {
         graph.edge[graph.edges + i] = static_cast<int64_t>(static_cast<uint64_t>(batch.chosen[i]) & ~kTaken);
       }
+      if (csr_.changed && arrays_.edge_ids.width == 0) to_places(batch);
       for (size_t i = 0; i < batch.rows.size(); ++i) {
         std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + end_of(batch, i),
                   static_cast<int64_t>(batch.frontier + i));

@@ -30,11 +30,13 @@ bool look_cold(const Csr<Id>& csr, const ColdReads& reads) {
   const PagePrefetcher pages(*csr.file, 1);
   const auto probes = static_cast<size_t>(std::clamp<uint64_t>(reads.rows / 512, 2, 24));
   const auto at = [&](const auto* address) { return ByteRange{pages.offset_of(address), 0}; };
-  const auto bounds = [&](size_t i) { return at(csr.indptr + reads.nodes[i]); };
+  const auto bounds = [&](size_t i) { return at(csr.bounds_of(static_cast<uint64_t>(reads.nodes[i]))); };
   if (pages.any_cold(reads.nodes.size(), bounds, probes)) return true;
   if (reads.each == 0) return false;
   // The bounds that are read here were just found in RAM.
-  const auto edge = [&](size_t i) { return std::min(csr.indptr[reads.nodes[i]], csr.num_edges - 1); };
+  const auto edge = [&](size_t i) {
+    return std::min(*csr.bounds_of(static_cast<uint64_t>(reads.nodes[i])), csr.limit - 1);
+  };
   return pages.any_cold(reads.nodes.size(), [&](size_t i) { return at(csr.indices + edge(i)); }, probes);
 }
 
@@ -44,17 +46,17 @@ template <class Id>
 bool ask_ahead(const Csr<Id>& csr, const ColdReads& reads, int threads) {
   if (!look_cold(csr, reads)) return false;
   const uint64_t weight = !reads.weighted ? 0 : csr.cumulative != nullptr ? sizeof(double) : sizeof(float);
-  const uint64_t bytes = (csr.num_nodes + 1) * sizeof(uint64_t) + csr.num_edges * (sizeof(Id) + weight);
+  const uint64_t bytes = (csr.num_nodes + 1) * sizeof(uint64_t) + csr.limit * (sizeof(Id) + weight);
   const uint64_t row_pages = 1 + csr.num_edges / csr.num_nodes * sizeof(Id) / kPageBytes;
   // A row's bounds are a touch too.
   if (!better_whole(reads.rows * (1 + std::min(reads.each, row_pages)), bytes)) return true;
   PagePrefetcher pages(*csr.file, threads);
-  pages.request_whole(csr.indptr, (csr.num_nodes + 1) * sizeof(uint64_t));
-  pages.request_whole(csr.indices, csr.num_edges * sizeof(Id));
+  pages.request_whole(csr.indptr, (csr.changed.base_rows + 1) * sizeof(uint64_t));
+  pages.request_whole(csr.indices, csr.limit * sizeof(Id));
   if (reads.weighted && csr.cumulative != nullptr) {
-    pages.request_whole(csr.cumulative, csr.num_edges * sizeof(double));
+    pages.request_whole(csr.cumulative, csr.limit * sizeof(double));
   } else if (reads.weighted) {
-    pages.request_whole(csr.weights, csr.num_edges * sizeof(float));
+    pages.request_whole(csr.weights, csr.limit * sizeof(float));
   }
   return false;
 }
@@ -68,7 +70,7 @@ inline size_t cold_grain(size_t count, int threads) {
 
 template <class Id>
 void add_bounds(PagePrefetcher& pages, const Csr<Id>& csr, uint64_t node) {
-  pages.add(csr.indptr + node, 2);
+  pages.add(csr.bounds_of(node), 2);
 }
 
 // What `draws` draws by weight from a row read first: the weights of a row that is taken whole; all sums of the row, or

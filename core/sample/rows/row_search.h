@@ -15,8 +15,9 @@ namespace gz {
 // much as all the rest of a step (benchmarks/walks).
 template <class Id>
 void prefetch_row(const Csr<Id>& csr, uint64_t node) {
-  prefetch(csr.indptr + node);
-  prefetch(csr.indptr + node + 1);
+  const uint64_t* bounds = csr.bounds_of(node);
+  prefetch(bounds);
+  prefetch(bounds + 1);
 }
 
 // Whether the row holds `node`, in one go.
@@ -75,7 +76,7 @@ class RowSearch {
       ask(csr);
       return false;
     }
-    found_ |= low_ + kScan <= csr.num_edges ? scan_window(csr) : scan_end(csr);
+    found_ |= low_ + kScan <= csr.limit ? scan_window(csr) : scan_end(csr);
     return true;
   }
 
@@ -85,7 +86,7 @@ class RowSearch {
   template <class Id>
   void ask_pages(const Csr<Id>& csr, PagePrefetcher& pages) {
     if (csr.sorted) {  // the last step reads a whole window, past the row's end too
-      asked_.ask(pages, csr.indices, low_, std::min(length_ + kScan, csr.num_edges - low_));
+      asked_.ask(pages, csr.indices, low_, std::min(length_ + kScan, csr.limit - low_));
     } else if (length_ > 0) {
       pages.add(csr.indices + low_, length_);
     }
@@ -125,7 +126,8 @@ class RowSearch {
   SearchPages asked_;
 };
 
-// The node whose row holds the edge at a position, by binary search in the bounds: begin(), step() until it says true.
+// The node whose row holds the edge at a place among all edges in order, by binary search in the starts of rows:
+// begin(), step() until it says true.
 class NodeSearch {
  public:
   template <class Id>
@@ -141,10 +143,11 @@ class NodeSearch {
   bool step(const Csr<Id>& csr) {
     if (length_ == 0) return true;
     const uint64_t half = length_ / 2;
-    const bool above = csr.indptr[low_ + half + 1] > edge_;
+    const bool above = csr.start_of(low_ + half + 1) > edge_;
     low_ = above ? low_ : low_ + half + 1;
     length_ = above ? half : length_ - half - 1;
-    prefetch(csr.indptr + low_ + length_ / 2 + 1);
+    const uint64_t next = low_ + length_ / 2 + 1;
+    prefetch(csr.indptr + (csr.changed ? std::min(next, csr.changed.base_rows) : next));
     return length_ == 0;
   }
 
@@ -152,7 +155,8 @@ class NodeSearch {
 
   template <class Id>
   void ask_pages(const Csr<Id>& csr, PagePrefetcher& pages) {
-    asked_.ask(pages, csr.indptr + 1, low_, length_);
+    const uint64_t low = std::min(low_, csr.changed.base_rows);
+    asked_.ask(pages, csr.indptr + 1, low, std::min(length_, csr.changed.base_rows - low));
   }
 
  private:

@@ -73,10 +73,8 @@ class RowChooser {
         fanout_(all_ ? 0 : static_cast<uint64_t>(options.fanouts[hop])),
         key_(hop_key(options, hop)) {}
 
-  HopRow bounds(uint64_t node) const {
-    const auto row = csr_.row(node);
-    return {row.begin, row.degree(), row.degree()};
-  }
+  HopRow bounds(uint64_t node) const { return bounds(csr_.row(node)); }
+  static HopRow bounds(typename Csr::Row row) { return {row.begin, row.degree(), row.degree()}; }
 
   // Leaves the row the edges that are no later than `time`, and not too old for the window.
   void limit(HopRow& row, int64_t time) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -114,7 +115,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
 
   uint64_t scratch_bytes() const override {
     uint64_t bytes = 0;
-    for (const auto& memory : {rows_memory_, neighbours_memory_}) bytes += memory ? memory->size() : 0;
+    for (const auto& memory : {rows_memory_, neighbours_memory_, shifts_memory_}) bytes += memory ? memory->size() : 0;
     return bytes;
   }
 
@@ -136,10 +137,16 @@ class CsrHop final : public EdgeHop<kNarrow> {
     rows_ = room_for<HopRow>(rows_memory_, num_rows_);
     const int64_t* nodes = target.node + frontier_;
     if (ahead_) ahead_->bounds({nodes, num_rows_});
+    if (csr_.changed) shifts_ = room_for<uint64_t>(shifts_memory_, num_rows_);
     parallel_for(num_rows_, kRows, threads, [&](size_t begin, size_t end, int) {
       uint64_t sum = 0;
+      if (csr_.changed) find_changed(begin, end);
       for (size_t i = begin; i < end; ++i) {
-        if (i + 16 < num_rows_) prefetch(csr_.indptr + nodes[i + 16]);
+        if (csr_.changed) {
+          sum += chooser_->most(rows_[i]);
+          continue;
+        }
+        if (i + 16 < num_rows_) prefetch(csr_.bounds_of(static_cast<uint64_t>(nodes[i + 16])));
         rows_[i] = chooser_->bounds(static_cast<uint64_t>(nodes[i]));
         sum += chooser_->most(rows_[i]);
       }
@@ -158,6 +165,22 @@ class CsrHop final : public EdgeHop<kNarrow> {
       }
       starts_[begin / kRows + 1] = sum;
     });
+  }
+
+  // The bounds of a chunk's rows in a topology with deltas.
+  void find_changed(size_t begin, size_t end) {
+    const bool places = !options.edge_ids || !csr_.has_edge_ids();
+    const int64_t* nodes = target.node + frontier_;
+    std::array<typename Csr::Found, kRows> found;
+    for (size_t i = begin; i < end; ++i) {
+      found[i - begin] = csr_.find(static_cast<uint64_t>(nodes[i]));
+      prefetch(found[i - begin].bounds);
+      if (places) prefetch(found[i - begin].shift);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      rows_[i] = chooser_->bounds(csr_.row(static_cast<uint64_t>(nodes[i]), found[i - begin]));
+      if (places) shifts_[i] = Csr::shift_of(found[i - begin]);
+    }
   }
 
   // Fills `edge` with a chunk's positions, and `col`.
@@ -194,11 +217,22 @@ class CsrHop final : public EdgeHop<kNarrow> {
       if (i + kAhead < count) prefetch(csr_.indices + position[i + kAhead]);
       neighbours[i] = static_cast<Id>(csr_.neighbour(static_cast<uint64_t>(position[i])));
     }
-    if (!options.edge_ids || !csr_.has_edge_ids()) return;
+    if (!options.edge_ids || !csr_.has_edge_ids()) {
+      if (csr_.changed) to_places(position, edges.col + first_ + starts_[chunk], count);
+      return;
+    }
     for (size_t i = 0; i < std::min(kAhead, count); ++i) prefetch_edge_id(static_cast<uint64_t>(position[i]));
     for (size_t i = 0; i < count; ++i) {
       if (i + kAhead < count) prefetch_edge_id(static_cast<uint64_t>(position[i + kAhead]));
-      position[i] = static_cast<int64_t>(csr_.edge_id(static_cast<uint64_t>(position[i])));
+      position[i] = static_cast<int64_t>(csr_.stored_edge_id(static_cast<uint64_t>(position[i])));
+    }
+  }
+
+  // Positions become places among all edges in order, which differ with deltas.
+  void to_places(int64_t* position, const int64_t* col, size_t count) const {
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t shift = shifts_[static_cast<size_t>(col[i]) - frontier_];
+      position[i] = static_cast<int64_t>(static_cast<uint64_t>(position[i]) + shift);
     }
   }
 
@@ -224,7 +258,8 @@ class CsrHop final : public EdgeHop<kNarrow> {
   std::vector<size_t> written_;  // how many edges each chunk has
   bool cold_ = false;            // edges are chosen already
   Id* neighbours_ = nullptr;     // of its edges
-  std::shared_ptr<Buffer> rows_memory_, neighbours_memory_;
+  uint64_t* shifts_ = nullptr;   // with deltas: what to add to positions for places among all edges in order
+  std::shared_ptr<Buffer> rows_memory_, neighbours_memory_, shifts_memory_;
 };
 
 }  // namespace gz

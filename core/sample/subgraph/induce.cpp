@@ -30,7 +30,7 @@ void search_row(const Csr& csr, const EdgeType& type, const NodePlaces& sources,
     if (place < 0 || std::binary_search(refused.begin(), refused.end(), neighbour)) continue;
     found.row.push_back(place);
     found.col.push_back(label);
-    found.edge.push_back(static_cast<int64_t>(csr.edge_id(at)));
+    found.edge.push_back(static_cast<int64_t>(csr.edge_id(node, row.begin, at)));
   }
 }
 
@@ -67,12 +67,12 @@ std::vector<SampledEdges> induced_edges(std::span<const EdgeType> edge_types,
     type.topology->visit(type.direction, [&](const auto& csr) {
       PagePrefetcher pages(*csr.file, threads);
       pages.request(targets.size(), [&](size_t i) {
-        const uint64_t at = pages.offset_of(csr.indptr + targets[i]);
+        const uint64_t at = pages.offset_of(csr.bounds_of(static_cast<uint64_t>(targets[i])));
         return ByteRange{at, at + 2 * sizeof(uint64_t)};
       });
       pages.request(csr.num_edges == 0 ? 0 : targets.size(), [&](size_t i) {
         const auto row = csr.row(static_cast<uint64_t>(targets[i]));
-        const uint64_t at = pages.offset_of(csr.indices + std::min(row.begin, csr.num_edges - 1));
+        const uint64_t at = pages.offset_of(csr.indices + std::min(row.begin, csr.limit - 1));
         return ByteRange{at, at + std::max<uint64_t>(row.degree(), 1) * sizeof(*csr.indices)};
       });
       parallel_for(targets.size(), kRows, threads, [&](size_t begin, size_t end, int) {

@@ -32,7 +32,8 @@ class LookAhead {
 
   // The bounds of these nodes' rows.
   void bounds(std::span<const int64_t> nodes) {
-    prefetcher_.request(nodes.size(), [&](size_t i) { return range(csr_.indptr + nodes[i], 2); });
+    prefetcher_.request(nodes.size(),
+                        [&](size_t i) { return range(csr_.bounds_of(static_cast<uint64_t>(nodes[i])), 2); });
   }
 
   // What choosing from a row reads, once its bounds are known. Uniform draws read nothing.
@@ -81,9 +82,9 @@ class LookAhead {
   // Calls f(array, values) for all that a sample reads.
   template <class F>
   void each_array(const F& f) const {
-    f(csr_.indptr, csr_.num_nodes + 1);
+    f(csr_.indptr, csr_.changed.base_rows + 1);
     const auto edges = [&](const auto* array) {
-      if (array != nullptr) f(array, csr_.num_edges);
+      if (array != nullptr) f(array, csr_.limit);
     };
     edges(csr_.indices);
     if (options_.weighted) edges(csr_.weights);  // of short rows; the others use the sums
@@ -95,8 +96,8 @@ class LookAhead {
   template <class T>
   bool cold(std::span<const HopRow> rows, const T* array) const {
     if (array == nullptr || csr_.num_edges == 0) return false;
-    return prefetcher_.any_cold(
-        rows.size(), [&](size_t i) { return range(array + std::min(rows[i].begin, csr_.num_edges - 1), 1); });
+    return prefetcher_.any_cold(rows.size(),
+                                [&](size_t i) { return range(array + std::min(rows[i].begin, csr_.limit - 1), 1); });
   }
 
   template <class T>
