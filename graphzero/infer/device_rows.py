@@ -13,6 +13,7 @@ from ..load.device.assemble import Conversion
 if TYPE_CHECKING:
     import torch
 
+    from ..stores.edge_column import EdgeColumn
     from ..stores.features import FeatureStore
 
 _SHARE = 2  # the rows take at most one part in so many of the device's free memory
@@ -50,7 +51,13 @@ class DeviceRows:
         return cls(table)
 
     def sums(
-        self, indptr: npt.NDArray[Any], indices: npt.NDArray[Any], begin: int, end: int, at_once: int, by_degree: bool
+        self,
+        indptr: npt.NDArray[Any],
+        indices: npt.NDArray[Any] | EdgeColumn,
+        begin: int,
+        end: int,
+        at_once: int,
+        by_degree: bool,
     ) -> torch.Tensor:
         """Sum the neighbours' rows for nodes [begin, end), `at_once` edges at a time.
 
