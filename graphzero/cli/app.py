@@ -18,6 +18,7 @@ from . import (
     compile,
     demo,
     doctor,
+    embed,
     examples,
     export,
     faults,
@@ -109,6 +110,7 @@ for module in (
     verify,
     train,
     predict,
+    embed,
     report,
     doctor,
 ):
