@@ -178,9 +178,11 @@ def large(args: argparse.Namespace) -> None:
     figures = limited.run("embed", parse_size(args.limit))
     if "failed" in figures:
         raise SystemExit(str(figures))
-    title = f"{figures['nodes']:,} nodes and {figures['edges']:,} edges in {args.limit}, memory={args.memory!r}"
+    size = f"{figures['nodes']:,} nodes, {figures['edges']:,} edges"
+    title = f"Embeddings of a large graph: {size}, in a control group of {args.limit}"
     peak = f"at most {format_size(figures['peak_anonymous'])} without files"
-    rows = [(f"gz.embed, 128 dimensions, {args.walks} walks of 20 steps per node", f"{figures['seconds']:.0f} s", peak)]
+    walks = f"{args.walks} walk{'s' if args.walks > 1 else ''} of 20 steps per node"
+    rows = [(f"gz.embed, 128 dimensions, {walks}", f"{figures['seconds']:.0f} s", peak)]
     measure.show(title, rows, args.folder)
     measure.save(args.json, figures, args.folder)
 
@@ -203,7 +205,8 @@ def main() -> None:
         large(args)
         return
     figures = packages(args)
-    measure.show(f"{figures['nodes']:,} packages, {figures['edges']:,} undirected edges", rows_of(figures), args.folder)
+    title = f"Embeddings: {figures['nodes']:,} packages, {figures['edges']:,} undirected edges"
+    measure.show(title, rows_of(figures), args.folder)
     measure.save(args.json, figures, args.folder)
 
 

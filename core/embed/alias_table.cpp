@@ -21,9 +21,10 @@ AliasTable::AliasTable(uint64_t n) : buffer_(std::max<size_t>(static_cast<size_t
 double AliasTable::build(uint64_t begin, std::span<const float> weights) {
   double sum = 0;
   for (const float weight : weights) sum += weight;
-  if (!(sum > 0)) return 0;
   const auto n = static_cast<uint32_t>(weights.size());
   Entry* table = entries() + begin;
+  for (uint32_t i = 0; i < n; ++i) table[i] = {kWhole, i};
+  if (!(sum > 0)) return 0;
   const double scale = n / sum;
   std::vector<double> shares(n);  // of a slot; 1 is a slot of its own
   for (uint32_t i = 0; i < n; ++i) shares[i] = weights[i] * scale;
@@ -35,7 +36,6 @@ double AliasTable::build(uint64_t begin, std::span<const float> weights) {
   next_large();
   for (uint32_t i = 0; i < n; ++i) {
     if (i % kBetweenLooks == 0) check_interrupt();
-    table[i] = {kWhole, i};
     uint32_t small = i;
     if (shares[small] >= 1) continue;
     while (large < n) {

@@ -15,8 +15,8 @@ class AliasTable {
   AliasTable() = default;
   explicit AliasTable(uint64_t n);  // n < 2^32
 
-  // Makes the table of [begin, begin + weights.size()); weights are finite and not negative. Returns their sum; nothing
-  // is drawn from a range where it is 0.
+  // Makes the table of [begin, begin + weights.size()); weights are finite and not negative. Returns their sum; draws
+  // are uniform where it is 0.
   double build(uint64_t begin, std::span<const float> weights);
 
   uint64_t draw(Random& random, uint64_t begin, uint64_t count) const {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analytics/analytics.h"
+#include "analytics/node_arrays.h"
 #include "base/checked.h"
 #include "base/interrupt.h"
 #include "base/permutation.h"
@@ -24,10 +24,9 @@ constexpr uint64_t kOrderStream = 0x726564726f, kWalkStream = 0x736b6c6177;  // 
 constexpr uint64_t kTrainStream = 0x6e69617274;                              // "train"
 constexpr double kExponent = 0.75;   // of degrees, for negatives, as in word2vec
 constexpr double kLeastRate = 1e-4;  // of the learning rate
-constexpr uint64_t kBlockNodes = uint64_t{1} << 14;
+constexpr uint64_t kMostPasses = uint64_t{1} << 20;
 constexpr uint64_t kBetweenLooks = 16;  // nodes that are trained between two looks for Ctrl-C
 constexpr uint32_t kMostPartitions = 64;
-constexpr uint64_t kWeighBytes = 28;  // per node, while negatives are prepared: two degrees, a weight and a share
 constexpr uint64_t kLeastRounds = 4;  // of all pairs of partitions: late ones would move what early ones learned
 
 using Shuffle = Permutation<BitHalves, 6>;
@@ -57,6 +56,50 @@ std::vector<Bucket> buckets_of(uint32_t partitions) {
   return all;
 }
 
+// Negatives by degree^0.75, apart for each partition.
+class Negatives {
+ public:
+  Negatives(const Topology& topology, const VectorShape& shape, const EmbedOptions& o)
+      : shape_(shape), table_(shape.nodes) {
+    const AnalyticsOptions options{o.threads, o.memory, EdgeIo::kAuto, o.progress};
+    const Buffer out = degrees(topology, Direction::kOut, options);
+    const Buffer in = is_undirected(topology) ? Buffer() : degrees(topology, Direction::kIn, options);
+    const auto weight = [&](uint64_t node) {
+      const int64_t edges = out.as<int64_t>()[node] + (in ? in.as<int64_t>()[node] : 0);
+      return static_cast<float>(std::pow(static_cast<double>(edges), kExponent));
+    };
+    std::vector<float> weights;
+    for (uint32_t part = 0; part < shape.partitions; ++part) {
+      const uint64_t first = shape.first(part);
+      weights.resize(static_cast<size_t>(shape.rows(part)));
+      for_nodes(weights.size(), o.threads, [&](uint64_t i) { weights[i] = weight(first + i); });
+      masses_.push_back(table_.build(first, weights));
+    }
+  }
+
+  uint64_t draw(const Bucket& bucket, Random& random) const {
+    uint32_t part = bucket.a;
+    if (bucket.a != bucket.b) {
+      const double masses = masses_[bucket.a] + masses_[bucket.b];
+      if (random.unit() * masses >= masses_[bucket.a]) part = bucket.b;
+    }
+    return table_.draw(random, shape_.first(part), shape_.rows(part));
+  }
+
+  // While it is made: two degrees, a weight and a share of each node.
+  static constexpr uint64_t kWorkBytes = 28;
+
+ private:
+  const VectorShape shape_;
+  AliasTable table_;
+  std::vector<double> masses_;  // by partition
+};
+
+// Walks that a thread draws at once, whatever the number of threads: 16 K nodes, unless walks are very long.
+uint64_t walks_of_block(uint64_t walk_length) {
+  return std::clamp<uint64_t>((uint64_t{1} << 14) / (walk_length + 1), 8, 4096);
+}
+
 // What a thread needs for its blocks, kept between them.
 struct Scratch {
   std::vector<int64_t> starts, walks;
@@ -65,27 +108,25 @@ struct Scratch {
 
 class Trainer {
  public:
-  Trainer(const Topology& topology, const EmbedOptions& options, NodeVectors& vectors, AliasTable& table)
+  Trainer(const Topology& topology, const EmbedOptions& options, NodeVectors& vectors, const Negatives& negatives)
       : topology_(topology),
         o_(options),
         vectors_(vectors),
-        table_(table),
+        negatives_(negatives),
         kernel_(skipgram_kernel(options.plain)),
         nodes_(topology.num_nodes()),
         stride_(options.walk_length + 1),
-        block_walks_(std::clamp<uint64_t>(kBlockNodes / stride_, 64, 4096)),
+        block_walks_(walks_of_block(options.walk_length)),
         blocks_((nodes_ + block_walks_ - 1) / block_walks_),
         passes_(options.epochs * options.walks_per_node),
         scratch_(static_cast<size_t>(options.threads)) {}
 
   static uint64_t scratch_bytes(const EmbedOptions& o) {
-    const uint64_t stride = o.walk_length + 1;
-    const uint64_t walks = std::clamp<uint64_t>(kBlockNodes / stride, 64, 4096);
-    return static_cast<uint64_t>(o.threads) * (walks * (stride + 1) + 2 * o.negatives) * sizeof(int64_t);
+    const uint64_t nodes = walks_of_block(o.walk_length) * (o.walk_length + 2);  // starts too
+    return static_cast<uint64_t>(o.threads) * (nodes + 2 * o.negatives) * sizeof(int64_t);
   }
 
   void run() {
-    weigh();
     const std::vector<Bucket> buckets = buckets_of(vectors_.shape().partitions);
     const uint64_t rounds = buckets.size() == 1 ? 1 : std::min(passes_, std::max(o_.epochs, kLeastRounds));
     total_ = passes_ * nodes_ * buckets.size();
@@ -100,23 +141,6 @@ class Trainer {
   }
 
  private:
-  // Negatives by degree^0.75, apart for each partition.
-  void weigh() {
-    const AnalyticsOptions options{o_.threads, o_.memory, EdgeIo::kMapped, o_.progress};
-    const Buffer out = degrees(topology_, Direction::kOut, options);
-    const Buffer in = is_undirected(topology_) ? Buffer() : degrees(topology_, Direction::kIn, options);
-    std::vector<float> weights;
-    for (uint32_t part = 0; part < vectors_.shape().partitions; ++part) {
-      const uint64_t first = vectors_.first(part);
-      weights.resize(static_cast<size_t>(vectors_.rows(part)));
-      for (size_t i = 0; i < weights.size(); ++i) {
-        const int64_t edges = out.as<int64_t>()[first + i] + (in ? in.as<int64_t>()[first + i] : 0);
-        weights[i] = static_cast<float>(std::pow(static_cast<double>(edges), kExponent));
-      }
-      masses_.push_back(table_.build(first, weights));
-    }
-  }
-
   void train(const Bucket& bucket, uint64_t first_pass, uint64_t passes) {
     const auto caller = std::this_thread::get_id();
     parallel_for(static_cast<size_t>(passes * blocks_), 1, o_.threads, [&](size_t begin, size_t, int worker) {
@@ -151,6 +175,9 @@ class Trainer {
     for (size_t i = 0; i < count; ++i) {
       train_walk(bucket, {scratch.walks.data() + i * stride_, stride_}, rate, random, scratch);
     }
+    // All vectors are checked at the end; this ends most runs that diverge soon after they do.
+    const auto start = static_cast<uint64_t>(scratch.starts[0]);
+    if (vectors_.is_here(start) && !std::isfinite(*vectors_.own(start))) vectors_.check(o_.learning_rate);
   }
 
   // The part of a walk before it only repeats its last node, which has no way on.
@@ -220,21 +247,12 @@ class Trainer {
     out.clear();
     if (!vectors_.is_here(node)) return;
     for (uint64_t i = 0; i < o_.negatives; ++i) {
-      const uint64_t drawn = draw_negative(bucket, random);
+      const uint64_t drawn = negatives_.draw(bucket, random);
       if (drawn == node || std::find(out.begin(), out.end(), drawn) != out.end()) continue;
       out.push_back(drawn);
       prefetch_row(vectors_.output(drawn));
     }
     prefetch_row(vectors_.output(node));
-  }
-
-  uint64_t draw_negative(const Bucket& bucket, Random& random) {
-    uint32_t part = bucket.a;
-    if (bucket.a != bucket.b) {
-      const double masses = masses_[bucket.a] + masses_[bucket.b];
-      if (random.unit() * masses >= masses_[bucket.a]) part = bucket.b;
-    }
-    return table_.draw(random, vectors_.first(part), vectors_.rows(part));
   }
 
   void prefetch_row(const float* row) const {
@@ -245,11 +263,10 @@ class Trainer {
   const Topology& topology_;
   const EmbedOptions& o_;
   NodeVectors& vectors_;
-  AliasTable& table_;
+  const Negatives& negatives_;
   const SkipGramKernel kernel_;
   const uint64_t nodes_, stride_, block_walks_, blocks_, passes_;
   std::vector<Scratch> scratch_;
-  std::vector<double> masses_;  // of negatives, by partition
   std::atomic<uint64_t> done_{0};
   uint64_t total_ = 0;
 };
@@ -263,8 +280,8 @@ void check_options(const Topology& topology, const EmbedOptions& o) {
   check_countable(topology);
   check_range("dim", o.dim, 1 << 16);
   check_range("walk_length", o.walk_length, 1 << 20);
-  check_range("walks_per_node", o.walks_per_node, 1 << 20);
-  check_range("epochs", o.epochs, 1 << 20);
+  check_range("walks_per_node", o.walks_per_node, kMostPasses);
+  check_range("epochs", o.epochs, kMostPasses / o.walks_per_node);
   check_range("window", o.window, 1 << 10);
   check_range("negatives", o.negatives, 1 << 10);
   if (!(o.learning_rate > 0) || !std::isfinite(o.learning_rate)) {
@@ -301,7 +318,8 @@ VectorShape shape_for(const Topology& topology, const EmbedOptions& o) {
   const uint64_t rows = row_bytes(topology, o);
   const auto needed = [&] {
     const uint64_t held = o.beside + AliasTable::bytes(nodes) + Trainer::scratch_bytes(o) +
-                          std::max(shape.resident_bytes(), nodes * kWeighBytes);
+                          std::max(shape.resident_bytes(), nodes * Negatives::kWorkBytes) +
+                          (o.beside == 0 && shape.partitions > 1 ? result : 0);
     return held + std::min(rows, held);
   };
   const uint64_t whole = needed();
@@ -321,10 +339,9 @@ VectorShape shape_for(const Topology& topology, const EmbedOptions& o) {
 NodeVectors embed(const Topology& topology, const EmbedOptions& options) {
   check_options(topology, options);
   const VectorShape shape = shape_for(topology, options);
+  const Negatives negatives(topology, shape, options);
   NodeVectors vectors(shape, options.seed, options.folder, options.threads);
-  if (shape.nodes == 0) return vectors;
-  AliasTable table(shape.nodes);
-  Trainer(topology, options, vectors, table).run();
+  if (shape.nodes > 0) Trainer(topology, options, vectors, negatives).run();
   return vectors;
 }
 

@@ -47,8 +47,8 @@ void NodeVectors::bring(uint32_t a, uint32_t b, Progress* progress) {
 }
 
 void NodeVectors::load(Slot& slot, uint32_t partition, Progress* progress) {
-  slot.first = first(partition);
-  slot.count = rows(partition);
+  slot.first = shape_.first(partition);
+  slot.count = shape_.rows(partition);
   if (written_[partition]) {
     transfer(slot, partition, "reading vectors", progress,
              [&](std::span<std::byte> piece, uint64_t at) { file_.read_at(piece, at); });

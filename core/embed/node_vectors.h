@@ -25,6 +25,8 @@ struct VectorShape {
 
   uint64_t width() const { return round_up(dim, kLaneFloats); }                      // floats of a row in RAM
   uint64_t partition_rows() const { return (nodes + partitions - 1) / partitions; }  // of all but the last
+  uint64_t first(uint32_t partition) const { return std::min(partition * partition_rows(), nodes); }
+  uint64_t rows(uint32_t partition) const { return first(partition + 1) - first(partition); }
   uint64_t table_bytes() const;     // of one of the two vectors, for the nodes of a partition
   uint64_t resident_bytes() const;  // of one partition, or of two
   uint64_t file_bytes() const;      // on disk
@@ -36,8 +38,6 @@ class NodeVectors {
   NodeVectors(const VectorShape& shape, uint64_t seed, const std::string& folder, int threads);
 
   const VectorShape& shape() const { return shape_; }
-  uint64_t first(uint32_t partition) const { return std::min(partition * shape_.partition_rows(), shape_.nodes); }
-  uint64_t rows(uint32_t partition) const { return first(partition + 1) - first(partition); }
 
   // Brings two partitions into RAM, which may be the same; others are written back.
   void bring(uint32_t a, uint32_t b, Progress* progress);

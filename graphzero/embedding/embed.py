@@ -116,7 +116,7 @@ def embed(
             progress=callback,
         )
     if target is None:
-        return native.take()
+        return native.take() if native.partitions == 1 else native.read(0, nodes)
     return _written(target, nodes, how.dim, _blocks(native, nodes, how.dim), call.threads)
 
 

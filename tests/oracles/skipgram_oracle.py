@@ -80,7 +80,7 @@ def train(g: gz.Graph, **o: object) -> np.ndarray:
     for node in range(n):
         random = Random(make_key(seed, FIRST, node))
         y[node] = [(np.float32(random.unit()) - np.float32(0.5)) / np.sqrt(np.float32(dim)) for _ in range(dim)]
-    walks_in_block, passes = min(max(2**14 // (length + 1), 64), 4096), o["epochs"] * o["walks_per_node"]
+    walks_in_block, passes = min(max(2**14 // (length + 1), 8), 4096), o["epochs"] * o["walks_per_node"]
     blocks = -(-n // walks_in_block)
     for number in range(passes * blocks):
         at, block = divmod(number, blocks)
