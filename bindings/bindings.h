@@ -46,6 +46,7 @@ void bind_order(nb::module_& m);
 void bind_ids(nb::module_& m);
 void bind_analytics(nb::module_& m);
 void bind_append(nb::module_& m);
+void bind_embed(nb::module_& m);
 
 // Ids are contiguous int64 (ensured by graphzero/args/ids.py); the core checks their range.
 using Ids = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

@@ -20,4 +20,5 @@ NB_MODULE(_core, m) {
   gz::bindings::bind_ids(m);
   gz::bindings::bind_analytics(m);
   gz::bindings::bind_append(m);
+  gz::bindings::bind_embed(m);
 }

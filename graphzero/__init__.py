@@ -25,6 +25,7 @@ from .dataset.append import AppendReport, CompactReport
 from .dataset.columns import Column, pack_columns
 from .dataset.dataset import Dataset
 from .dataset.task_table import TaskTable
+from .embedding import Neighbours, embed, neighbours
 from .errors import BudgetError, FormatError, GraphZeroError, InputError, MissingFileError, StorageError
 from .importing import ImportReport, export_dataset, import_dataset
 from .infer.inference import InferenceReport, inference
@@ -73,6 +74,7 @@ __all__ = [
     "MemoryReport",
     "MissingFileError",
     "NeighborLoader",
+    "Neighbours",
     "Pairs",
     "StorageError",
     "Subgraph",
@@ -84,10 +86,12 @@ __all__ = [
     "compile_graph",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "embed",
     "export_dataset",
     "import_dataset",
     "inference",
     "memory_report",
+    "neighbours",
     "pack_columns",
     "reorder",
     "synthesize",

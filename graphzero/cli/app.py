@@ -20,6 +20,7 @@ from . import (
     compile,
     demo,
     doctor,
+    embed,
     examples,
     export,
     faults,
@@ -113,6 +114,7 @@ for module in (
     verify,
     train,
     predict,
+    embed,
     report,
     doctor,
 ):

@@ -45,6 +45,10 @@ _EXAMPLES = {
         "graphzero predict mine --out predictions.csv",
         "graphzero predict mine --checkpoint run.npz --out predictions.gd",
     ),
+    "embed": (
+        "graphzero embed mine --out vectors.gd --dim 64 --export vectors.parquet",
+        "graphzero embed graph.gl --out vectors.gd --q 0.5 --memory 4GB",
+    ),
     "report": (
         "graphzero report mine/runs/1.npz --out run.html",
         "graphzero report mine --out runs.html",

@@ -137,6 +137,9 @@ def calls(g: gz.Graph) -> list[tuple[str, object]]:
     found.append(("subgraph", lambda: g.subgraph(ids[::2])))
     found.append(("to_networkx", g.to_networkx))
     found += analytics_calls(g)
+    brief = {"dim": 8, "walks_per_node": 1, "progress": False}
+    for weighted in (False, True):
+        found.append(("embed", lambda w=weighted: (gz.embed(g, q=0.5, weighted=w, **brief),)))
     found.append(("negatives", lambda: g.negative_edges(100, seed=1)))
     found.append(("negatives", lambda: g.negative_edges(100, method="degree", seed=1)))
     return found
