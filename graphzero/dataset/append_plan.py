@@ -302,10 +302,17 @@ def edges_of_rows(graph: Graph, src: IdArray, dst: IdArray) -> tuple[IdArray, Id
     side = "in" if graph.direction == "in" else "out"
     near = np.unique(dst if side == "in" else src)
     near = near[near < (graph.num_targets if side == "in" else graph.num_sources)]
-    found = graph.sample(near, [-1], direction=side, seed=0)
-    ends = np.asarray(found.node)[np.asarray(found.row)], np.asarray(found.node)[np.asarray(found.col)]
-    source, target = ends if side == "in" else ends[::-1]
-    return source, target, np.asarray(found.edge)
+    if graph.num_sources == graph.num_targets:
+        found = graph.sample(near, [-1], direction=side, seed=0)
+        far, own = (np.asarray(found.node)[np.asarray(end)] for end in (found.row, found.col))
+        ids = np.asarray(found.edge)
+    else:  # sampling needs one set of nodes
+        rows = [graph.get_neighbours(int(node), direction=side) for node in near]
+        far, own = np.concatenate([_NONE, *rows]), np.repeat(near, [len(row) for row in rows])
+        stored = [graph.get_edge_ids(int(node), direction=side) for node in near] if graph.has_edge_ids else []
+        ids = np.concatenate([_NONE, *stored])
+    source, target = (far, own) if side == "in" else (own, far)
+    return source, target, ids
 
 
 def _pairs(graph: Graph, src: IdArray, dst: IdArray) -> IdArray:

@@ -39,6 +39,29 @@ def test_types_grow_together_and_reverses_follow(tmp_path: Path) -> None:
     found.verify()
 
 
+def test_types_lose_edges_with_their_reverses(tmp_path: Path) -> None:
+    source = GrownTypes(tmp_path)
+    ds = source.grown()
+    author, paper = (int(end) for end in source.ends[WRITES][:, 0])
+    parallel = int((source.ends[WRITES] == [[author], [paper]]).all(axis=0).sum())
+    now = ds.append(remove_edges={WRITES: [(author, paper)]}).dataset
+    assert now.edges[WRITES].num_edges == now.edges[WRITTEN].num_edges == 900 - parallel
+    assert not now.graphs[WRITTEN].has_edge(paper, author)
+    now = now.append(remove_edges={WRITES: now.graphs[WRITES].get_edge_ids(5)}).dataset
+    assert len(now.graphs[WRITES].get_neighbours(5)) == 0
+    now = now.append(remove_nodes={"author": [7]}).dataset
+    assert len(now.graphs[WRITTEN].get_neighbours(7)) == 0
+    assert now.edges[CITES].num_edges == 700
+    now.verify()
+    for what in ("edges", "remove_edges"):
+        with pytest.raises(ValueError, match=r"has the reverses of .* and changes with it"):
+            now.append(**{what: {WRITTEN: [(0, 1)]}})
+    with pytest.raises(ValueError, match=r"no node type 'papers'.*did you mean 'paper'"):
+        now.append(nodes={"papers": 1})
+    with pytest.raises(TypeError, match="edges must be a dict by edge type"):
+        now.append(edges=[(0, 1)])
+
+
 def test_compact_leaves_the_files_of_a_compile(tmp_path: Path) -> None:
     source = Grown(tmp_path)
     ds, whole = source.grown(), source.whole()

@@ -256,6 +256,45 @@ def features(dtypes: dict[str, str] | None = None, **arrays: np.ndarray) -> byte
     return build(Header(FEATURES, len(next(iter(arrays.values())))), arrays, dtypes)
 
 
+def rows_with_deltas(files: list[bytes], side: str) -> list[list[int]]:
+    """The rows of a topology and its deltas, oldest first (9)."""
+    headers = [read_header(data) for data in files]
+    for i, header in enumerate(headers[1:], 1):
+        before = headers[i - 1]
+        checksum = struct.unpack_from("<I", files[i - 1], 76)[0]
+        assert header.delta is not None
+        assert header.delta[:2] == ((before.file_bytes // PAGE << 32) + checksum, i)
+
+    def array(number: int, name: str) -> np.ndarray:
+        entry = next(a for a in headers[number].arrays if a.name == f"{side}.{name}")
+        return np.frombuffer(files[number], entry.dtype, entry.shape[0], entry.offset)
+
+    indptr, found = array(0, "indptr"), {}
+    end = 0
+    for number in range(len(files)):
+        start = round_up(end, 1024) if number else 0
+        ids = array(number, "indices")
+        end = start + len(ids)
+        found |= {start + k: int(v) for k, v in enumerate(ids)}
+    index, table = array(len(files) - 1, "rows.index"), array(len(files) - 1, "rows.table").reshape(-1, 4)
+    count = headers[-1].num_nodes if side == "out" else headers[-1].num_targets or headers[-1].num_nodes
+    rows, place, shift, at = [], 0, 0, 0
+    for u in range(count):
+        if u % 64 == 0:
+            assert index[u // 64 * 2 + 1] == at
+        if index[u // 64 * 2] >> np.uint64(u % 64) & np.uint64(1):
+            begin, stop, said, shift = map(int, table[at])
+            assert said == place
+            at += 1
+        else:
+            begin, stop = map(int, indptr[u : u + 2])
+            assert begin + shift & WORD == place
+        rows.append([found[p] for p in range(begin, stop)])
+        place += stop - begin
+    assert place == headers[-1].num_edges
+    return rows
+
+
 def legacy_topology(rows: list[list[int]], weights: list[float] | None = None) -> bytes:
     """A `.gl` as GraphZero 0.2 wrote it (8)."""
     indptr, indices = (a.astype(np.uint64).tobytes() for a in csr(rows))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import container_spec as spec
 import numpy as np
 import pytest
 
@@ -231,3 +233,100 @@ def test_analytics_equal_those_of_the_compiled_file(tmp_path: Path, undirected: 
         runs += [lambda graph: a.core_numbers(graph, io=io), lambda graph: a.triangles(graph, io=io)]
     for number, run in enumerate(runs):
         np.testing.assert_array_equal(np.asarray(run(one)), np.asarray(run(whole)), err_msg=str(number))
+
+
+def small(folder: Path, **options: Any) -> Growing:
+    g = Growing(folder, np.random.default_rng(0), {"direction": "both"}, nodes=(6, 6), **options)
+    g.draw(20)
+    g.compile("base.gl")
+    return g
+
+
+def test_edges_are_removed_by_their_ids(tmp_path: Path) -> None:
+    g = small(tmp_path, edge_ids=True)
+    out = str(tmp_path / "d.gl")
+    none, gone = np.zeros(0, np.int64), np.array([3, 7, 99])
+    report = _core.write_topology_delta(
+        str(g.base), [], out, num_sources=6, num_targets=6, sources=none, targets=none, removed_edge_ids=gone
+    )
+    assert (report["removed"], report["missing"], report["edges"], report["next_edge_id"]) == (2, 1, 18, 20)
+    left = gz.Graph(g.base, deltas=[out])
+    for side in ("out", "in"):
+        ids = np.concatenate([left.get_edge_ids(u, direction=side) for u in range(6)])
+        assert sorted(ids.tolist()) == [i for i in range(20) if i not in (3, 7)]
+    assert [a["name"] for a in _core.file_info(out)["arrays"]][-1] == "removed.edge_ids"
+
+
+def test_edges_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    g = small(tmp_path, weighted=True)
+    out, ids = str(tmp_path / "d.gl"), np.array([0, 1])
+    weights = np.ones(2, np.float32)
+    fits: dict[str, Any] = {"num_sources": 6, "num_targets": 6, "sources": ids, "targets": ids, "weights": weights}
+    cases: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (IndexError, r"sources\[1\] = 6 is out of range", {"sources": np.array([0, 6])}),
+        (ValueError, "lengths must match", {"targets": ids[:1]}),
+        (ValueError, "edges have weights, and so must appended ones", {"weights": None}),
+        (ValueError, "edges have no times", {"times": ids}),
+        (ValueError, "weights has 1 values for 2 edges", {"weights": weights[:1]}),
+        (gz.InputError, "edge 1: weight is -1", {"weights": np.array([1, -1], np.float32)}),
+        (ValueError, "which cannot become 5 and 5", {"num_sources": 5, "num_targets": 5}),
+        (ValueError, "compiled without edge ids", {"removed_edge_ids": ids}),
+        (gz.BudgetError, "append fewer at a time", {"memory": 1000}),
+    ]
+    for error, said, change in cases:
+        with pytest.raises(error, match=said):
+            _core.write_topology_delta(str(g.base), [], out, **(fits | change))
+    assert not Path(out).exists()
+
+
+def test_an_append_without_edges_and_one_with_nodes_alone(tmp_path: Path) -> None:
+    g = small(tmp_path)
+    before = g.graph().degrees().tolist()
+    g.append(0)
+    assert g.graph().degrees().tolist() == before
+    g.append(0, (3, 3))
+    grown = g.graph()
+    assert (grown.num_nodes, grown.degrees().tolist()) == (9, [*before, 0, 0, 0])
+    assert not grown.has_edge(8, 0)
+
+
+def test_open_readers_keep_what_they_opened(tmp_path: Path) -> None:
+    g = small(tmp_path)
+    g.append(5)
+    one = g.graph()
+    before = one.num_edges, one.csr()[1].tolist()
+    g.append(7)
+    for path in g.deltas:
+        Path(path).unlink()
+    assert (one.num_edges, one.csr()[1].tolist()) == before
+
+
+def test_graphs_pickle_with_their_deltas(tmp_path: Path) -> None:
+    g = small(tmp_path)
+    g.append(5, (1, 1))
+    again = pickle.loads(pickle.dumps(g.graph()))
+    assert (again.deltas, again.num_nodes, again.num_edges) == (tuple(g.deltas), 7, 25)
+
+
+def test_a_damaged_table_is_found(tmp_path: Path) -> None:
+    g = small(tmp_path)
+    g.append(5)
+    about = {a["name"]: a["offset"] for a in _core.file_info(g.deltas[0])["arrays"]}
+    original = Path(g.deltas[0]).read_bytes()
+    for name in ("out.rows.index", "out.rows.table", "in.indices"):
+        damaged = bytearray(original)
+        damaged[about[name]] ^= 1
+        Path(g.deltas[0]).write_bytes(damaged)
+        with pytest.raises(gz.FormatError, match=f"array '{name}': digest"):
+            gz.verify(g.base, deltas=g.deltas)
+
+
+def test_a_reader_made_from_the_page_alone_reads_deltas(tmp_path: Path) -> None:
+    g = small(tmp_path)
+    g.append(5, (70, 70))
+    g.append(9, removed=3)
+    whole = gz.Graph(g.compile("whole.gl"))
+    files = [path.read_bytes() for path in (g.base, *map(Path, g.deltas))]
+    for side in ("out", "in"):
+        rows = spec.rows_with_deltas(files, side)
+        assert rows == [whole.get_neighbours(u, direction=side).tolist() for u in range(76)]

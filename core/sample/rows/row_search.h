@@ -142,12 +142,12 @@ class NodeSearch {
   template <class Id>
   bool step(const Csr<Id>& csr) {
     if (length_ == 0) return true;
-    const uint64_t half = length_ / 2;
-    const bool above = csr.start_of(low_ + half + 1) > edge_;
-    low_ = above ? low_ : low_ + half + 1;
-    length_ = above ? half : length_ - half - 1;
-    const uint64_t next = low_ + length_ / 2 + 1;
-    prefetch(csr.indptr + (csr.changed ? std::min(next, csr.changed.base_rows) : next));
+    if (csr.changed) [[unlikely]] {  // all at once: it is one test for files without deltas
+      while (length_ > 0) halve(csr.start_of(low_ + length_ / 2 + 1));
+      return true;
+    }
+    halve(csr.indptr[low_ + length_ / 2 + 1]);
+    prefetch(csr.indptr + low_ + length_ / 2 + 1);
     return length_ == 0;
   }
 
@@ -160,6 +160,13 @@ class NodeSearch {
   }
 
  private:
+  void halve(uint64_t start) {  // of the row after the middle
+    const uint64_t half = length_ / 2;
+    const bool above = start > edge_;
+    low_ = above ? low_ : low_ + half + 1;
+    length_ = above ? half : length_ - half - 1;
+  }
+
   uint64_t edge_ = 0, low_ = 0, length_ = 0;
   SearchPages asked_;
 };
