@@ -33,6 +33,9 @@ HEADER = {
     "num_arrays": (72, "I"),
     "checksum": (76, "I"),
     "num_targets": (80, "Q"),
+    "parent": (88, "Q"),
+    "sequence": (96, "Q"),
+    "next_edge_id": (104, "Q"),
 }
 RESERVED, TABLE, ENTRY_BYTES = 88, 128, 96
 ENTRY = {

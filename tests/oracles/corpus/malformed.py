@@ -79,6 +79,16 @@ def sound_rectangle() -> File:
     return File(TOPOLOGY, 3, 4, BOTH, 1, arrays, {"minor": 1, "incompatible": 1, "num_targets": 5})
 
 
+def sound_delta() -> File:
+    """A delta for a graph of five nodes with one more, whose row has two edges."""
+    arrays = {
+        "out.indices": np.array([0, 5], np.uint32),
+        "out.rows.index": np.array([1 << 5, 0], np.uint64),
+        "out.rows.table": np.array([1024, 1026, 7, 2], np.uint64),
+    }
+    return File(TOPOLOGY, 6, 9, 1, 1, arrays, {"minor": 2, "incompatible": 2, "parent": 77, "sequence": 1})
+
+
 def sound_features() -> File:
     """Six rows: int8 with its scale, a matrix of floats, a vector of labels."""
     return features(
@@ -161,6 +171,19 @@ def header_cases() -> Iterator[tuple[str, File, str]]:
     yield "num-nodes-past-2-62", header(num_nodes=2**62 + 1), "expected below 2^62"
 
 
+def delta_cases() -> Iterator[tuple[str, File, str]]:
+    """Deltas (FORMAT 9), which are refused by themselves even if they are sound."""
+    good = sound_delta()
+    yield "delta-alone", good, "is delta 1 of another file and cannot be opened by itself"
+    yield "delta-reserved", _changed(good, raw=[(112, b"\1")]), "reserved header bytes are not zero"
+    yield "delta-without-the-flag", _changed(good, header=good.header | {"incompatible": 0}), "reserved header bytes"
+    for name, found in (("index", "a vector of 2"), ("table", "a vector of 0")):
+        short = _with(good, f"out.rows.{name}", good.arrays[f"out.rows.{name}"][:1])
+        yield f"delta-short-{name}", short, f"array 'out.rows.{name}' has 1 elements, expected {found}"
+    matrix = File(FEATURES, 3, 0, 0, 0, {"x": np.zeros((3, 2), np.float32)}, {"minor": 2, "incompatible": 2})
+    yield "features-delta-matrix", matrix, "array 'x' of a delta has two dimensions, expected one"
+
+
 def rectangle_cases() -> Iterator[tuple[str, File, str]]:
     """Topologies whose sources and targets are different nodes (FORMAT 2 and 5)."""
     good = sound_rectangle()
@@ -175,7 +198,7 @@ def rectangle_cases() -> Iterator[tuple[str, File, str]]:
         yield f"num-targets-{value}", header(num_targets=value), ""
     for value in (2, 8, 11):
         yield f"rectangle-properties-{value}", header(properties=value), f"properties are {value}, a rectangular file"
-    yield "rectangle-incompatible-3", header(incompatible=3), "incompatible flags are 3 (version 1.1)"
+    yield "rectangle-incompatible-5", header(incompatible=5), "incompatible flags are 5 (version 1.1)"
     other = _with(good, "in.indptr", good.arrays["out.indptr"])
     yield "in-rows-by-source", other, "array 'in.indptr' has 4 elements, expected a vector of 6"
     flags = {"minor": 1, "incompatible": 1, "num_targets": 5}
@@ -282,7 +305,7 @@ def cases() -> list[Case]:
     """Every malformed file."""
     found = [
         Case(name, file.bytes(), message)
-        for part in (header_cases, rectangle_cases, entry_cases, schema_cases)
+        for part in (header_cases, delta_cases, rectangle_cases, entry_cases, schema_cases)
         for name, file, message in part()
     ]
     found += [Case(name, data, message) for name, data, message in legacy_cases()]
