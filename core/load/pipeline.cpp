@@ -142,11 +142,6 @@ bool Pipeline::is_ready() const {
   return stopping_ || queue_.front() >= epochs_.current().end() || queue_.front_is_done();
 }
 
-uint64_t Pipeline::num_batches() const {
-  std::lock_guard lock(mutex_);
-  return epochs_.current().batches.count();
-}
-
 bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Share& share) {
   if (plan_->options.local.count > 1 || !can_share_pipeline(*plan_, *plan)) return false;
   std::lock_guard lock(mutex_);

@@ -74,7 +74,10 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();  // stops and joins
 
-  uint64_t num_batches() const;  // of the current epoch
+  uint64_t num_batches() const {  // of the current epoch
+    std::lock_guard lock(mutex_);
+    return epochs_.current().batches.count();
+  }
 
   enum class State { kReady, kNotYet, kEnd };
   // Waits up to `milliseconds` for the next batch in order and moves it to `out`. Rethrows the error of a failed batch.

@@ -105,12 +105,10 @@ def reorder(
 
 def check_order(by: str | None, one_type: bool) -> None:
     """Raise ValueError if a dataset that is being made cannot get its nodes in the order `by`."""
-    if by is None:
-        return
-    if by not in NEW_ORDERS:
+    if by is not None and by not in NEW_ORDERS:
         hint = " (presample needs batches: use gz.reorder)" if by == "presample" else did_you_mean(by, NEW_ORDERS)
         raise ValueError(f"order is {by!r}, expected one of {', '.join(NEW_ORDERS)}{hint}")
-    if not one_type:
+    if by is not None and not one_type:
         raise ValueError(f"order is {by!r}, which supports only datasets of one node type; omit order")
 
 
@@ -132,9 +130,8 @@ def make_ordered(
     with DatasetWriter(os.path.abspath(os.fspath(out)), overwrite) as writer:
         folder = os.path.join(os.path.dirname(writer.target("graph.gl")), "unordered")
         source = make(folder)
-        manifest = _checked_manifest(source, writer.folder)
+        manifest, graph = _checked_manifest(source, writer.folder), Graph(source.graph.path)
         budget, threads = _checked_budget(parse_size(memory), as_threads(num_threads), by, source.num_nodes)
-        graph = Graph(source.graph.path)
         _core.check_order(graph._open(), graph.message_direction)
         made = _Reordering(source, manifest, writer, budget, threads, progress, made_in=folder)
         return made.write(partial(_ordered, graph, by, graph.message_direction, progress), {"by": by})

@@ -261,7 +261,6 @@ class Layer:
         self.job, self.layer, self.store = job, layer, store
         self.model: LayerwiseModel = job.model
         self.device = torch.device(job.device if job.device is not None else "cpu")
-        self.rows_read = 0
         self._buffer: torch.Tensor | None = None
         side = job.direction or job.graph.message_direction
         self.indptr: npt.NDArray[Any] = job.graph._open().array(f"{side}.indptr")
@@ -272,7 +271,7 @@ class Layer:
         held = self.indptr.nbytes if job.graph.deltas else 0  # otherwise it is a view of the file
         self.shares = _Shares.of(job.budget - held, self.width, self.out_width, max(job.graph.num_nodes, 1))
         self._kept = DeviceRows.of(store, self.device, io=job.io, num_threads=job.num_threads)
-        self.rows_read += 0 if self._kept is None else store.num_nodes
+        self.rows_read = 0 if self._kept is None else store.num_nodes
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[npt.NDArray[np.float32]]:
         """Yield the rows of nodes [first, last) after this layer; of all nodes by default."""
