@@ -84,6 +84,12 @@ class AppendWriter:
         )
         if report["missing"]:
             raise ValueError(f"remove_edges: {report['missing']} edges do not exist in {edge_key(entry.type)}")
+        if report["duplicates_dropped"] and change.weights is not None:
+            raise ValueError(
+                f"edges: {report['duplicates_dropped']} edges of {edge_key(entry.type)} exist already. The graph was "
+                "compiled without duplicates, and how weights are combined is not stored in it: omit these edges, name "
+                "them in remove_edges as well, or compile everything again"
+            )
         if not self._plan.is_mirror(entry.type):
             for what in self.edges:
                 self.edges[what] += int(report[what])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ class NewNodes:
     def __init__(self, data: NodeData, where: str) -> None:
         """Take the type as it is; `where` follows the name of an argument in messages: "['paper']", or nothing."""
         self.data, self.where = data, where
-        self.before, self.declared = data.num_nodes, 0
+        self.before, self.declared, self._is_declared = data.num_nodes, 0, False
         self.keys: list[Any] = []  # original ids of the new nodes, if ids are mapped
         self.rows: dict[str, npt.NDArray[Any]] = {}  # by feature, as stored
         self.labels: npt.NDArray[Any] | None = None
@@ -66,7 +67,9 @@ class NewNodes:
     @property
     def limit(self) -> int | None:
         """One more than the largest id that an edge may have; None if edges may name new nodes."""
-        return None if self.data.ids.mapped or not self.needs_rows else self.before + self.declared
+        if self.data.ids.mapped or not (self.needs_rows or self._is_declared):
+            return None
+        return self.before + self.declared
 
     # -- ids ----------------------------------------------------------------------------------------------------------
 
@@ -78,7 +81,7 @@ class NewNodes:
                 raise TypeError(
                     f"{what} is a {type(nodes).__name__}, expected a number of new nodes, since ids are not mapped here"
                 )
-            self.declared = as_count(nodes, what, least=0)
+            self.declared, self._is_declared = as_count(nodes, what, least=0), True
             return
         if _is_number(nodes) or isinstance(nodes, (str, bytes)):
             raise TypeError(f"{what} is {nodes!r}, expected a list of original ids, since the ids here are mapped")
@@ -123,7 +126,7 @@ class NewNodes:
 
     def _check_plain(self, found: IdArray, where: str, grow: bool) -> None:
         past = self.before + self.declared
-        if grow and not self.needs_rows:
+        if grow and self.limit is None:
             past = max(past, 2**62)
         bad = (found < 0) | (found >= past)
         if bad.any():
@@ -272,6 +275,16 @@ def rows_for(source: Any, store: FeatureStore, what: str) -> npt.NDArray[Any]:
             f"{what} has shape {array.shape}, expected (n, {columns})" if tail else f"{what} must be a vector"
         )
     scale = store.scale if dtype_in != "int8" else None
+    if scale is not None and len(array):
+        beyond = np.abs(np.nan_to_num(array.astype(np.float64))) > 127.5 * np.asarray(scale, np.float64)
+        if beyond.any():
+            row, column = np.argwhere(beyond)[0]
+            warnings.warn(
+                f"{what}: {int(beyond.sum()):,} values are beyond what the dataset stores as int8 and are clipped, "
+                f"such as {array[row, column]} in row {row}, column {column}, whose largest value is "
+                f"{127 * scale[column]:g}; compile again for other factors",
+                stacklevel=2,
+            )
     try:
         stored = Converter(what, dtype_in, store.dtype_name, scale)(array, 0)
     except InputError as error:

@@ -20,6 +20,8 @@ __all__ = ["Neighbours", "neighbours"]
 METRICS = ("cosine", "dot", "euclidean")
 _MOST = 1 << 30  # bytes for memory="auto": more does not make products faster
 _LEAST_ROWS, _MOST_ROWS = 64, 1 << 16  # of a block
+_SAMPLE = 4096  # vectors
+_MOST_PRODUCT = 1e37
 _LAST = np.iinfo(np.int64).max  # places that are not filled yet come after all others
 
 Matrix = npt.NDArray[np.float32]
@@ -72,14 +74,15 @@ def neighbours(
         raise IndexError(f"ids holds {bad}, which is out of range for {nodes} vectors")
     some, block = _block_sizes(len(queries), nodes, dim, count, _budget(memory))
     found = Neighbours(np.empty((len(queries), count), np.int64), np.empty((len(queries), count), np.float32))
+    frame = _Frame(rows) if metric == "euclidean" else None
     with Reporting(progress, "products") as callback:
         for begin in range(0, len(queries), some):
             part = queries[begin : begin + some]
             best = _Best(len(part), count)
-            given = _prepared(_read(rows, part), part, metric)
+            given = _prepared(_read(rows, part), part, metric, frame)
             for first in range(0, nodes, block):
                 at = np.arange(first, min(first + block, nodes))
-                scores = _scores(given, _prepared(_read(rows, at), at, metric), metric)
+                scores = _scores(given, _prepared(_read(rows, at), at, metric, frame), metric)
                 if exclude_self:
                     own = np.flatnonzero((part >= first) & (part <= at[-1]))
                     scores[own, part[own] - first] = -np.inf
@@ -88,7 +91,7 @@ def neighbours(
                     callback("comparing", begin * nodes + len(part) * (first + len(at)), len(queries) * nodes)
             nearest = Neighbours(best.ids, best.scores)
             if metric == "euclidean":
-                nearest = _measured(rows, given, best)
+                nearest = _measured(rows, part, best)
             found.ids[begin : begin + some] = nearest.ids
             found.scores[begin : begin + some] = nearest.scores
     return found
@@ -119,9 +122,31 @@ class _Best:
         self.scores, self.ids = values[kept], ids[kept]
 
 
+class _Frame:
+    """Moves vectors to the origin and to a size of about 1, where products in float32 lose the least.
+
+    The place and the size are those of the first vectors; factors are powers of two, which change no digit.
+    """
+
+    def __init__(self, rows: Any) -> None:
+        sample = _read(rows, np.arange(min(len(rows), _SAMPLE))).astype(np.float64)
+        sample = sample[np.isfinite(sample).all(axis=1)]
+        self._centre = (sample.mean(axis=0) if len(sample) else np.zeros(rows.shape[1])).astype(np.float32)
+        peak = float(np.abs(sample - self._centre).max(initial=0))
+        self._factor = np.float32(2.0 ** -np.clip(np.floor(np.log2(peak)), -120, 120)) if peak > 0 else np.float32(1)
+
+    def __call__(self, block: Matrix) -> Matrix:
+        moved: Matrix = (block - self._centre) * self._factor
+        return moved
+
+
 def _scores(given: Matrix, block: Matrix, metric: str) -> Matrix:
     """Larger is nearer."""
-    scores: Matrix = given @ block.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores: Matrix = given @ block.T
+        total = float(np.abs(scores).max(initial=0))
+    if not total < _MOST_PRODUCT:
+        raise ValueError("the vectors are too long for products in float32; divide them by a common factor")
     if metric == "euclidean":  # minus the squared distance
         scores *= 2
         scores -= np.einsum("nd,nd->n", given, given)[:, None]
@@ -129,24 +154,26 @@ def _scores(given: Matrix, block: Matrix, metric: str) -> Matrix:
     return scores
 
 
-def _measured(rows: Any, given: Matrix, best: _Best) -> Neighbours:
+def _measured(rows: Any, queries: IdArray, best: _Best) -> Neighbours:
     """Return the best with their distances, in order; those from products are imprecise where they are small."""
-    distances = np.stack(
-        [np.linalg.norm(given - _read(rows, ids), axis=1) for ids in np.ascontiguousarray(best.ids.T)], axis=1
-    )
+    given = _read(rows, queries).astype(np.float64)
+    each = [np.linalg.norm(given - _read(rows, ids), axis=1) for ids in np.ascontiguousarray(best.ids.T)]
+    distances = np.stack(each, axis=1).astype(np.float32)
     order = np.lexsort((best.ids, distances), axis=1)
     return Neighbours(np.take_along_axis(best.ids, order, 1), np.take_along_axis(distances, order, 1))
 
 
-def _prepared(block: Matrix, ids: IdArray, metric: str) -> Matrix:
+def _prepared(block: Matrix, ids: IdArray, metric: str, frame: _Frame | None) -> Matrix:
     bad = ~np.isfinite(block).all(axis=1)
     if bad.any():
         raise ValueError(f"the vector of node {ids[bad][0]} is not finite")
     if metric != "cosine":
-        return block
-    lengths = np.linalg.norm(block, axis=1, keepdims=True)
+        return block if frame is None else frame(block)
     unit = np.zeros_like(block)
-    np.divide(block, lengths, out=unit, where=lengths > 0)
+    largest = np.abs(block).max(axis=1, keepdims=True, initial=0)
+    np.divide(block, largest, out=unit, where=largest > 0)  # first, since squares may be out of range
+    lengths = np.linalg.norm(unit, axis=1, keepdims=True)
+    np.divide(unit, lengths, out=unit, where=lengths > 0)
     return unit
 
 

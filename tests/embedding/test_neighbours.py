@@ -100,3 +100,25 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(gz.BudgetError, match="memory is 1 KB, but comparing vectors of 12 numbers needs") as e:
         gz.neighbours(X, [0], 1, memory="1KB")
     assert gz.neighbours(X, [0], 1, memory=e.value.needed_bytes).ids.shape == (1, 1)
+
+
+@pytest.mark.parametrize(("shift", "factor"), [(0, 1), (1000, 1), (1e4, 1), (0, 1e-25), (0, 1e20), (3e20, 1e18)])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_places_and_sizes_of_vectors_do_not_matter(shift: float, factor: float, metric: str) -> None:
+    if metric == "cosine" and shift:
+        return  # the angles between such vectors are below the precision of float32
+    vectors = (np.random.default_rng(0).standard_normal((200, 8)) * factor + shift).astype(np.float32)
+    exact = vectors.astype(np.float64)
+    if metric == "cosine":
+        exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    distances = np.linalg.norm(exact[:, None] - exact[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    found = gz.neighbours(vectors, k=5, metric=metric)
+    nearest = np.take_along_axis(distances, found.ids, 1)
+    assert np.allclose(nearest, np.sort(distances, axis=1)[:, :5], rtol=1e-4)
+
+
+def test_products_that_overflow_are_refused() -> None:
+    vectors = np.full((4, 3), 1e20, np.float32)
+    with pytest.raises(ValueError, match="too long for products in float32"):
+        gz.neighbours(vectors, k=2, metric="dot")
