@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from waiting import call_with_ctrl_c
 
 import graphzero as gz
 from graphzero import analytics
@@ -135,19 +133,8 @@ def test_progress_is_reported(undirected: gz.Graph) -> None:
 
 @pytest.mark.parametrize("io", ["mmap", "read"])
 def test_ctrl_c_stops_it(undirected: gz.Graph, io: str) -> None:
-    def press() -> None:
-        time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press)
-
-    def run() -> None:
-        thread.start()
-        analytics.pagerank(undirected, iterations=1_000_000, tolerance=0, io=io)
-
     with pytest.raises(KeyboardInterrupt):
-        run()
-    thread.join()
+        call_with_ctrl_c(lambda: analytics.pagerank(undirected, iterations=1_000_000, tolerance=0, io=io))
     assert len(analytics.connected_components(undirected, io=io)) == NODES  # and the next call works
 
 

@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from communities import NODES, auc, communities
+from waiting import call_with_ctrl_c
 
 import graphzero as gz
 
@@ -155,19 +154,8 @@ def test_progress_is_reported(graph: gz.Graph) -> None:
 
 
 def test_ctrl_c_leaves_no_file(graph: gz.Graph, tmp_path: Path) -> None:
-    def press() -> None:
-        time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press)
-
-    def run() -> None:
-        thread.start()
-        gz.embed(graph, walks_per_node=1000, epochs=1000, out=tmp_path / "x.gd")
-
     with pytest.raises(KeyboardInterrupt):
-        run()
-    thread.join()
+        call_with_ctrl_c(lambda: gz.embed(graph, walks_per_node=1000, epochs=1000, out=tmp_path / "x.gd"))
     assert os.listdir(tmp_path) == []
     assert gz.embed(graph, **SMALL).shape == (NODES, 24)  # and the next call works
 
