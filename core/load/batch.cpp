@@ -130,7 +130,8 @@ uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merg
   }
   std::vector<MergedBatch> group;  // of homogeneous graphs only
   for (const BatchSeeds& batch : seeds) {
-    group.push_back({batch.seeds.at(0).nodes, batch.seeds.at(0).times, batch.key, batch.exclude_of(0)});
+    const SeedsOfType& of = batch.seeds.at(0);
+    group.push_back({of.nodes, of.times, batch.key, batch.exclude_of(0), batch.dependent});
   }
   SampleOptions options = plan.options.sample;
   options.threads = 1;

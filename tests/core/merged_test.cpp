@@ -71,6 +71,7 @@ bool same_as_alone(const Topology& topology, const Group& group, SampleOptions o
   options.io = TopologyIo::kMmap;
   for (size_t i = 0; i < made.size(); ++i) {
     options.seed = group.batches[i].seed;
+    options.dependent = group.batches[i].dependent;
     if (!same(made[i], sample_neighbours(topology, group.seeds[i], {}, options))) return false;
   }
   return made.size() == group.batches.size();
@@ -104,6 +105,22 @@ TEST(merged_batches_are_what_they_are_alone) {
     for (const int threads : {1, 2, 8}) {
       SampleOptions options = options_of({7, 5}, threads);
       options.disjoint = disjoint;
+      CHECK(same_as_alone(*topology, group, options, cold()));
+      CHECK(same_as_alone(*topology, group, options, {}));
+    }
+  }
+}
+
+// Batches 5, 6, 7, ... of an epoch whose draws depend on each other.
+TEST(dependent_batches_are_merged_with_their_own_numbers) {
+  const auto topology = write_graph("merged-dependent.gl", 3000, 200000);
+  for (const uint64_t k : {uint64_t{1}, uint64_t{2}, uint64_t{8}, uint64_t{1000}}) {
+    Group group(*topology, 20, 30);
+    for (size_t i = 0; i < group.batches.size(); ++i) group.batches[i].dependent = {k, 5 + i, 77};
+    for (const int threads : {1, 2, 8}) {
+      SampleOptions options = options_of({7, 5}, threads);
+      options.choice = Choice::kLabor;
+      options.dependent.batches = k;
       CHECK(same_as_alone(*topology, group, options, cold()));
       CHECK(same_as_alone(*topology, group, options, {}));
     }

@@ -137,12 +137,48 @@ def test_wide_ids_of_old_files(tmp_path):
     check(g, [*batches(700, [50, 60]), np.arange(690, 700)], [5, -1], ways=ways)
 
 
-@pytest.mark.parametrize("options", [{"method": "labor"}, {"weighted": True}])
-def test_what_reads_whole_rows_is_sampled_batch_by_batch(tmp_path, options):
+def test_layer_neighbour_sampling_every_way_and_thread_count(graph):
+    """Rows of many parts, which several threads read; neighbours that are in a row twice."""
+    seeds = [*batches(NODES, [40, 1, 0, 64, 65]), np.array([17, 17, 1400, 5, 5])]
+    check(graph, seeds, [4, 3], ways=WAYS, method="labor")
+
+
+@pytest.mark.parametrize("direction", ["out", "in"])
+@pytest.mark.parametrize("fanouts", [[-1], [600, 2], [1500, 2], [0, 5], [3, 0, 2], [1, 1, 1, 1], [2, -1]])
+def test_layer_neighbour_sampling_fanouts_and_directions(graph, direction, fanouts):
+    check(graph, [*batches(NODES, [20, 30]), np.array([17])], fanouts, direction=direction, method="labor")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    degrees=st.lists(st.sampled_from([0, 1, 4, 5, 6, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049]),
+                     min_size=1, max_size=8),
+    sizes=st.lists(st.integers(0, 8), min_size=1, max_size=6),
+    fanouts=st.lists(st.sampled_from([-1, 0, 1, 5, 512, 1024]), min_size=1, max_size=2),
+    others=st.sampled_from([1, 3, 5000]),
+    seed=st.integers(0, 100),
+    flags=st.tuples(st.booleans(), st.booleans()),
+    threads=st.sampled_from([1, 2, 8]),
+)  # fmt: skip
+def test_layer_neighbour_sampling_of_rows_of_all_lengths(
+    tmp_path_factory, degrees, sizes, fanouts, others, seed, flags, threads
+):
+    """Degrees around what is read as a whole (512) and in parts (1,024); few others: neighbours repeat."""
+    rng = np.random.default_rng(seed)
+    nodes = max(len(degrees), others)
+    source = np.repeat(np.arange(len(degrees)), degrees)
+    target = rng.integers(0, others, len(source))
+    path = tmp_path_factory.mktemp("labor") / "g.gl"
+    g = gz.Graph(write_graph(path, nodes, source, target, edge_ids=flags[0]))
+    way = {"threads": threads, "past_page_cache": True, "io": "auto" if flags[1] else "pread"}
+    check(g, batches(len(degrees), sizes, seed), fanouts, ways=[way], method="labor")
+
+
+def test_weighted_draws_are_sampled_batch_by_batch(tmp_path):
     rng = np.random.default_rng(4)
     g = gz.Graph(write_graph(tmp_path / "w.gl", 100, rng.integers(0, 100, 900), rng.integers(0, 100, 900),
                              weights=rng.random(900)))  # fmt: skip
-    assert check(g, batches(100, [9, 9, 9]), [3, 2], **options)["reads"] == 0
+    assert check(g, batches(100, [9, 9, 9]), [3, 2], weighted=True)["reads"] == 0
 
 
 def test_a_page_that_many_batches_want_is_read_once(graph):

@@ -84,6 +84,7 @@ void one_by_one(const Topology& topology, std::span<const MergedBatch> batches, 
   for (size_t i = 0; i < batches.size(); ++i) {
     options.seed = batches[i].seed;
     options.exclude = batches[i].exclude;
+    options.dependent = batches[i].dependent;
     done(i, sample_neighbours(topology, batches[i].seeds, batches[i].times, options));
     if (progress != nullptr) progress->report("sample", i + 1, batches.size());
   }
@@ -92,7 +93,7 @@ void one_by_one(const Topology& topology, std::span<const MergedBatch> batches, 
 }  // namespace
 
 bool merged_supported(const SampleOptions& options, bool with_times) {
-  return !with_times && !options.weighted && options.choice == Choice::kUniform;
+  return !with_times && !options.weighted;
 }
 
 std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,

@@ -24,6 +24,7 @@ struct MergedBatch {
   std::span<const int64_t> times;          // as in sample_neighbours()
   uint64_t seed = 0;                       // in place of SampleOptions::seed
   const ExcludedEdges* exclude = nullptr;  // in place of SampleOptions::exclude
+  DependentDraws dependent{};              // in place of SampleOptions::dependent
 };
 
 struct MergedStats {
@@ -41,8 +42,9 @@ struct MergedOptions {
   std::function<std::shared_ptr<Reader>()> reader;  // tests put their own in place
 };
 
-// Whether many batches can be merged: uniform draws, with or without replacement, shared or disjoint. Weights, times
-// and layer-neighbour sampling read whole rows; sample_merged() then makes one batch after the other.
+// Whether many batches can be merged: uniform draws, with or without replacement, shared or disjoint, and
+// layer-neighbour sampling. Weights and times need further arrays; sample_merged() then makes one batch after the
+// other.
 bool merged_supported(const SampleOptions& options, bool with_times);
 
 // Takes the subgraph of a batch, by its number in the group. Called as each is done: in order by one thread, else by

@@ -13,8 +13,9 @@
 #include "base/memory.h"
 #include "base/prefetch.h"
 #include "base/threads.h"
-#include "sample/merged/merged.h"
+#include "sample/merged/merged_batch.h"
 #include "sample/merged/ordered_reads.h"
+#include "sample/merged/spread.h"
 #include "sample/subgraph/choose.h"
 #include "sample/subgraph/growing.h"
 #include "storage/page_requests.h"
@@ -47,29 +48,7 @@ class MergedHops {
 
  private:
   using Id = typename Csr::Id;
-  static constexpr uint64_t kShortRow = 512;  // edges: their ids are read together, being on one page or two
-  static constexpr uint64_t kTaken = uint64_t{1} << 63;
-
-  struct Row {
-    uint64_t begin, degree;
-    uint32_t start;  // of its edges among the hop's; a subgraph has below 2^31
-  };
-
-  struct Batch {
-    Batch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
-      options.seed = batch.seed;
-      options.exclude = batch.exclude != nullptr && !batch.exclude->empty() ? batch.exclude : nullptr;
-    }
-    SampleOptions options;
-    GrowingSubgraph graph;
-    size_t frontier = 0;  // nodes from here on were reached in the previous hop
-    // Of the hop in the making:
-    std::span<Row> rows;
-    size_t edges = 0;
-    std::shared_ptr<Buffer> memory;  // of these, one per edge:
-    int64_t* chosen = nullptr;       // its position, then its id, where that is wanted, and kTaken
-    Id* neighbours = nullptr;
-  };
+  using Batch = HopBatch<Csr>;
 
   struct Scratch {  // of one worker
     ChooseScratch choose;
@@ -117,15 +96,11 @@ class MergedHops {
     const bool none = options_.fanouts[hop] == 0;
     size_t total = 0;
     for (const auto& batch : batches_) total += none ? 0 : batch->graph.nodes - batch->frontier;
-    Row* rows = room_for<Row>(rows_memory_, total);
+    MergedRow* rows = room_for<MergedRow>(rows_memory_, total);
     for (const auto& batch : batches_) {
       batch->rows = {rows, none ? 0 : batch->graph.nodes - batch->frontier};
       rows += batch->rows.size();
     }
-  }
-
-  uint64_t node_of(const Batch& batch, size_t row) const {
-    return static_cast<uint64_t>(batch.graph.node[batch.frontier + row]);
   }
 
   template <class Each, class Length, class Deliver>
@@ -140,8 +115,8 @@ class MergedHops {
       each_batch([&](size_t b, Scratch&) {
         const Batch& batch = *batches_[b];
         for (size_t i = 0; i < batch.rows.size(); ++i) {
-          if (i + 16 < batch.rows.size()) prefetch(csr_.bounds_of(node_of(batch, i + 16)));
-          const auto row = csr_.row(node_of(batch, i));
+          if (i + 16 < batch.rows.size()) prefetch(csr_.bounds_of(batch.node_of(i + 16)));
+          const auto row = csr_.row(batch.node_of(i));
           batch.rows[i] = {row.begin, row.degree(), 0};
         }
       });
@@ -150,7 +125,7 @@ class MergedHops {
     const auto each = [&](size_t b, const auto& emit) {
       const Batch& batch = *batches_[b];
       for (size_t i = 0; i < batch.rows.size(); ++i) {
-        const uint64_t node = node_of(batch, i);
+        const uint64_t node = batch.node_of(i);
         if (csr_.changed && (csr_.changed.has(node) || node >= csr_.changed.base_rows)) {  // not in indptr
           const auto row = csr_.row(node);
           batch.rows[i] = {row.begin, row.degree(), 0};
@@ -176,11 +151,12 @@ class MergedHops {
     }
   }
 
+  // Chooses from all rows but those whose neighbours decide, unless these are in RAM.
   void choose(Batch& batch, size_t hop, ChooseScratch& scratch) {
-    const RowChooser<Csr> chooser(csr_, batch.options, hop, false);
+    const RowChooser<Csr>& chooser = batch.chooser.emplace(csr_, batch.options, hop, false);
     const GrowingSubgraph& graph = batch.graph;
     uint64_t most = 0;
-    for (const Row& row : batch.rows) most += chooser.most({row.begin, row.degree, row.degree});
+    for (const MergedRow& row : batch.rows) most += chooser.most({row.begin, row.degree, row.degree});
     check_hop(graph, graph, hop, most);
     batch.edges = static_cast<size_t>(most);
     if (batch.rows.empty()) return;
@@ -193,12 +169,20 @@ class MergedHops {
     if (batch.options.exclude != nullptr) ask_excluded(batch);
     size_t at = 0;
     for (size_t i = 0; i < batch.rows.size(); ++i) {
-      Row& row = batch.rows[i];
+      MergedRow& row = batch.rows[i];
       row.start = static_cast<uint32_t>(at);
+      const HopRow whole{row.begin, row.degree, row.degree};
+      if (!arrays_.indices_mapped && chooser.reads_neighbours(whole, batch.node_of(i))) {
+        const auto count = static_cast<size_t>(chooser.most(whole));
+        std::fill_n(batch.chosen + at, count, kNotChosen);
+        at += count;
+        continue;
+      }
       const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
-      at += chooser.choose({row.begin, row.degree, row.degree}, node_of(batch, i), tree, batch.chosen + at, scratch);
+      at += chooser.choose(whole, batch.node_of(i), tree, batch.chosen + at, scratch);
     }
     batch.edges = at;  // fewer if edges are excluded
+    if (!arrays_.indices_mapped) batch.list_long_rows();
   }
 
   // Rows that hold excluded edges are searched in the mapping: they are few, those of the batch's own edges.
@@ -206,22 +190,11 @@ class MergedHops {
     constexpr uint64_t kMost = uint64_t{1} << 16;  // ids; a search through more reads few of their pages
     PagePrefetcher pages(*csr_.file, 1);
     for (size_t i = 0; i < batch.rows.size(); ++i) {
-      const Row& row = batch.rows[i];
-      if (row.degree == 0 || batch.options.exclude->of(node_of(batch, i)).empty()) continue;
+      const MergedRow& row = batch.rows[i];
+      if (row.degree == 0 || batch.options.exclude->of(batch.node_of(i)).empty()) continue;
       pages.add(csr_.indices + row.begin, std::min(row.degree, kMost));
     }
     pages.request_added();
-  }
-
-  static size_t end_of(const Batch& batch, size_t row) {
-    return row + 1 < batch.rows.size() ? batch.rows[row + 1].start : batch.edges;
-  }
-
-  int64_t taken(uint64_t id, uint64_t position) const {
-    if ((id & kTaken) != 0) [[unlikely]] {
-      fail_edge_id(*csr_.file, position, id);
-    }
-    return static_cast<int64_t>(id | kTaken);
   }
 
   // Ids replace positions, so neighbours are read before them.
@@ -234,11 +207,17 @@ class MergedHops {
       });
     }
     const bool indices = !arrays_.indices_mapped, ids = arrays_.edge_ids.width > 0 && !arrays_.edge_ids_mapped;
-    if (indices || ids) fetch_in_order(indices, ids, stats);
+    if (options_.choice == Choice::kLabor) {  // ids are known when all neighbours were read
+      if (indices) fetch_in_order(true, false, stats);
+      for (const auto& batch : batches_) batch->forget_long_rows();
+      if (ids) fetch_in_order(false, true, stats);
+    } else if (indices || ids) {
+      fetch_in_order(indices, ids, stats);
+    }
     if (!arrays_.edge_ids_mapped) return;
     each_batch([&](size_t b, Scratch&) {
       const Batch& batch = *batches_[b];
-      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken(csr_.stored_edge_id(p), p); };
+      const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken_id(csr_, csr_.stored_edge_id(p), p); };
       if (csr_.edge_ids32 != nullptr) {
         from_mapping(batch, csr_.edge_ids32, take);
       } else {
@@ -256,91 +235,29 @@ class MergedHops {
   }
 
   void fetch_in_order(bool indices, bool ids, MergedStats& stats) {
-    // An item is a short row with all its chosen edges, or one chosen edge of a long row.
-    const auto each = [&](size_t b, const auto& emit) {
-      const Batch& batch = *batches_[b];
-      for (size_t i = 0; i < batch.rows.size(); ++i) {
-        const Row& row = batch.rows[i];
-        const size_t end = end_of(batch, i);
-        if (row.start == end) continue;
-        if (row.degree <= kShortRow) {
-          emit(row.begin, i);
-        } else {
-          for (size_t e = row.start; e < end; ++e) {
-            if (batch.chosen[e] >= 0) emit(static_cast<uint64_t>(batch.chosen[e]), batch.rows.size() + e);
-          }
-        }
-      }
-    };
+    const auto each = [&](size_t b, const auto& emit) { batches_[b]->each_read(emit); };
     size_t most = 0;
-    for (const auto& batch : batches_) most = std::max(most, batch->rows.size() + batch->edges);
+    for (const auto& batch : batches_) most = std::max(most, batch->most_numbers());
     FileOrder order(batches_.size(), csr_.limit, most, options_.threads, each, way_.progress);
-    const auto length = [&](uint64_t item) {
-      const Batch& batch = *batches_[order.batch(item)];
-      const size_t number = order.number(item);
-      return number < batch.rows.size() ? batch.rows[number].degree : 1;
-    };
+    const auto length = [&](uint64_t item) { return batches_[order.batch(item)]->length_of(order.number(item)); };
+    using Order = decltype(order);
     while (order.next()) {
-      using Order = decltype(order);
-      if (indices) read(arrays_.indices, order, length, Spread<Id, Order, true>{*this, order}, stats);
+      if (indices) read(arrays_.indices, order, length, Spread<Id, Csr, Order, true>(csr_, batches_, order), stats);
       if (ids && arrays_.edge_ids.width == 4) {
-        read(arrays_.edge_ids, order, length, Spread<uint32_t, Order, false>{*this, order}, stats);
+        read(arrays_.edge_ids, order, length, Spread<uint32_t, Csr, Order, false>(csr_, batches_, order), stats);
       } else if (ids) {
-        read(arrays_.edge_ids, order, length, Spread<uint64_t, Order, false>{*this, order}, stats);
+        read(arrays_.edge_ids, order, length, Spread<uint64_t, Csr, Order, false>(csr_, batches_, order), stats);
       }
     }
   }
-
-  // Delivers the values of an item, neighbours or edge ids, to the chosen edges of its batch.
-  template <class T, class Order, bool kNeighbours>
-  struct Spread {
-    MergedHops& hops;
-    const Order& order;
-
-    void ask(uint64_t item) const {
-      const Batch& batch = batch_of(item);
-      if (const size_t number = order.number(item); number < batch.rows.size()) prefetch(&batch.rows[number]);
-    }
-    void ask_more(uint64_t item) const {
-      const Batch& batch = batch_of(item);
-      const size_t first = first_edge(batch, order.number(item));
-      prefetch(batch.chosen + first);
-      prefetch(batch.neighbours + first);
-    }
-    const Batch& batch_of(uint64_t item) const { return *hops.batches_[order.batch(item)]; }
-    static size_t first_edge(const Batch& batch, size_t number) {
-      return number < batch.rows.size() ? batch.rows[number].start : number - batch.rows.size();
-    }
-
-    void operator()(uint64_t item, const std::byte* values) const {
-      const Batch& batch = batch_of(item);
-      const size_t number = order.number(item), rows = batch.rows.size();
-      const size_t begin = first_edge(batch, number);
-      const size_t end = number < rows ? end_of(batch, number) : begin + 1;
-      const uint64_t place = order.place(item);
-      for (size_t e = begin; e < end; ++e) {
-        const auto position = static_cast<uint64_t>(batch.chosen[e]);
-        T value;
-        std::memcpy(&value, values + (position - place) * sizeof(T), sizeof(T));
-        if constexpr (kNeighbours) {
-          if (value >= hops.csr_.num_others) [[unlikely]] {
-            fail_neighbour(*hops.csr_.file, position, value, hops.csr_.num_others);
-          }
-          batch.neighbours[e] = value;
-        } else {
-          batch.chosen[e] = hops.taken(value, position);
-        }
-      }
-    }
-  };
 
   // Positions become places among all edges in order.
   void to_places(Batch& batch) const {
     int64_t* edge = batch.graph.edge + batch.graph.edges;
     for (size_t i = 0; i < batch.rows.size(); ++i) {
-      const Row& row = batch.rows[i];
-      const uint64_t shift = csr_.start_of(node_of(batch, i)) - row.begin;
-      for (size_t e = row.start; e < end_of(batch, i); ++e) {
+      const MergedRow& row = batch.rows[i];
+      const uint64_t shift = csr_.start_of(batch.node_of(i)) - row.begin;
+      for (size_t e = row.start; e < batch.end_of(i); ++e) {
         edge[e] = static_cast<int64_t>(static_cast<uint64_t>(edge[e]) + shift);
       }
     }
@@ -359,7 +276,7 @@ class MergedHops {
       }
       if (csr_.changed && arrays_.edge_ids.width == 0) to_places(batch);
       for (size_t i = 0; i < batch.rows.size(); ++i) {
-        std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + end_of(batch, i),
+        std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + batch.end_of(i),
                   static_cast<int64_t>(batch.frontier + i));
       }
       graph.reserve_nodes(graph.nodes + batch.edges);
@@ -381,7 +298,7 @@ class MergedHops {
   const MergedArrays& arrays_;
   const ReadWay& way_;
   std::vector<Scratch> scratch_;  // one per worker
-  std::vector<std::unique_ptr<Batch>> batches_;
+  HopBatches<Csr> batches_;
   std::shared_ptr<Buffer> rows_memory_;
   uint64_t hop_bytes_ = 0, most_scratch_ = 0;  // of the edges in the making; of all, at most
 };

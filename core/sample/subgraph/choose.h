@@ -46,6 +46,43 @@ class DependentNumbers {
   uint64_t batches_, renewed_, phase_, before_, after_;
 };
 
+// The neighbours of a row that layer-neighbour sampling takes: those with the smallest random numbers. Equal numbers (a
+// neighbour twice in the row) go by place. Kept between rows for its memory.
+class SmallestNumbers {
+ public:
+  struct Candidate {
+    uint64_t number, place, neighbour;
+    bool operator<(const Candidate& other) const {
+      return number != other.number ? number < other.number : place < other.place;
+    }
+  };
+
+  void begin(size_t count) {
+    count_ = count;
+    heap_.clear();
+  }
+
+  void offer(const Candidate& candidate) {
+    if (heap_.size() < count_) {
+      heap_.push_back(candidate);
+      std::push_heap(heap_.begin(), heap_.end());
+    } else if (candidate < heap_.front()) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      heap_.back() = candidate;
+      std::push_heap(heap_.begin(), heap_.end());
+    }
+  }
+
+  std::span<const Candidate> by_place() {
+    std::sort(heap_.begin(), heap_.end(), [](const Candidate& a, const Candidate& b) { return a.place < b.place; });
+    return heap_;
+  }
+
+ private:
+  size_t count_ = 0;
+  std::vector<Candidate> heap_;  // the largest on top
+};
+
 // The latest time that is too old for a seed of this time.
 inline int64_t window_start(int64_t time, uint64_t window) {
   const uint64_t since_first = static_cast<uint64_t>(time) - static_cast<uint64_t>(INT64_MIN);
@@ -59,7 +96,7 @@ struct ChooseScratch {
   WeightedScratch weighted;
   std::vector<double> sums;
   std::vector<uint64_t> listed, latest, holes;
-  std::vector<std::pair<uint64_t, uint64_t>> heap;
+  SmallestNumbers smallest;
 };
 
 template <class Csr>
@@ -92,6 +129,24 @@ class RowChooser {
 
   // Whether every edge of the row is taken, without a draw (except those of weight zero).
   bool takes_all(const HopRow& row) const { return all_ || (!options_.replace && fanout_ >= row.population); }
+
+  // Whether choose() reads all neighbours of the row in order to choose some of them.
+  bool reads_neighbours(const HopRow& row, uint64_t node) const {
+    if (options_.choice != Choice::kLabor || takes_all(row)) return false;
+    return options_.exclude == nullptr || options_.exclude->of(node).empty();
+  }
+
+  // For such a row, if its neighbours come from somewhere else, in parts: offers `count` of them, which
+  // neighbour_at(i) returns, at places from `first` on. All parts together leave what choose() would choose.
+  template <class NeighbourAt>
+  void offer(uint64_t first, uint64_t count, const NeighbourAt& neighbour_at, SmallestNumbers& smallest) const {
+    with_numbers([&](const auto number_of) {
+      for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t neighbour = neighbour_at(i);
+        smallest.offer({number_of(neighbour), first + i, neighbour});
+      }
+    });
+  }
 
   // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint; `time` is
   // the seed's, for sampling by node times.
@@ -139,12 +194,7 @@ class RowChooser {
     } else if (options_.replace) {
       for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(random.below(population));
     } else if (options_.choice == Choice::kLabor) {
-      if (options_.dependent.batches > 1) {
-        choose_labor(row, from, count, out, scratch, DependentNumbers(options_.dependent, key_));
-      } else {
-        choose_labor(row, from, count, out, scratch,
-                     [key = key_](uint64_t neighbour) { return absorb(key, neighbour); });
-      }
+      choose_labor(row, from, count, out, scratch.smallest);
     } else {
       choose_distinct(random, population, count, out, scratch);
     }
@@ -304,28 +354,28 @@ class RowChooser {
 
   // LABOR-0 with a fixed size (sequential Poisson sampling): the `count` neighbours whose shared random numbers are
   // smallest. For one row that is a uniform draw without replacement; rows with common neighbours tend to agree. Reads
-  // the whole row. Equal numbers (a neighbour twice in the row) go by position.
-  template <class From, class Numbers>
-  void choose_labor(const HopRow& row, const From& from, size_t count, int64_t* out, ChooseScratch& scratch,
-                    const Numbers number_of) const {
-    auto& heap = scratch.heap;  // largest on top
-    heap.clear();
-    const uint64_t population = from.count, begin = row.begin;  // in registers: the heap is written to
-    for (uint64_t i = 0; i < population; ++i) {
-      uint64_t position = begin + i;  // times and layer-neighbour sampling do not go together
-      if constexpr (std::is_same_v<From, PastHoles>) position = position_of(row, from, i);
-      const std::pair<uint64_t, uint64_t> candidate{number_of(csr_.neighbour(position)), i};
-      if (heap.size() < count) {
-        heap.push_back(candidate);
-        std::push_heap(heap.begin(), heap.end());
-      } else if (candidate < heap.front()) {
-        std::pop_heap(heap.begin(), heap.end());
-        heap.back() = candidate;
-        std::push_heap(heap.begin(), heap.end());
-      }
+  // the whole row.
+  template <class From>
+  void choose_labor(const HopRow& row, const From& from, size_t count, int64_t* out, SmallestNumbers& smallest) const {
+    smallest.begin(count);
+    offer(
+        0, from.count,
+        [&](uint64_t i) {
+          if constexpr (std::is_same_v<From, PastHoles>) return csr_.neighbour(position_of(row, from, i));
+          return csr_.neighbour(row.begin + i);  // times and layer-neighbour sampling do not go together
+        },
+        smallest);
+    for (const auto& candidate : smallest.by_place()) *out++ = static_cast<int64_t>(candidate.place);
+  }
+
+  // The function that gives each neighbour its random number, the same for all rows of the hop.
+  template <class Use>
+  void with_numbers(const Use& use) const {
+    if (options_.dependent.batches > 1) {
+      use(DependentNumbers(options_.dependent, key_));
+    } else {
+      use([key = key_](uint64_t neighbour) { return absorb(key, neighbour); });
     }
-    for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(heap[i].second);
-    std::sort(out, out + count);
   }
 
   const Csr& csr_;
