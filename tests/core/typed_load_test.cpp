@@ -220,6 +220,51 @@ TEST(packed_numbers_of_any_size_come_back) {
   }
 }
 
+// As samplers write them: nodes are numbered when they are first reached, targets ascend, rows are taken whole.
+TEST(packed_subgraphs_take_few_bits_per_edge) {
+  Random random(make_key(6));
+  for (const size_t size : {1, 2, 1023, 1024, 1025, 1026, 40000}) {
+    HeteroSubgraph graph;
+    graph.nodes.resize(1);
+    graph.edges.resize(1);
+    const auto take = [](Int64Array& array, size_t count) {
+      array.buffer = take_buffer(count * sizeof(int64_t));
+      array.size = count;
+      return array.data();
+    };
+    int64_t* row = take(graph.edges[0].edge_index, 2 * size);
+    int64_t *edge = take(graph.edges[0].edge, size), *node = take(graph.nodes[0].node, 1);
+    *node = INT64_MAX;
+    int64_t nodes = 100, target = 0, position = 0;
+    for (size_t i = 0; i < size; ++i) {
+      const bool is_first = random.below(8) == 0;
+      target += is_first ? 1 : 0;
+      position = is_first ? static_cast<int64_t>(random.below(uint64_t{1} << 31)) : position + 1;
+      row[i] = random.below(4) == 0 ? static_cast<int64_t>(random.below(static_cast<uint64_t>(nodes))) : nodes++;
+      row[size + i] = target;
+      edge[i] = position;
+    }
+    const HeteroSubgraph copy = graph;
+    const PackedSubgraph packed(std::move(graph));
+    // A bit each, an eighth of the edge ids in four bytes, a quarter of the sources in up to three; and two bytes per
+    // number of the block where sources end and targets begin.
+    if (size >= 1024) CHECK(packed.bytes() < size * (3 + 4 + 6 + 1) / 8 + 2048 + 200);
+    check_same(packed.unpack(), copy);
+  }
+}
+
+TEST(packed_numbers_wrap_around) {
+  HeteroSubgraph graph;
+  graph.nodes.resize(1);
+  graph.edges.resize(1);
+  const std::vector<int64_t> values{INT64_MAX, INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX, 0, 1, 2, INT64_MIN};
+  graph.nodes[0].node.buffer = take_buffer(values.size() * 100 * sizeof(int64_t));
+  graph.nodes[0].node.size = values.size() * 100;
+  for (size_t i = 0; i < graph.nodes[0].node.size; ++i) graph.nodes[0].node.data()[i] = values[i % values.size()];
+  const HeteroSubgraph copy = graph;
+  check_same(PackedSubgraph(std::move(graph)).unpack(), copy);
+}
+
 TEST(typed_plans_check_types_and_rows) {
   SampleGraph graph = shop();
   const auto squares = relation("squares.gl", kItems, kItems, 1);

@@ -1,5 +1,5 @@
-// packed: a sampled subgraph while it waits, compressed to a third of its size: each block of numbers is stored in as
-// few bytes as it needs.
+// packed: a sampled subgraph while it waits, compressed to a sixth of its size or less: each block of numbers is stored
+// in as few bytes as it needs.
 #pragma once
 
 #include <cstdint>
