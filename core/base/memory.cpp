@@ -38,7 +38,7 @@ std::atomic<uint64_t> g_total{0}, g_peak{0};
 // What a Buffer of so many bytes takes: whole pages, and whole huge pages where it is large. A compile plans to the
 // byte, so there only where that adds little.
 std::optional<uint64_t> buffer_size(size_t bytes, Purpose purpose) {
-  const size_t huge_from = purpose == Purpose::kCompile ? 32 * kHuge : kHuge;
+  const size_t huge_from = purpose == Purpose::kCompile ? 32 * kHuge : purpose == Purpose::kTables ? 4 * kHuge : kHuge;
   return checked_round_up(std::max<size_t>(bytes, 1), bytes >= huge_from ? kHuge : kPage);
 }
 

@@ -134,7 +134,7 @@ uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merg
     group.push_back({of.nodes, of.times, batch.key, batch.exclude_of(0), batch.dependent});
   }
   SampleOptions options = plan.options.sample;
-  options.threads = 1;
+  options.threads = plan.threads;
   MergedStats read;
   MergedOptions merged;
   merged.progress = &cancel;

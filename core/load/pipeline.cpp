@@ -201,7 +201,7 @@ ScheduleView Pipeline::view() {
     if (next >= first_request_ && v.next < v.known) v.together = std::min(v.group, epochs_.of(next)->end() - next);
   }
   v.batch_bytes = division_.sizes.batch;
-  v.sampling_bytes = division_.sizes.sampling;
+  v.sampling_bytes = division_.sizes.sampling * (v.merges ? static_cast<uint64_t>(division_.threads) : 1);
   v.merged_bytes = division_.sizes.merged;
   v.used_bytes = plan_->pool->used_bytes();
   v.limit_bytes = plan_->pool->limit();

@@ -105,11 +105,11 @@ Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
       sizes.rows[p] = std::max(sizes.rows[p], rows);
       bytes += part;
       roomy += BufferPool::roomy_bytes(part);
-      claims += BufferPool::roomy_bytes(rows * Claim::row_bytes());
+      claims += BufferPool::roomy_bytes(rows * Claim::row_bytes(), Purpose::kTables);
       if (plan.options.device_rows) claims += BufferPool::roomy_bytes(rows * DeviceReader::kRowBytes);
     }
-    sizes.packed =
-        std::max(sizes.packed, BufferPool::roomy_bytes(PackedSubgraph(std::move(graph)).bytes()) + claims + arrays);
+    const uint64_t packed = PackedSubgraph(std::move(graph)).bytes();
+    sizes.packed = std::max(sizes.packed, BufferPool::roomy_bytes(packed, Purpose::kTables) + claims + arrays);
     sizes.batch = std::max(sizes.batch, bytes);
     rounding = std::max(rounding, minus(roomy, bytes));
     least = std::min(least, bytes);

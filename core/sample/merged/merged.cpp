@@ -17,6 +17,11 @@ constexpr uint64_t kRowBytes = 24 + 1;      // of a row in progress, and of its 
 constexpr uint64_t kEdgeBytes = 3 * 8;      // of an edge: its id and two labels
 constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
 
+// Whether positions of edges fit into 32 bits, and no ids take their place.
+bool positions_are_short(uint64_t edges, const ReadArray& edge_ids) {
+  return edges < UINT32_MAX && edge_ids.width == 0;
+}
+
 void check_batches(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options) {
   for (const MergedBatch& batch : batches) {
     check_options(topology, options, !batch.times.empty());
@@ -92,9 +97,7 @@ void one_by_one(const Topology& topology, std::span<const MergedBatch> batches, 
 
 }  // namespace
 
-bool merged_supported(const SampleOptions& options, bool with_times) {
-  return !with_times && !options.weighted;
-}
+bool merged_supported(const SampleOptions& options, bool with_times) { return !with_times && !options.weighted; }
 
 std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
                                           const SampleOptions& options, const MergedOptions& merged) {
@@ -124,17 +127,25 @@ void sample_merged(const Topology& topology, std::span<const MergedBatch> batche
   MergedStats ignored;
   MergedStats& stats = merged.stats != nullptr ? *merged.stats : ignored;
   topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
+    const auto run = [&]<bool kNarrow, class Place>() {
+      MergedHops<Csr<Id>, kNarrow, Place>(csr, batches, options, arrays, way).run(done, stats);
+    };
     if constexpr (sizeof(Id) == 4) {
-      if (!options.disjoint) return MergedHops<Csr<Id>, true>(csr, batches, options, arrays, way).run(done, stats);
+      if (!options.disjoint) {
+        if (positions_are_short(csr.limit, arrays.edge_ids)) return run.template operator()<true, uint32_t>();
+        return run.template operator()<true, int64_t>();
+      }
     }
-    return MergedHops<Csr<Id>, false>(csr, batches, options, arrays, way).run(done, stats);
+    run.template operator()<false, int64_t>();
   });
   file.check();
 }
 
 uint64_t merged_bytes(const Topology& topology, const SampleOptions& options, const HeteroSubgraph& batch) {
   const uint64_t node_bytes = options.disjoint ? 16 : 8;
-  const uint64_t chosen_bytes = topology.num_nodes() > UINT32_MAX ? 16 : 12;  // position and neighbour
+  const bool is_short =
+      !options.disjoint && positions_are_short(topology.num_edges(), arrays_of(topology, options).edge_ids);
+  const uint64_t chosen_bytes = topology.num_nodes() > UINT32_MAX ? 16 : is_short ? 8 : 12;  // position and neighbour
   const auto& nodes = batch.nodes.at(0).num_sampled_nodes;
   const auto& edges = batch.edges.at(0).num_sampled_edges;
   uint64_t most = 0, grown = 0;

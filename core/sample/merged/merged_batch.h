@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include "base/memory.h"
 #include "sample/merged/merged.h"
@@ -16,7 +17,6 @@ namespace gz {
 
 constexpr uint64_t kShortRow = 512;             // edges: their ids are read together, being on one page or two
 constexpr uint64_t kRowPart = 1024;             // of a longer row whose neighbours are all read
-constexpr int64_t kNotChosen = -1;              // in place of a position, until the row is read
 constexpr uint64_t kTaken = uint64_t{1} << 63;  // marks an edge id, which has taken the place of a position
 
 // The bounds of a row in the file, and the first of its edges among those of the hop; a subgraph has below 2^31.
@@ -25,9 +25,11 @@ struct MergedRow {
   uint32_t start;
 };
 
-template <class Csr>
+// Place: of positions, int64_t, or uint32_t where they fit and no edge ids take their place.
+template <class Csr, class Place>
 struct HopBatch {
   using Id = typename Csr::Id;
+  static constexpr Place kNotChosen = static_cast<Place>(-1);  // in place of a position, until the row is read
 
   HopBatch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
     options.seed = batch.seed;
@@ -43,11 +45,13 @@ struct HopBatch {
   std::span<MergedRow> rows;
   size_t edges = 0;
   std::shared_ptr<Buffer> memory;  // of these, one per edge:
-  int64_t* chosen = nullptr;       // its position, then its id, where that is wanted, and kTaken
+  Place* chosen = nullptr;         // its position, then its id, where that is wanted, and kTaken
   Id* neighbours = nullptr;
 
   uint64_t node_of(size_t row) const { return static_cast<uint64_t>(graph.node[frontier + row]); }
   size_t end_of(size_t row) const { return row + 1 < rows.size() ? rows[row + 1].start : edges; }
+
+  static bool is_taken(Place place) { return std::is_signed_v<Place> && place < 0; }
 
   // Whether a row waits for its neighbours to be chosen from.
   bool is_unread(const MergedRow& row, size_t end) const { return row.start < end && chosen[row.start] == kNotChosen; }
@@ -77,7 +81,7 @@ struct HopBatch {
         for (uint64_t at = 0; at < row.degree; at += kRowPart) emit(row.begin + at, number++);
       } else {
         for (size_t e = row.start; e < end; ++e) {
-          if (chosen[e] >= 0) emit(static_cast<uint64_t>(chosen[e]), rows.size() + e);
+          if (!is_taken(chosen[e])) emit(static_cast<uint64_t>(chosen[e]), rows.size() + e);
         }
       }
     }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,8 @@ struct MergedArrays {
   bool indptr_mapped = false, indices_mapped = false, edge_ids_mapped = false;
 };
 
-// kNarrow: see Labels.
-template <class Csr, bool kNarrow>
+// kNarrow: see Labels. Place: see HopBatch.
+template <class Csr, bool kNarrow, class Place>
 class MergedHops {
  public:
   // `options` has its threads and its disjoint resolved.
@@ -48,17 +49,18 @@ class MergedHops {
 
  private:
   using Id = typename Csr::Id;
-  using Batch = HopBatch<Csr>;
+  using Batch = HopBatch<Csr, Place>;
 
   struct Scratch {  // of one worker
     ChooseScratch choose;
-    uint64_t labels = 0;  // bytes of the largest table
+    std::vector<int64_t> drawn;  // positions of one row
+    uint64_t labels = 0;         // bytes of the largest table
   };
 
   void expand(size_t hop, const MergedSink& done, MergedStats& stats) {
     lay_out_rows(hop);
     read_bounds(stats);
-    each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], hop, scratch.choose); });
+    each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], hop, scratch); });
     for (const auto& batch : batches_) hop_bytes_ += batch->memory ? batch->memory->size() : 0;
     fetch(stats);
     most_scratch_ = std::max(most_scratch_, scratch_bytes());
@@ -86,7 +88,9 @@ class MergedHops {
   // work(number of the batch, scratch) for all, on all threads.
   template <class Work>
   void each_batch(const Work& work) {
+    BufferPool& pool = BufferPool::current();
     parallel_for(batches_.size(), 1, options_.threads, [&](size_t begin, size_t, int worker) {
+      const BufferPool::Use use(pool);  // in threads that help as well
       work(begin, scratch_[static_cast<size_t>(worker)]);
       if (worker == 0 && way_.progress != nullptr) way_.progress->report("sample", begin, batches_.size());
     });
@@ -152,7 +156,7 @@ class MergedHops {
   }
 
   // Chooses from all rows but those whose neighbours decide, unless these are in RAM.
-  void choose(Batch& batch, size_t hop, ChooseScratch& scratch) {
+  void choose(Batch& batch, size_t hop, Scratch& scratch) {
     const RowChooser<Csr>& chooser = batch.chooser.emplace(csr_, batch.options, hop, false);
     const GrowingSubgraph& graph = batch.graph;
     uint64_t most = 0;
@@ -160,8 +164,8 @@ class MergedHops {
     check_hop(graph, graph, hop, most);
     batch.edges = static_cast<size_t>(most);
     if (batch.rows.empty()) return;
-    batch.memory = take_buffer(batch.edges * (sizeof(int64_t) + sizeof(Id)), Purpose::kTables);
-    batch.chosen = batch.memory->template as<int64_t>();
+    batch.memory = take_buffer(batch.edges * (sizeof(Place) + sizeof(Id)), Purpose::kTables);
+    batch.chosen = batch.memory->template as<Place>();
     batch.neighbours = reinterpret_cast<Id*>(batch.chosen + batch.edges);
     // Fresh memory is faulted in here, in order and by all threads: the first reads of a hop reach into every page of
     // every batch, and would wait for all of it at once.
@@ -174,15 +178,27 @@ class MergedHops {
       const HopRow whole{row.begin, row.degree, row.degree};
       if (!arrays_.indices_mapped && chooser.reads_neighbours(whole, batch.node_of(i))) {
         const auto count = static_cast<size_t>(chooser.most(whole));
-        std::fill_n(batch.chosen + at, count, kNotChosen);
+        std::fill_n(batch.chosen + at, count, Batch::kNotChosen);
         at += count;
         continue;
       }
       const uint64_t tree = graph.disjoint ? static_cast<uint64_t>(graph.batch[batch.frontier + i]) : 0;
-      at += chooser.choose(whole, batch.node_of(i), tree, batch.chosen + at, scratch);
+      at += choose(chooser, whole, batch.node_of(i), tree, batch.chosen + at, scratch);
     }
     batch.edges = at;  // fewer if edges are excluded
     if (!arrays_.indices_mapped) batch.list_long_rows();
+  }
+
+  static size_t choose(const RowChooser<Csr>& chooser, const HopRow& row, uint64_t node, uint64_t tree, Place* out,
+                       Scratch& scratch) {
+    if constexpr (std::is_same_v<Place, int64_t>) {
+      return chooser.choose(row, node, tree, out, scratch.choose);
+    } else {
+      scratch.drawn.resize(static_cast<size_t>(chooser.most(row)));
+      const size_t count = chooser.choose(row, node, tree, scratch.drawn.data(), scratch.choose);
+      for (size_t i = 0; i < count; ++i) out[i] = static_cast<Place>(scratch.drawn[i]);
+      return count;
+    }
   }
 
   // Rows that hold excluded edges are searched in the mapping: they are few, those of the batch's own edges.
@@ -214,7 +230,12 @@ class MergedHops {
     } else if (indices || ids) {
       fetch_in_order(indices, ids, stats);
     }
-    if (!arrays_.edge_ids_mapped) return;
+    if constexpr (std::is_same_v<Place, int64_t>) {
+      if (arrays_.edge_ids_mapped) take_mapped_ids();
+    }
+  }
+
+  void take_mapped_ids() {
     each_batch([&](size_t b, Scratch&) {
       const Batch& batch = *batches_[b];
       const auto take = [&](size_t e, uint64_t p) { batch.chosen[e] = taken_id(csr_, csr_.stored_edge_id(p), p); };
@@ -240,15 +261,18 @@ class MergedHops {
     for (const auto& batch : batches_) most = std::max(most, batch->most_numbers());
     FileOrder order(batches_.size(), csr_.limit, most, options_.threads, each, way_.progress);
     const auto length = [&](uint64_t item) { return batches_[order.batch(item)]->length_of(order.number(item)); };
-    using Order = decltype(order);
     while (order.next()) {
-      if (indices) read(arrays_.indices, order, length, Spread<Id, Csr, Order, true>(csr_, batches_, order), stats);
-      if (ids && arrays_.edge_ids.width == 4) {
-        read(arrays_.edge_ids, order, length, Spread<uint32_t, Csr, Order, false>(csr_, batches_, order), stats);
-      } else if (ids) {
-        read(arrays_.edge_ids, order, length, Spread<uint64_t, Csr, Order, false>(csr_, batches_, order), stats);
+      if (indices) deliver<Id, true>(arrays_.indices, order, length, stats);
+      if constexpr (std::is_same_v<Place, int64_t>) {
+        if (ids && arrays_.edge_ids.width == 4) deliver<uint32_t, false>(arrays_.edge_ids, order, length, stats);
+        if (ids && arrays_.edge_ids.width == 8) deliver<uint64_t, false>(arrays_.edge_ids, order, length, stats);
       }
     }
+  }
+
+  template <class T, bool kNeighbours, class Order, class Length>
+  void deliver(const ReadArray& array, Order& order, const Length& length, MergedStats& stats) {
+    read(array, order, length, Spread<T, Csr, Place, Order, kNeighbours>(csr_, batches_, order), stats);
   }
 
   // Positions become places among all edges in order.
@@ -298,7 +322,7 @@ class MergedHops {
   const MergedArrays& arrays_;
   const ReadWay& way_;
   std::vector<Scratch> scratch_;  // one per worker
-  HopBatches<Csr> batches_;
+  HopBatches<Csr, Place> batches_;
   std::shared_ptr<Buffer> rows_memory_;
   uint64_t hop_bytes_ = 0, most_scratch_ = 0;  // of the edges in the making; of all, at most
 };

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 #include "base/prefetch.h"
@@ -14,8 +16,8 @@
 
 namespace gz {
 
-template <class Csr>
-using HopBatches = std::vector<std::unique_ptr<HopBatch<Csr>>>;
+template <class Csr, class Place>
+using HopBatches = std::vector<std::unique_ptr<HopBatch<Csr, Place>>>;
 
 // An edge id as it is kept in place of a position.
 template <class Csr>
@@ -27,10 +29,10 @@ int64_t taken_id(const Csr& csr, uint64_t id, uint64_t position) {
 }
 
 // Called with an item of the order and its values, by many threads at a time. T: of the array.
-template <class T, class Csr, class Order, bool kNeighbours>
+template <class T, class Csr, class Place, class Order, bool kNeighbours>
 class Spread {
  public:
-  Spread(const Csr& csr, const HopBatches<Csr>& batches, const Order& order)
+  Spread(const Csr& csr, const HopBatches<Csr, Place>& batches, const Order& order)
       : csr_(csr), batches_(batches), order_(order) {}
 
   // Prefetches what is looked at first, and then the rest.
@@ -60,7 +62,7 @@ class Spread {
   }
 
  private:
-  using Batch = HopBatch<Csr>;
+  using Batch = HopBatch<Csr, Place>;
 
   const Batch& batch_of(uint64_t item) const { return *batches_[order_.batch(item)]; }
 
@@ -76,6 +78,7 @@ class Spread {
     if constexpr (kNeighbours) {
       batch.neighbours[e] = checked(value, position);
     } else {
+      static_assert(std::is_same_v<Place, int64_t>);
       batch.chosen[e] = taken_id(csr_, value, position);
     }
   }
@@ -100,20 +103,20 @@ class Spread {
     if constexpr (kNeighbours) {
       thread_local SmallestNumbers smallest;
       smallest.begin(end - begin);
-      for (size_t e = begin; e < end && batch.chosen[e] != kNotChosen; ++e) {
+      for (size_t e = begin; e < end && batch.chosen[e] != Batch::kNotChosen; ++e) {
         const uint64_t neighbour = batch.neighbours[e];
         batch.chooser->offer(static_cast<uint64_t>(batch.chosen[e]), 1, [=](uint64_t) { return neighbour; }, smallest);
       }
       batch.chooser->offer(place, count, [&](uint64_t i) { return checked(value_at(values, i), place + i); }, smallest);
       for (const auto& candidate : smallest.by_place()) {
-        batch.chosen[begin] = static_cast<int64_t>(candidate.place);
+        batch.chosen[begin] = static_cast<Place>(candidate.place);
         batch.neighbours[begin++] = static_cast<T>(candidate.neighbour);
       }
     }
   }
 
   const Csr& csr_;
-  const HopBatches<Csr>& batches_;
+  const HopBatches<Csr, Place>& batches_;
   const Order& order_;
   mutable std::array<std::mutex, 64> mutexes_;
 };
