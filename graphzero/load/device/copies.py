@@ -121,13 +121,14 @@ class PlainCopies:
 
     most_bytes = 1 << 62
 
-    def __init__(self, device: torch.device, tier: DeviceTier) -> None:
-        """Move to `device`, which keeps rows in `tier`."""
+    def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
+        """Move to `device`, which may keep rows in `tier`."""
         self._device, self._tier = device, tier
 
     def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
         """Move a batch."""
-        self._tier.batch_comes()
+        if self._tier is not None:
+            self._tier.batch_comes()
         return move(batch, lambda tensor: tensor.to(self._device, copy=True), self._tier), None
 
     def is_done(self, copy: Any) -> bool:
@@ -153,7 +154,8 @@ class PlainCopies:
 
     def leave(self) -> None:
         """The epoch ends early: batches that were planned will not come."""
-        self._tier.forget()
+        if self._tier is not None:
+            self._tier.forget()
 
 
 def _event(enable_timing: bool = False) -> Any:
