@@ -52,11 +52,10 @@ def _without_gpu(device: str, keeps: bool) -> Iterator[dict[str, str]]:
         if device == "cpu" and keeps:
             stack.enter_context(mock.patch.object(tier, "caches_on_cpu", True))
         elif device == "cpu":
-            here = torch.device("cpu")
-            stack.enter_context(mock.patch.object(epochs, "CudaCopies", lambda *_: copies.PlainCopies(here, None)))
+            plain, device = copies.PlainCopies(torch.device("cpu")), "cuda"
+            stack.enter_context(mock.patch.object(epochs, "CudaCopies", return_value=plain))
             stack.enter_context(mock.patch.object(epochs, "as_device", torch.device))
-            stack.enter_context(mock.patch.object(epochs, "page_lock", lambda _: target.NO_PAGE_LOCK))
-            device = "cuda"
+            stack.enter_context(mock.patch.object(epochs, "page_lock", return_value=target.NO_PAGE_LOCK))
         yield {"device": device}
 
 
