@@ -260,7 +260,10 @@ def main() -> None:
     if options.check or options.only is None:
         loader.check()
     if options.only == "next":
-        gpu_next.main(loader, loader.rows_bytes, "cpu" if options.cpu else "cuda", options.batches, options.pause)
+        kinds: dict[str, Callable[[Any], None]] = {"asleep": lambda batch: time.sleep(options.pause)}
+        if not options.cpu:
+            kinds["training in bfloat16"] = Training(options.dim, int(loader.labels.max()) + 1, "bfloat16")
+        gpu_next.main(loader, loader.rows_bytes, "cpu" if options.cpu else "cuda", options.batches, kinds)
         return
     figures = Shown()
     if options.only in ("cache", None):

@@ -1,7 +1,8 @@
 """What next() of a loader costs the thread that calls it: `gpu.py --only next`.
 
 That thread launches the kernels of the training step as well, so what it spends here is missing there. Its processor
-time is measured while batches wait to be taken, first of next() as a whole, then by phase: the core hands a batch over
+time is measured while batches wait to be taken, because the consumer sleeps or trains: of next() as a whole, and by
+phase: the core hands a batch over
 ("core"), arrays become tensors and what stands for them ("batch"), copies and kernels are started ("move"), the
 consumer's stream is told to wait ("arrive"), and the rest.
 """
@@ -24,25 +25,35 @@ from graphzero import _core
 from graphzero.load import epochs
 from graphzero.load.device import copies, target, tier
 
+Step = Callable[[Any], None]
 
-def main(loader: Callable[..., gz.NeighborLoader], rows_bytes: int, device: str, batches: int, pause: float) -> None:
-    """Print microseconds per batch with all rows on the device, a fifth of them, and none."""
+
+def main(
+    loader: Callable[..., gz.NeighborLoader], rows_bytes: int, device: str, batches: int, steps: dict[str, Step]
+) -> None:
+    """Print microseconds per batch with all rows on the device, a fifth of them, and none, beside each kind of step.
+
+    The phases are those beside the last one.
+    """
     skip = batches // 3
     for title, share in (("all rows", 1.0), ("a fifth of the rows", 0.2), ("no rows", 0.0)):
         with _without_gpu(device, share > 0) as where, loader(**where, gpu_memory=int(share * rows_bytes)) as made:
-            total, wall = _measured(iter(made), skip, batches, pause)
+            for name, step in steps.items():
+                used, wall = _measured(iter(made), skip, batches, step)
+                print(
+                    f"next(), {title}, {name}: {1e6 * statistics.fmean(used):.0f} us of the thread (median "
+                    f"{1e6 * statistics.median(used):.0f}, most {1e6 * max(used):.0f}), clock "
+                    f"{1e6 * statistics.fmean(wall):.0f}",
+                    flush=True,
+                )
             spent: Counter[str] = Counter()
             with _timed(device, spent):
-                traced, _ = _measured(iter(made), skip, batches, pause, spent)
+                used, _ = _measured(iter(made), skip, batches, step, spent)
             spent = Counter({name: seconds / (batches - skip) for name, seconds in spent.items()})
-            spent["rest"] = statistics.fmean(traced) - sum(spent.values())
-            calls = torch_calls(made, batches) if device == "cpu" else ""
-        phases = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in spent.items())
-        print(
-            f"next(), {title}: {1e6 * statistics.fmean(total):.0f} us of the thread (median "
-            f"{1e6 * statistics.median(total):.0f}, clock {1e6 * statistics.fmean(wall):.0f}); {phases} {calls}",
-            flush=True,
-        )
+            spent["rest"] = statistics.fmean(used) - sum(spent.values())
+            print("   ", ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in spent.items()), flush=True)
+            if device == "cpu":
+                print("   ", torch_calls(made, batches), flush=True)
 
 
 @contextlib.contextmanager
@@ -60,19 +71,20 @@ def _without_gpu(device: str, keeps: bool) -> Iterator[dict[str, str]]:
 
 
 def _measured(
-    epoch: Iterator[Any], skip: int, batches: int, pause: float, spent: Counter[str] | None = None
+    epoch: Iterator[Any], skip: int, batches: int, step: Step, spent: Counter[str] | None = None
 ) -> tuple[list[float], list[float]]:
     """The thread's processor time and the clock's, for each next() after the first `skip`."""
     used, wall = [], []
     for number in range(batches):
-        time.sleep(pause)  # batches are made meanwhile
         if number == skip and spent is not None:
             spent.clear()
         begin, start = time.thread_time(), time.perf_counter()
-        next(epoch)
+        batch = next(epoch)
         if number >= skip:
             used.append(time.thread_time() - begin)
             wall.append(time.perf_counter() - start)
+        step(batch)  # batches are made meanwhile
+        del batch
     epoch.close()  # type: ignore[attr-defined]
     return used, wall
 
@@ -122,4 +134,4 @@ def torch_calls(made: gz.NeighborLoader, batches: int) -> str:
         taken = sum(1 for _ in itertools.islice(epoch, 40))
     epoch.close()  # type: ignore[attr-defined]
     counts = ", ".join(f"{name.removeprefix('aten.')} {count / taken:.1f}" for name, count in found.most_common())
-    return f"\n    {sum(found.values()) / taken:.1f} operations: {counts}"
+    return f"{sum(found.values()) / taken:.1f} operations: {counts}"
