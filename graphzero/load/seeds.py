@@ -83,7 +83,7 @@ class SeedNodes:
         """Return the labels of the seeds, or what stands for them where the device has all labels."""
         assert self.labels is not None
         if raw["tier"] is not None and (kept := raw["tier"].labels(self.labels)) is not None:
-            return KeptLabels(kept, count)
+            return KeptLabels(kept[0], kept[1], count)
         if raw["narrow"] is not None:
             return self.labels.of(NarrowArray(*raw["narrow"]).ids(self._number, count))
         return self.labels.of(raw["nodes"][self._number]["n_id"][:count])

@@ -173,6 +173,29 @@ def test_small_labels_are_kept_on_the_device(data, monkeypatch):
     assert crossed[1] - crossed[0] == 8 * len(data.splits["train"])
 
 
+@pytest.mark.parametrize("most", [2**31 - 1, 2**31, 2**40])
+@pytest.mark.parametrize("room", [3000 * 4, 3000 * 8])
+def test_labels_are_kept_as_int32_if_they_fit_in_that_alone(data, monkeypatch, most, room):
+    monkeypatch.setattr(tier, "_LABELS", 3000 * 32 // room)
+    labels = np.arange(3000) - 2**31
+    labels[::2] = most - np.arange(1500)
+    there = make(data, labels=labels, device="cpu", gpu_memory=3000 * 32)
+    check_epochs(make(data, labels=labels), there, 1)
+    kept = there._tier._labels
+    if room >= labels.nbytes:
+        assert kept[0].dtype == torch.int64
+    elif most < 2**31:
+        assert kept[0].dtype == torch.int32
+    else:
+        assert kept is None
+
+
+def test_labels_of_other_kinds_are_kept_as_they_are(data):
+    for labels in (np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32), np.arange(3000) % 2 == 0):
+        there = make(data, labels=labels, device="cpu", gpu_memory=3000 * 32 * 20)
+        check_epochs(make(data, labels=labels), there, 1)
+
+
 def test_rows_that_another_epoch_has_the_cache_of_cross_as_stored(data, tmp_path):
     rows = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
     gz.compile_features(rows, tmp_path / "x.gd", dtype="int8")

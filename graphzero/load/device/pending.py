@@ -148,6 +148,7 @@ class KeptLabels:
     """Labels of the seeds, which are the first nodes, from those of all nodes on the device."""
 
     labels: torch.Tensor  # on the device
+    dtype: torch.dtype  # of the batch's
     count: int
 
     @property
@@ -162,7 +163,8 @@ class KeptLabels:
 
     def make(self, to: Move, group: Mapping[str, Any]) -> torch.Tensor:
         """Return the labels; `group` has the nodes."""
-        return self.labels.index_select(0, group["n_id"].narrow(0, 0, self.count))
+        found = self.labels.index_select(0, group["n_id"].narrow(0, 0, self.count))
+        return found if found.dtype == self.dtype else found.to(self.dtype)
 
 
 Made = (PlannedRows, StoredRows, KeptLabels)
