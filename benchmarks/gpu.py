@@ -1,6 +1,7 @@
 """Feeding a GPU: what the loader delivers to the device, against the loader, the link and the model alone.
 
-    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--only PART] [--json OUT]
+    python benchmarks/gpu.py FOLDER [--nodes 10000000] [--edges 200000000] [--batches 300] [--only PART] [--check]
+        [--json OUT]
 
 Makes a power-law graph with 128 x float32 features and trains PyG's GraphSAGE of three layers of 256, trimmed to the
 hops that each layer needs, in float32 and in bfloat16 autocast. Reports batches per second for: the model alone (a few
@@ -8,9 +9,12 @@ batches that stay on the GPU), the loader on the CPU, the link (copies from page
 device="cuda", training with it, and training with the plain copy that users would write. Then the same with rows on the
 GPU: a fifth of them (gpu_memory), chosen by next use, and all of them; and how often such a cache misses, against
 Belady's rule with the same horizon, simulated with all batches at hand. What a slower link would give is computed from
-the bytes that cross it. Checks first that batches on the GPU equal those on the CPU. The first epoch of a loader warms
-it up; of the three after it, the fastest counts. `--only profile` prints instead, for training with rows on the GPU,
-the processor time per batch of each kind of thread, what the device does, and the calls in which the host waits for it.
+the bytes that cross it. The first epoch of a loader warms it up; of the three after it, the fastest counts. `--check`
+first compares batches on the GPU with those on the CPU; a run of all parts does so anyway.
+
+`--only profile` prints instead, for training with rows on the GPU, the processor time per batch of each kind of thread,
+what the device does, and the calls in which the host waits for it. `--only next` prints what next() costs the thread
+that calls it (gpu_next.py); with `--cpu` it needs no GPU: moving a batch is then a copy in RAM, the rest is the same.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import gpu_next
 import measure
 import numpy as np
 import torch
@@ -38,6 +43,7 @@ SKIP = 5  # batches before the clock starts
 HORIZON = 31  # batches that a cache knows ahead
 SIMULATED = 60  # batches
 SLOW_LINK = 12e9  # bytes per second: PCIe 4 with 8 lanes
+SHARES = (("a fifth of the rows", 0.2), ("all rows", 1))  # that the device keeps
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -178,6 +184,58 @@ def batch_bytes(batch: Any) -> int:
     return sum(v.numel() * v.element_size() for _, v in batch if isinstance(v, torch.Tensor))
 
 
+class Loaders:
+    """Makes loaders over one dataset, and runs epochs of them."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        if not (options.folder / "dataset.json").exists():
+            sizes = {"nodes": options.nodes, "edges": options.edges, "dim": options.dim}
+            gz.synthesize(options.folder, **sizes, seed=0, memory="16GB")
+        self.options, self.data = options, gz.Dataset(options.folder)
+        self.labels = torch.from_numpy(self.data.labels.copy())
+        self.rows_bytes = options.nodes * options.dim * 4
+        generator = torch.Generator().manual_seed(1)
+        self.seeds = torch.randperm(options.nodes, generator=generator)[: 1024 * options.batches]
+        self.last: Any = None  # statistics of the last epoch
+
+    def __call__(self, features: Any = None, **extra: Any) -> gz.NeighborLoader:
+        return gz.NeighborLoader(
+            self.data.graph,
+            self.data.features["x"] if features is None else features,
+            fanouts=FANOUTS,
+            labels=self.labels,
+            seed=0,
+            memory=self.options.memory,
+            prefetch=self.options.prefetch,
+            num_threads=self.options.threads,
+            **{"seeds": self.seeds} | extra,
+        )
+
+    def best_epoch(self, step: Callable[[Any], None], **extra: Any) -> float:
+        """Batches per second of the fastest epoch, after one that warms the loader up."""
+        with self(**extra) as made:
+            for batch in made:
+                step(batch)
+            found = max(rate(made, step) for _ in range(REPEAT))
+            self.last = made.stats()
+        print(self.last, self.last.device, flush=True)
+        return found
+
+    def check(self) -> None:
+        """Compare batches on the GPU with those on the CPU."""
+        for extra in ({}, *({"gpu_memory": share * self.rows_bytes} for share in (0.05, 0.2, 1))):
+            with self() as here, self(device="cuda", **extra) as there:
+                check(here, there, 40)
+
+    def misses(self) -> float:
+        """Misses of a cache with a fifth of the rows, relative to Belady's rule with the same horizon."""
+        slots = self.options.nodes // 5
+        with self(device="cuda", gpu_memory=self.rows_bytes // 5, seeds=self.seeds[: 1024 * SIMULATED]) as made:
+            batches = [batch.n_id.cpu().numpy() for batch in made]
+            found = made.stats().device["x"]
+        return (found["rows"] - found["hits"]) / belady_misses(batches, self.options.nodes, slots, HORIZON)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -189,50 +247,34 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="loader threads (default: all processors)")
     parser.add_argument("--prefetch", type=int, help="batches to prefetch (default: the loader's)")
     parser.add_argument("--memory", default="40GB")
-    parts = ("plain", "cache", "profile")
-    parser.add_argument("--only", choices=parts, help="without or with rows on the GPU (default: both), or a profile")
+    parts = ("plain", "cache", "profile", "next")
+    parser.add_argument(
+        "--only", choices=parts, help="without or with rows on the GPU (default: both), a profile, or what next() costs"
+    )
+    parser.add_argument("--check", action="store_true", help="compare batches with those on the CPU first")
+    parser.add_argument("--cpu", action="store_true", help="with --only next: without a GPU")
+    parser.add_argument("--pause", type=float, default=0.02, help="with --only next: seconds between two batches")
     parser.add_argument("--json")
     options = parser.parse_args()
-    if not (options.folder / "dataset.json").exists():
-        gz.synthesize(options.folder, nodes=options.nodes, edges=options.edges, dim=options.dim, seed=0, memory="16GB")
-    data = gz.Dataset(options.folder)
-    labels = torch.from_numpy(data.labels.copy())
-    seeds = torch.randperm(options.nodes, generator=torch.Generator().manual_seed(1))[: 1024 * options.batches]
-
-    def loader(features: Any = None, **extra: Any) -> gz.NeighborLoader:
-        return gz.NeighborLoader(
-            data.graph,
-            data.features["x"] if features is None else features,
-            fanouts=FANOUTS,
-            labels=labels,
-            seed=0,
-            memory=options.memory,
-            prefetch=options.prefetch,
-            num_threads=options.threads,
-            **{"seeds": seeds} | extra,
-        )
-
-    def best_epoch(step: Callable[[Any], None], **extra: Any) -> float:
-        with loader(**extra) as made:
-            for batch in made:
-                step(batch)
-            found = max(rate(made, step) for _ in range(REPEAT))
-            last.append(made.stats())
-        print(last[-1], last[-1].device, flush=True)
-        return found
-
-    last: list[Any] = []
-    rows_bytes = options.nodes * options.dim * 4
-    for extra in ({}, *({"gpu_memory": share * rows_bytes} for share in (0.05, 0.2, 1))):
-        with loader() as here, loader(device="cuda", **extra) as there:
-            check(here, there, 40)
+    loader = Loaders(options)
+    if options.check or options.only is None:
+        loader.check()
+    if options.only == "next":
+        kinds: dict[str, Callable[[Any], None]] = {"asleep": lambda batch: time.sleep(options.pause)}
+        if not options.cpu:
+            kinds["training in bfloat16"] = Training(options.dim, int(loader.labels.max()) + 1, "bfloat16")
+        gpu_next.main(loader, loader.rows_bytes, "cpu" if options.cpu else "cuda", options.batches, kinds)
+        return
+    figures = Shown()
+    if options.only in ("cache", None):
+        figures["misses, relative to Belady's rule"] = loader.misses()
     with loader(device="cuda") as made:
         some = list(itertools.islice(made, 6))
     size = sum(map(batch_bytes, some)) / len(some)
     nodes = sum(batch.num_nodes for batch in some) // len(some)
-    figures = Shown(link=link_rate(int(size)) / size)
-    print(figures, f"{size / 1e6:.0f} MB a batch", flush=True)
-    classes = int(labels.max()) + 1
+    print(f"{nodes:,} nodes and {size / 1e6:.0f} MB a batch", flush=True)
+    figures["link"] = link_rate(int(size)) / size
+    classes = int(loader.labels.max()) + 1
     steps = {name: Training(options.dim, classes, name) for name in PRECISIONS}
     for name, step in steps.items():
         figures[f"model alone, {name}"] = max(
@@ -240,40 +282,36 @@ def main() -> None:
         )
     del some
     if options.only == "profile":
-        for title, share in (("a fifth of the rows", 0.2), ("all rows", 1)):
+        for title, share in SHARES:
             for name, step in {"loader": lambda batch: None, **steps}.items():
-                with loader(device="cuda", gpu_memory=int(share * rows_bytes)) as made:
+                with loader(device="cuda", gpu_memory=int(share * loader.rows_bytes)) as made:
                     print(f"{title}, {name}: {profile(made, step, 80, options.batches - 100)}", flush=True)
         return
-    figures["sampling alone"] = best_epoch(lambda batch: None, features={})
+    figures["sampling alone"] = loader.best_epoch(lambda batch: None, features={})
     bounds = {}
     if options.only != "cache":
-        figures["loader on the CPU"] = best_epoch(lambda batch: None)
-        figures["loader to the GPU"] = best_epoch(lambda batch: None, device="cuda")
+        figures["loader on the CPU"] = loader.best_epoch(lambda batch: None)
+        figures["loader to the GPU"] = loader.best_epoch(lambda batch: None, device="cuda")
         bounds["loader to the GPU"] = min(figures["loader on the CPU"], figures["link"])
         for name, step in steps.items():
-            figures[f"training, {name}"] = best_epoch(step, device="cuda")
+            figures[f"training, {name}"] = loader.best_epoch(step, device="cuda")
             bounds[f"training, {name}"] = min(figures[f"model alone, {name}"], figures["loader to the GPU"])
         plain = steps["bfloat16"]
-        figures["training, bfloat16, batch.to('cuda') in the loop"] = best_epoch(lambda batch: plain(batch.to("cuda")))
+        title = "training, bfloat16, batch.to('cuda') in the loop"
+        figures[title] = loader.best_epoch(lambda batch: plain(batch.to("cuda")))
     if options.only != "plain":
-        for title, share in (("a fifth of the rows", 0.2), ("all rows", 1)):
-            cache = {"device": "cuda", "gpu_memory": int(share * rows_bytes)}
-            figures[f"{title}: loader to the GPU"] = best_epoch(lambda batch: None, **cache)
-            crossed = last[-1].copy_to_device_bytes / last[-1].batches
-            found = last[-1].device["x"]
+        for title, share in SHARES:
+            cache = {"device": "cuda", "gpu_memory": int(share * loader.rows_bytes)}
+            figures[f"{title}: loader to the GPU"] = loader.best_epoch(lambda batch: None, **cache)
+            crossed = loader.last.copy_to_device_bytes / loader.last.batches
+            found = loader.last.device["x"]
             print(f"{title}: {found['hits'] / found['rows']:.1%} hits, {crossed / 1e6:.1f} MB a batch cross the link")
             slow = min(SLOW_LINK / crossed, figures[f"{title}: loader to the GPU"])
             figures[f"{title}: a link of 12 GB/s"] = slow
             bounds[f"{title}: a link of 12 GB/s"] = SLOW_LINK / size
             for name, step in steps.items():
-                figures[f"{title}: training, {name}"] = best_epoch(step, **cache)
+                figures[f"{title}: training, {name}"] = loader.best_epoch(step, **cache)
                 bounds[f"{title}: training, {name}"] = min(figures[f"model alone, {name}"], figures["sampling alone"])
-        made = loader(device="cuda", gpu_memory=rows_bytes // 5, seeds=seeds[: 1024 * SIMULATED])
-        batches = [batch.n_id.cpu().numpy() for batch in made]
-        found = made.stats().device["x"]
-        least = belady_misses(batches, options.nodes, options.nodes // 5, HORIZON)
-        figures["misses, relative to Belady's rule"] = (found["rows"] - found["hits"]) / least
     rows = [
         (name, f"{value:.4g}", f"{value / bounds[name]:.2f} of its bound" if name in bounds else "")
         for name, value in figures.items()

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/per_process.h"
+#include "bind_batch.h"
 #include "bind_load_stats.h"
 #include "bindings.h"
 #include "load/budget.h"
@@ -39,70 +40,6 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
   constexpr unsigned kPortable = 1;  // for all contexts of the process
   return {[=](void* data, size_t bytes) { return within([&] { return register_host(data, bytes, kPortable); }); },
           [=](void* data) { within([&] { return unregister_host(data); }); }};
-}
-
-Array int32_array(const std::shared_ptr<Buffer>& buffer, std::initializer_list<size_t> shape) {
-  return array_over(buffer->data(), shape, nb::dtype<int32_t>(), buffer);
-}
-
-// What a device needs to assemble the rows of a part; None if it gets all of them.
-nb::object device_to_python(const OnDevice* given) {
-  if (given == nullptr) return nb::none();
-  nb::dict d;
-  d["rows"] = given->rows;
-  d["generation"] = given->generation;
-  d["slots"] = given->slots;
-  d["is_whole"] = given->is_whole;
-  if (given->is_whole) return d;
-  d["source"] = int32_array(given->source, {given->rows});
-  d["positions"] = int32_array(given->positions, {given->misses});
-  d["admitted"] = int32_array(given->admitted, {size_t{2}, given->admissions});
-  return d;
-}
-
-// The subgraph's arrays by node type and by edge type, and the rows of each part: lists in the order of the plan.
-nb::dict batch_to_python(const LoadedBatch& batch) {
-  nb::dict d;
-  d["number"] = batch.number;
-  d["input_id"] = vector_of(batch.input);
-  nb::list nodes, edges, parts;
-  const auto& narrow = batch.narrow.buffer;
-  int32_t* at = narrow ? narrow->as<int32_t>() + num_nodes(batch.graph) : nullptr;
-  for (const SampledNodes& type : batch.graph.nodes) {
-    nb::dict of_type;
-    of_type["n_id"] = vector_of(type.node);
-    if (type.batch.buffer) of_type["batch"] = vector_of(type.batch);
-    of_type["num_sampled_nodes"] = nb::cast(type.num_sampled_nodes);
-    nodes.append(of_type);
-  }
-  for (const SampledEdges& type : batch.graph.edges) {
-    nb::dict of_type;
-    if (narrow) {  // the edges may be there only
-      of_type["e_id"] = array_over(at, {type.edge.size}, nb::dtype<int32_t>(), narrow);
-      of_type["edge_index"] = array_over(at + type.edge.size, {2, type.edge.size}, nb::dtype<int32_t>(), narrow);
-      at += 3 * type.edge.size;
-    } else {
-      of_type["e_id"] = vector_of(type.edge);
-      of_type["edge_index"] = edge_index_of(type);
-    }
-    of_type["num_sampled_edges"] = nb::cast(type.num_sampled_edges);
-    edges.append(of_type);
-  }
-  for (const GatheredPart& part : batch.parts) {
-    const auto array =
-        rows_array(part.buffer->data(), part.rows, part.columns, part.is_vector, part.dtype, part.buffer);
-    parts.append(nb::make_tuple(array, dtype_name(part.dtype), device_to_python(part.device.get())));
-  }
-  nb::dict arrays;
-  for (const BatchArray& array : batch.arrays) {
-    arrays[array.name.c_str()] = array_over(array.buffer->data(), array.shape, dlpack_dtype(array.dtype), array.buffer);
-  }
-  d["nodes"] = nodes;
-  d["edges"] = edges;
-  d["parts"] = parts;
-  d["narrow"] = narrow ? nb::cast(int32_array(narrow, {batch.narrow.count})) : nb::none();
-  d["arrays"] = arrays;
-  return d;
 }
 
 // Not copied; the array lives as long as a plan that reads it.
@@ -328,7 +265,7 @@ void bind_epoch(nb::module_& m) {
              for (;;) {
                const Pipeline::State state = without_gil([&] { return pipeline.next(batch, kPatienceMs); });
                if (state == Pipeline::State::kEnd) return std::nullopt;
-               if (state == Pipeline::State::kReady) return batch_to_python(batch);
+               if (state == Pipeline::State::kReady) return to_python(batch);
                if (PyErr_CheckSignals() != 0) throw nb::python_error();
              }
            })

@@ -33,6 +33,13 @@ class Attributes:
         """Hold these attributes."""
         self.__dict__.update(attributes)
 
+    @classmethod
+    def _of(cls: type[_Own], attributes: dict[str, Any]) -> _Own:
+        """Hold this dict itself."""
+        made = cls.__new__(cls)
+        made.__dict__ = attributes
+        return made
+
     @property
     def num_nodes(self) -> int:
         """How many nodes there are."""
@@ -61,10 +68,7 @@ class Attributes:
 
     def _map(self: _Own, change: Callable[[torch.Tensor], torch.Tensor]) -> _Own:
         """Return a copy with every tensor changed."""
-        return type(self)(**changed(self.__dict__, change))
-
-    def _tensors(self) -> Iterator[torch.Tensor]:
-        return (value for _, value in self if is_tensor(value))
+        return type(self)._of(changed(self.__dict__, change))
 
 
 class Batch(Attributes):
@@ -229,9 +233,6 @@ class HeteroBatch:
         added = {k: v for k, v in self.__dict__.items() if k not in made.__dict__}  # by the user
         made.__dict__.update(changed(added, change))
         return made
-
-    def _tensors(self) -> Iterator[torch.Tensor]:
-        return (value for _, data in self for value in data._tensors())
 
     def __repr__(self) -> str:
         """Show shapes by type, one type per line, as PyG does."""

@@ -84,7 +84,7 @@ class EpochLoader(Closing):
         self._source = source
         self._seeds = seeds
         views = {**views, **{f"node_time[{t!r}]": times for t, times in source.node_time.items()}}
-        self._views = {name: array for name, array in views.items() if array is not None}
+        self._views = [(name, array, array.ctypes.data) for name, array in views.items() if array is not None]
         self._asked_rank = as_rank(options.rank, options.world_size)
         local = options.local_world_size
         self._asked_local = None if local is None else as_count(local, "local_world_size", least=1)
@@ -298,8 +298,8 @@ class EpochLoader(Closing):
 
     def _check_views(self) -> None:
         """Raise when seeds or times are views of a file that could not be read: they would be zeros."""
-        for name, array in self._views.items():
-            _core.check_view(array.ctypes.data, name)
+        for name, _, address in self._views:
+            _core.check_view(address, name)
 
     def _deliver(self, epoch: _core.LoadEpoch, tier: DeviceTier | None) -> Iterator[AnyBatch]:
         while (raw := epoch.next()) is not None:

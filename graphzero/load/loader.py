@@ -107,8 +107,8 @@ class NeighborLoader(EpochLoader):
         delivered as the float32 numbers that it represents.
         `edge_order="file"` is for graphs without edge ids: it says that row i of the edge features belongs to the i-th
         edge as the file stores them, by node and then by neighbour in the direction that is followed. `device` may be a
-        CUDA device: batches are then made in page-locked memory, and a thread copies them on a side stream while you
-        compute: a few that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
+        CUDA device: batches are then made in page-locked memory and copied on a side stream while you compute: a few
+        that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
         ("auto", "on", "off") are for benchmarks; by default the loader decides.
 
         `gpu_memory` is what the device may keep rows in, beside those batches: rows that coming batches need soonest,

@@ -16,7 +16,7 @@ from ..stores.edge_column import edge_column
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.hetero import HeteroGraph
-from .device.pending import KeptLabels
+from .device.pending import KeptLabels, NarrowArray
 from .inputs import Labels, as_type, find_split, resolve_seeds, resolve_time, seeds_of_type, seeds_or_split
 from .source import LoadSource
 
@@ -83,7 +83,9 @@ class SeedNodes:
         """Return the labels of the seeds, or what stands for them where the device has all labels."""
         assert self.labels is not None
         if raw["tier"] is not None and (kept := raw["tier"].labels(self.labels)) is not None:
-            return KeptLabels(kept, count)
+            return KeptLabels(kept[0], kept[1], count)
+        if raw["narrow"] is not None:
+            return self.labels.of(NarrowArray(*raw["narrow"]).ids(self._number, count))
         return self.labels.of(raw["nodes"][self._number]["n_id"][:count])
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import _core
 from ..args.ids import IdArray
 from ..args.times import in_time_unit
@@ -21,7 +23,7 @@ from ..stores.graph import Graph
 from ..stores.hetero import Fanouts, HeteroGraph, rows_followed
 from .batch import ATTRIBUTES, AnyBatch, Batch, HeteroBatch, TypeData
 from .device.assemble import Conversion
-from .device.pending import StoredRows, narrow, planned_rows
+from .device.pending import NarrowIds, PlannedRows, StoredRows, narrow
 from .inputs import named_features, resolve_time, wanted_dtype
 
 if TYPE_CHECKING:
@@ -94,6 +96,10 @@ class LoadSource:
             self._single, self.hops = self.types[edge_type], self._fanouts[edge_type]
             self.asked_direction = self.side(edge_type)
         self._parts: list[_Part] = []
+        self._places: dict[Any, int] = {
+            key: i for i, key in enumerate((*self.types.node_types, *self.types.edge_types))
+        }
+        self._orders: dict[tuple[str, ...], list[str]] = {}
         name = wanted_dtype(dtype)
         for key, given in _by_type(features, "features", "node", '{"paper": store}').items():
             self._add(self.types._known_node_type(key), self.types.node_types, given, "x", name)
@@ -144,26 +150,43 @@ class LoadSource:
 
     def batch(self, raw: Mapping[str, Any], of_type: Mapping[Any, Mapping[str, Any]]) -> AnyBatch:
         """Return a batch with what the core made and, by type, the attributes in `of_type`."""
-        node_types, edge_types = self.types.metadata()
-        arrays = dict(zip((*node_types, *edge_types), (*raw["nodes"], *raw["edges"]), strict=True))
-        found: dict[Any, dict[str, Any]] = {key: {} for key in arrays}
-        for number, (part, (array, dtype, device)) in enumerate(zip(self._parts, raw["parts"], strict=True)):
-            rows = _as_tensor(array, dtype, part.store)
-            if device is not None:
-                by = "n_id" if isinstance(part.key, str) else "e_id"
-                rows = planned_rows(raw["tier"].parts[number], device, rows, arrays[part.key][by], by)
-            elif part.conversion is not None:
-                rows = StoredRows(rows, part.conversion)
-            found[part.key][part.name] = rows
-        sampled = {key: _subgraph_tensors(values) for key, values in arrays.items()}
+        import torch
+
+        nodes, edges = raw["nodes"], raw["edges"]  # a dict for each type
+        found: list[dict[str, Any]] = [*nodes, *edges]
         if raw["narrow"] is not None:
-            narrow(raw["narrow"], sampled)
-        for key, values in sampled.items():
-            found[key] |= {**values, **of_type.get(key, {})}
+            narrow(raw["narrow"], nodes, edges)
+        for values in found:
+            for name, value in values.items():
+                if name in _ARRAYS and isinstance(value, np.ndarray):
+                    values[name] = torch.from_numpy(value)
+        for number, (part, (rows, dtype, planned)) in enumerate(zip(self._parts, raw["parts"], strict=True)):
+            values = found[self._places[part.key]]
+            if planned is not None:
+                by = "n_id" if isinstance(part.key, str) else "e_id"
+                ids = values[by]
+                ids = ids if isinstance(ids, NarrowIds) else ids.numpy()
+                values[part.name] = PlannedRows(raw["tier"].parts[number], ids, by, rows, planned)
+            else:
+                rows = _as_tensor(rows, dtype, part.store)
+                values[part.name] = rows if part.conversion is None else StoredRows(rows, part.conversion)
+        for key, more in of_type.items():
+            found[self._places[key]].update(more)
         if not self._typed:
-            return Batch(**_in_order(found[NODE] | found[EDGE]))
-        data = {key: TypeData(**_in_order(values)) for key, values in found.items()}
-        return HeteroBatch({key: data[key] for key in node_types}, {key: data[key] for key in edge_types})
+            return Batch._of(self._in_order(found[0] | found[1]))
+        data = [TypeData._of(self._in_order(values)) for values in found]
+        node_types, edge_types = self.types.metadata()
+        return HeteroBatch(
+            dict(zip(node_types, data, strict=False)), dict(zip(edge_types, data[len(node_types) :], strict=True))
+        )
+
+    def _in_order(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Sort attributes: rows first, then what PyG's batches have, counts last. Batches have the same ones."""
+        names = tuple(values)
+        order = self._orders.get(names)
+        if order is None:
+            order = self._orders[names] = sorted(names, key=lambda name: _ORDER.get(name, -1))
+        return {name: values[name] for name in order}
 
     @property
     def stores(self) -> list[tuple[FeatureStore, str | None]]:
@@ -250,18 +273,8 @@ def _warn_if_reversed(graph: Graph) -> None:
 
 # -- tensors ----------------------------------------------------------------------------------------------------------
 
-_PLACES = {name: i for i, name in enumerate(ATTRIBUTES)}
-
-
-def _in_order(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Sort attributes: rows first, then what PyG's batches have, counts last."""
-    return {name: values[name] for name in sorted(values, key=lambda name: _PLACES.get(name, -1))}
-
-
-def _subgraph_tensors(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    import torch
-
-    return {k: v if k.startswith("num_") else torch.from_numpy(v) for k, v in arrays.items()}
+_ORDER = {name: i for i, name in enumerate(ATTRIBUTES)}
+_ARRAYS = ("n_id", "batch", "e_id", "edge_index")  # of the subgraph
 
 
 def _as_tensor(array: Any, dtype: str, store: FeatureStore) -> Any:

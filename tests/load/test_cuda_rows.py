@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.load.device.assemble import torch_rows
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -74,16 +73,6 @@ def test_rows_are_converted_on_the_device(data, tmp_path, stored, dim):
         there = make(data, store, dtype=dtype, device="cuda", gpu_memory=memory)
         for a, b in itertools.islice(zip(make(data, store, dtype=dtype), there, strict=True), 20):
             same(a, b)
-
-
-def test_both_ways_of_assembling_agree_and_triton_is_there(data):
-    from graphzero.load.device.triton_rows import triton_rows
-
-    there = make(data, device="cuda", gpu_memory=NODES * DIM)
-    list(itertools.islice(there, 30))
-    way = there._tier.parts[0]._way
-    print("chosen:", way)
-    assert way in (triton_rows, torch_rows)
 
 
 def test_auto_takes_what_training_leaves_and_never_makes_it_fail(data):

@@ -9,6 +9,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.load.device import part_rows, tier
+from graphzero.load.device.pending import NarrowArray
 
 torch = pytest.importorskip("torch")
 
@@ -122,6 +123,33 @@ def test_typed_graphs_and_links(tmp_path):
                 same(values, b[key])
 
 
+@pytest.mark.parametrize("rows", [1, 500, 3000])
+def test_ids_that_do_not_fit_in_32_bits(data, monkeypatch, rows):
+    batch_of = gz.NeighborLoader._batch
+
+    def with_wide_ids(self, raw):
+        if raw["narrow"] is not None:  # as the core delivers ids of such a graph
+            ids = NarrowArray(*raw["narrow"])
+            raw["nodes"][0]["n_id"] = ids.ids(0)
+            raw["edges"][0].update(e_id=ids.ids(1), edge_index=ids.ids(2).reshape(2, -1))
+            raw["narrow"] = None
+        return batch_of(self, raw)
+
+    monkeypatch.setattr(gz.NeighborLoader, "_batch", with_wide_ids)
+    there = make(data, device="cpu", gpu_memory=rows * 32)
+    check_epochs(make(data), there)
+    assert there.stats().copy_to_device_bytes > there.stats().edges * 24
+
+
+@pytest.mark.parametrize("rows", [500, 3000])
+def test_batches_stay_as_they_are_while_others_are_made(data, rows):
+    kept = []
+    there = make(data, device="cpu", gpu_memory=rows * 32, transform=lambda batch: kept.append(batch) or batch)
+    assert len(list(there)) == len(kept)
+    for a, b in zip(make(data), kept, strict=True):
+        same(a, b)
+
+
 def test_leaving_early_and_other_epochs(data):
     there = make(data, device="cpu", gpu_memory=500 * 32)
     for epoch in range(4):
@@ -143,6 +171,29 @@ def test_small_labels_are_kept_on_the_device(data, monkeypatch):
         check_epochs(make(data, split="train"), there)
         crossed.append(there.stats().copy_to_device_bytes)
     assert crossed[1] - crossed[0] == 8 * len(data.splits["train"])
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 2**31, 2**40])
+@pytest.mark.parametrize("room", [3000 * 4, 3000 * 8])
+def test_labels_are_kept_as_int32_if_they_fit_in_that_alone(data, monkeypatch, most, room):
+    monkeypatch.setattr(tier, "_LABELS", 3000 * 32 // room)
+    labels = np.arange(3000) - 2**31
+    labels[::2] = most - np.arange(1500)
+    there = make(data, labels=labels, device="cpu", gpu_memory=3000 * 32)
+    check_epochs(make(data, labels=labels), there, 1)
+    kept = there._tier._labels
+    if room >= labels.nbytes:
+        assert kept[0].dtype == torch.int64
+    elif most < 2**31:
+        assert kept[0].dtype == torch.int32
+    else:
+        assert kept is None
+
+
+def test_labels_of_other_kinds_are_kept_as_they_are(data):
+    for labels in (np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32), np.arange(3000) % 2 == 0):
+        there = make(data, labels=labels, device="cpu", gpu_memory=3000 * 32 * 20)
+        check_epochs(make(data, labels=labels), there, 1)
 
 
 def test_rows_that_another_epoch_has_the_cache_of_cross_as_stored(data, tmp_path):
@@ -193,11 +244,11 @@ def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slo
     there, made = make(data, device="cpu", gpu_memory=slots * 32), []
     rows = part_rows.PartRows.rows
 
-    def fails(self, planned, ids):
+    def fails(self, planned, *arguments):
         made.append(planned)
         if len(made) in (5, 7, 30):
             raise torch.OutOfMemoryError("made up")
-        return rows(self, planned, ids)
+        return rows(self, planned, *arguments)
 
     monkeypatch.setattr(part_rows.PartRows, "rows", fails)
     with pytest.warns(UserWarning, match="out of memory: its cache of rows is emptied and gets"):

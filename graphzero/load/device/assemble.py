@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
     from ...stores.features import FeatureStore
 
-# (table, misses, source, positions, wanted dtype, scale) -> the rows of a batch, converted
+# (table, misses, source, positions, wanted dtype, scale) -> the rows of a batch, converted. Positions are an array on
+# the host: not every way needs them.
 Rows: TypeAlias = "Callable[[Any, Any, Any, Any, Any, Any], torch.Tensor]"
+# (table, misses, admitted)
+Admit: TypeAlias = "Callable[[Any, Any, Any], None]"
 
 _MOST_COLUMNS = 4096  # of a row that one program of the kernel moves
 
@@ -48,7 +51,7 @@ def torch_rows(
     table: torch.Tensor,
     misses: torch.Tensor | None,
     source: torch.Tensor,
-    positions: torch.Tensor | None,
+    positions: Any,
     wanted: torch.dtype | None,
     scale: torch.Tensor | None,
 ) -> torch.Tensor:
@@ -58,7 +61,7 @@ def torch_rows(
     if misses is None or positions is None:
         return _converted(_words(table).index_select(0, source).view(table.dtype), wanted, scale)
     rows = _words(table).index_select(0, source.clamp(min=0))
-    there = positions.to(table.device, non_blocking=True).to(torch.int64)
+    there = torch.from_numpy(positions).to(table.device, non_blocking=True).to(torch.int64)
     rows.index_copy_(0, there, _words(misses))
     return _converted(rows.view(table.dtype), wanted, scale)
 
@@ -69,7 +72,7 @@ def _converted(rows: torch.Tensor, wanted: torch.dtype | None, scale: torch.Tens
     return rows if scale is None else rows * scale
 
 
-def admit(table: torch.Tensor, misses: torch.Tensor, admitted: torch.Tensor) -> None:
+def torch_admit(table: torch.Tensor, misses: torch.Tensor, admitted: torch.Tensor) -> None:
     """Put the misses that are admitted into their slots, after the rows of the batch were taken."""
     import torch
 
@@ -89,26 +92,51 @@ def _words(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(torch.uint8)
 
 
-def choose_rows(*arguments: Any) -> Rows:
+class Passes(NamedTuple):
+    """One way of doing both passes."""
+
+    rows: Rows
+    admit: Admit
+
+
+TORCH = Passes(torch_rows, torch_admit)
+
+
+def choose_passes(*arguments: Any) -> Passes:
     """Return the faster way for batches like this one, whose arguments are given, by trying both."""
     import torch
 
-    table, _, source, *_ = arguments
+    table, misses, source, *_ = arguments
     if not table.is_cuda or not 0 < table.shape[1] <= _MOST_COLUMNS or source.shape[0] == 0:
-        return torch_rows
+        return TORCH
     try:
-        from .triton_rows import triton_rows
+        from .triton_rows import triton_admit, triton_rows
 
-        ways: list[Rows] = [torch_rows, triton_rows]
-        made = [way(*arguments) for way in ways]
-        if not torch.equal(*(rows.view(torch.uint8) for rows in made)):
-            return torch_rows
-        seconds = [_seconds(lambda way=way: way(*arguments)) for way in ways]  # type: ignore[misc]
+        other = Passes(triton_rows, triton_admit)
+        for _ in range(2):  # compiled, and launched directly
+            made = [way.rows(*arguments) for way in (TORCH, other)]
+            if not torch.equal(*(rows.view(torch.uint8) for rows in made)):
+                return TORCH
+            if not _admit_alike(TORCH, other, table if misses is None or len(misses) == 0 else misses):
+                return TORCH
+        seconds = [_seconds(lambda way=way: way.rows(*arguments)) for way in (TORCH, other)]  # type: ignore[misc]
     except torch.OutOfMemoryError:
         raise
     except Exception:  # no Triton, no compiler for it, or a dtype that it does not have
-        return torch_rows
-    return ways[seconds.index(min(seconds))]
+        return TORCH
+    return TORCH if seconds[0] < seconds[1] else other
+
+
+def _admit_alike(first: Passes, second: Passes, rows: torch.Tensor) -> bool:
+    """Whether both put some rows into the same slots."""
+    import torch
+
+    number = torch.arange(min(len(rows), 100), dtype=torch.int32, device=rows.device)
+    admitted = torch.stack([number, number.flip(0) * 2])
+    tables = [rows.new_zeros((2 * len(number), rows.shape[1])) for _ in range(2)]
+    for way, table in zip((first, second), tables, strict=True):
+        way.admit(table, rows, admitted)
+    return torch.equal(*(table.view(torch.uint8) for table in tables))
 
 
 def _seconds(call: Callable[[], Any]) -> float:

@@ -7,7 +7,6 @@ thread (docs/how-the-gpu-tier-works.md). Nothing here waits for the device unles
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections import deque
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from .tier import DeviceTier
 
 COPIES = 3  # host batches that are being copied at once: one moves, the others wait behind it
+# Copies start when so few batches are left on the device, then as many as there is room for: of several in a row, the
+# first finds its instructions and data out of the processor's caches, and the others do not.
+_START_AT = 1
+_FEW_BYTES = 64 << 10  # that the driver copies from any memory without waiting for the device
 MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those COPIES, one in use, and one after it
 
 # One per device, for all epochs of all loaders: torch keeps freed device memory for the stream it was made on, so a new
@@ -36,10 +39,21 @@ def plain_copies(batches: Iterator[AnyBatch], target: torch.device) -> Iterator[
         yield batch.to(target)
 
 
+class _Copy:
+    """A batch that is being copied: the events before and after it, and what it made on the device."""
+
+    __slots__ = ("events", "tensors")
+
+    def __init__(self, events: tuple[Any, Any], tensors: list[torch.Tensor]) -> None:
+        self.events: tuple[Any, Any] | None = events  # None once it is known to be done
+        self.tensors = tensors  # one of each memory; none once the consumer has the batch
+
+
 class CudaCopies:
     """Starts copies to a CUDA device on a stream of their own; what `DeviceBatches` drives.
 
     A copy is known by two events that measure it. They block rather than spin: the loader's threads need the cores.
+    Events are used again once the device has passed them.
     """
 
     def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
@@ -52,63 +66,74 @@ class CudaCopies:
         if index not in _side_streams:
             _side_streams[index] = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._side = _side_streams[index]
+        self._on_side = torch.cuda.stream(self._side)
         self._side.wait_stream(torch.cuda.current_stream(self._device))  # labels may be there, just made
         self.most_bytes = torch.cuda.get_device_properties(self._device).total_memory // 8
+        self._timers: list[tuple[Any, Any]] = []  # events that can be used again
+        self._marks: list[Any] = []
 
-    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
+    def start(self, batch: AnyBatch) -> tuple[AnyBatch, _Copy]:
         """Start to copy a batch; the host's must be kept until the copy is done."""
-        import torch
-
         if self._tier is not None:
             self._tier.batch_comes()
-        with torch.cuda.stream(self._side):
-            begin, end = (_event(enable_timing=True) for _ in range(2))
+        begin, end = self._timers.pop() if self._timers else (_event(enable_timing=True), _event(enable_timing=True))
+        with self._on_side:
             begin.record(self._side)
-            moved = move(batch, self._to_device, self._tier)
+            moved, tensors = move(batch, self._to_device, self._tier)
             end.record(self._side)
-        return moved, (begin, end)
+        return moved, _Copy((begin, end), tensors)
 
-    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type == "cpu" and not tensor.is_pinned():
+    def _to_device(self, tensor: torch.Tensor, page_locked: bool = False) -> torch.Tensor:
+        # The driver takes a few bytes of any memory along with the command, and is done with them at once.
+        if not page_locked and tensor.nbytes > _FEW_BYTES and tensor.device.type == "cpu" and not tensor.is_pinned():
             tensor = tensor.pin_memory()  # torch's own cache, which keeps it until the copy is done
         return tensor.to(self._device, non_blocking=True)
 
-    def is_done(self, copy: Any) -> bool:
+    def is_done(self, copy: _Copy) -> bool:
         """Whether a copy is done."""
-        return bool(copy[1].query())
+        return copy.events is None or bool(copy.events[1].query())
 
-    def wait(self, copy: Any) -> float:
+    def wait(self, copy: _Copy) -> float:
         """Wait until a copy is done and return the seconds it took."""
-        begin, end = copy
+        if copy.events is None:
+            return 0.0
+        begin, end = copy.events
         if not end.query():
             end.synchronize()
+        copy.events = None
+        self._timers.append((begin, end))
         return float(begin.elapsed_time(end)) / 1000
 
-    def arrive(self, batch: AnyBatch, copy: Any) -> None:
+    def arrive(self, batch: AnyBatch, copy: _Copy) -> None:
         """Let the consumer's stream wait for the copy; the consumer itself continues."""
         import torch
 
         current = torch.cuda.current_stream(self._device)
-        current.wait_event(copy[1])
-        seen = set()
-        for value in batch._tensors():
-            if value.is_cuda and (memory := value.untyped_storage().data_ptr()) not in seen:
-                value.record_stream(current)  # the allocator must not reuse it while this stream reads it
-                seen.add(memory)
+        if copy.events is not None:
+            current.wait_event(copy.events[1])
+        for tensor in copy.tensors:
+            tensor.record_stream(current)  # the allocator must not reuse its memory while this stream reads it
+        copy.tensors = []  # the consumer decides how long they live
 
     def mark_used(self) -> Any:
         """Return a mark behind all that the consumer's stream was given so far."""
         import torch
 
-        return torch.cuda.current_stream(self._device).record_event(_event())
+        mark = self._marks.pop() if self._marks else _event()
+        mark.record(torch.cuda.current_stream(self._device))
+        return mark
 
     def is_used(self, mark: Any) -> bool:
-        """Whether the device has come to a mark."""
-        return bool(mark.query())
+        """Whether the device has come to a mark; if so, it is taken back."""
+        if not mark.query():
+            return False
+        self._marks.append(mark)
+        return True
 
     def wait_used(self, mark: Any) -> None:
-        """Wait until the device has come to a mark."""
+        """Wait until the device has come to a mark, and take it back."""
         mark.synchronize()
+        self._marks.append(mark)
 
     def leave(self) -> None:
         """The epoch ends early: batches that were planned will not come."""
@@ -121,14 +146,18 @@ class PlainCopies:
 
     most_bytes = 1 << 62
 
-    def __init__(self, device: torch.device, tier: DeviceTier) -> None:
-        """Move to `device`, which keeps rows in `tier`."""
+    def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
+        """Move to `device`, which may keep rows in `tier`."""
         self._device, self._tier = device, tier
 
     def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
         """Move a batch."""
-        self._tier.batch_comes()
-        return move(batch, lambda tensor: tensor.to(self._device, copy=True), self._tier), None
+        if self._tier is not None:
+            self._tier.batch_comes()
+        return move(batch, self._to_device, self._tier)[0], None
+
+    def _to_device(self, tensor: torch.Tensor, page_locked: bool = False) -> torch.Tensor:
+        return tensor.to(self._device, copy=True)
 
     def is_done(self, copy: Any) -> bool:
         """It was moved when it started."""
@@ -153,7 +182,8 @@ class PlainCopies:
 
     def leave(self) -> None:
         """The epoch ends early: batches that were planned will not come."""
-        self._tier.forget()
+        if self._tier is not None:
+            self._tier.forget()
 
 
 def _event(enable_timing: bool = False) -> Any:
@@ -202,8 +232,10 @@ class DeviceBatches:
             self._handed_out = False
             self._marks.append(self._copies.mark_used())
             self._stats["consumer_seconds"] += begun - self._returned
-        while self._has_room(must=not self._started) and self._start_next():
-            pass
+        self._retire_done()
+        if len(self._started) <= _START_AT:
+            while self._has_room(must=not self._started) and self._start_next():
+                pass
         if not self._started:
             self._finish_copies()
             if self._error is not None:
@@ -212,8 +244,10 @@ class DeviceBatches:
             raise StopIteration
         batch, copy = self._started.popleft()
         self._copies.arrive(batch, copy)
-        for name, count in (("batches", 1), ("nodes", batch.num_nodes), ("edges", batch.num_edges)):
-            self._stats[name] += count
+        stats = self._stats
+        stats["batches"] += 1
+        stats["nodes"] += batch.num_nodes
+        stats["edges"] += batch.num_edges
         self._handed_out = True
         self._returned = time.perf_counter()
         return batch
@@ -222,8 +256,7 @@ class DeviceBatches:
         """Whether another copy may start: `must` waits until it may, or there are no more batches."""
         if self._ended:
             return False
-        while self._copying and self._copies.is_done(self._copying[0][0]):
-            self._retire()
+        self._retire_done()
         if len(self._copying) >= COPIES:
             if not must:
                 return False
@@ -234,15 +267,19 @@ class DeviceBatches:
             if not must:
                 return False
             # The device is behind: that is time of the training step, which runs there.
-            with self._counted("step_wait_seconds", "consumer_seconds"):
-                self._copies.wait_used(self._marks.popleft())
+            start = time.perf_counter()
+            self._copies.wait_used(self._marks.popleft())
+            self._count(start, "step_wait_seconds", "consumer_seconds")
         return must or self._is_ready()
 
     def _start_next(self) -> bool:
         """Start to copy the next batch, for which there is room; False if there is none."""
         try:
-            with self._counted("starved_seconds"):
+            start = time.perf_counter()
+            try:
                 host = next(self._batches, None)
+            finally:
+                self._count(start, "starved_seconds")
             if host is None:
                 self._ended = True
                 return False
@@ -257,24 +294,25 @@ class DeviceBatches:
         self._stats["copy_to_device_bytes"] += crossing
         return True
 
+    def _retire_done(self) -> None:
+        while self._copying and self._copies.is_done(self._copying[0][0]):
+            self._retire()
+
     def _retire(self) -> None:
         copy, _ = self._copying.popleft()
-        with self._counted("copy_wait_seconds", "starved_seconds"):
-            self._stats["copy_to_device_seconds"] += self._copies.wait(copy)
+        start = time.perf_counter()
+        self._stats["copy_to_device_seconds"] += self._copies.wait(copy)
+        self._count(start, "copy_wait_seconds", "starved_seconds")
 
     def _finish_copies(self) -> None:
         while self._copying:  # the memory of the host is read until they are done
             self._retire()
 
-    @contextlib.contextmanager
-    def _counted(self, *names: str) -> Iterator[None]:
-        """Add the time of a block to these."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            for name in names:
-                self._stats[name] += time.perf_counter() - start
+    def _count(self, start: float, *names: str) -> None:
+        """Add the time since `start` to these."""
+        seconds = time.perf_counter() - start
+        for name in names:
+            self._stats[name] += seconds
 
     def stats(self) -> dict[str, Any]:
         """What the consumer saw, and the copies: seconds, bytes, and what was waited for."""

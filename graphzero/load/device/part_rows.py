@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...args.progress import Reporting
-from .assemble import Conversion, Rows, admit, choose_rows, torch_rows
+from .assemble import TORCH, Conversion, Passes, choose_passes
 
 if TYPE_CHECKING:
     import torch
 
     from ... import _core
     from ...stores.features import FeatureStore
-    from .pending import PlannedRows
+    from .pending import Move, PlannedRows
 
 _UPLOAD_BYTES = 256 << 20  # of rows that are uploaded together
 
@@ -36,7 +37,7 @@ class PartRows:
         self._conversion = Conversion(store, dtype, device)
         self._table: torch.Tensor | None = None
         self._generation = 0  # of the table; 0: there was none yet
-        self._way: Rows | None = None
+        self._passes: Passes | None = None  # chosen with the first batch that needs a table
 
     @property
     def table_bytes(self) -> int:
@@ -51,37 +52,51 @@ class PartRows:
         """The table of a generation lacks what a batch should have put there: it is not used."""
         self._table, self._generation = None, generation
 
-    def rows(self, planned: PlannedRows, ids: torch.Tensor) -> torch.Tensor:
+    def rows(self, planned: PlannedRows, ids: torch.Tensor, to: Move) -> torch.Tensor:
         """Return the rows of a batch, whose ids are on the device, in the dtype that batches have."""
-        self._begin(planned)
-        if self._table is None and (planned.is_whole or planned.slots > 0):
+        import torch
+
+        given = planned.given
+        if given["generation"] != self._generation:
+            self._begin(given)
+        table = self._table
+        if table is None and given["slots"] > 0:
             return self.from_host(planned)
-        # Without slots all rows are misses.
-        table = planned.misses.new_empty((1, self.columns)) if self._table is None else self._table
-        source, misses = (ids, None) if planned.is_whole else (planned.source, planned.misses)
-        arguments: Any = (table, misses, source, planned.positions, *self._conversion.parts())
-        if self._way is None and self._table is not None:
-            self._way = choose_rows(*arguments)
-        found = (self._way or torch_rows)(*arguments)
-        if self._table is not None and planned.admitted is not None:
-            admit(self._table, planned.misses, planned.admitted)
+        if given["is_whole"]:
+            assert table is not None
+            found = self._assembled(table, None, ids, None)
+        else:
+            page_locked = given["page_locked"]
+            misses, source = (to(torch.from_numpy(a), page_locked) for a in (planned.misses, given["source"]))
+            if misses.dtype != self._stored or misses.dim() != 2:
+                misses = misses.view(self._stored).view(-1, self.columns)
+            # Without slots all rows are misses.
+            from_table = misses.new_empty((1, self.columns)) if table is None else table
+            found = self._assembled(from_table, misses, source, given["positions"])
+            if table is not None and given["admitted"].shape[1] > 0:
+                admitted = to(torch.from_numpy(given["admitted"]), page_locked)
+                (self._passes or TORCH).admit(table, misses, admitted)
         return found if len(self._tail) == 1 else found.reshape(-1, *self._tail)
+
+    def _assembled(self, table: torch.Tensor, misses: Any, source: torch.Tensor, positions: Any) -> torch.Tensor:
+        converted = self._conversion.parts()
+        if self._passes is None and self._table is not None:
+            self._passes = choose_passes(table, misses, source, positions, *converted)
+        return (self._passes or TORCH).rows(table, misses, source, positions, *converted)
 
     def from_host(self, planned: PlannedRows) -> torch.Tensor:
         """Return the rows of a batch without the table."""
-        found: torch.Tensor = self._store.gather(planned.ids, dtype=self._conversion.dtype, as_torch=True)
+        found: torch.Tensor = self._store.gather(planned.host_ids(), dtype=self._conversion.dtype, as_torch=True)
         return found.to(self._device)
 
-    def _begin(self, planned: PlannedRows) -> None:
+    def _begin(self, given: Mapping[str, Any]) -> None:
         """Make the table of a new generation when its first batch comes."""
         import torch
 
-        if planned.generation == self._generation:
-            return
-        self._table, self._generation = None, planned.generation
-        if planned.slots > 0:
-            table = torch.empty((planned.slots, self.columns), dtype=self._stored, device=self._device)
-            if planned.is_whole:
+        self._table, self._generation = None, given["generation"]
+        if given["slots"] > 0:
+            table = torch.empty((given["slots"], self.columns), dtype=self._stored, device=self._device)
+            if given["is_whole"]:
                 self._upload(table)
             self._table = table
 

@@ -1,13 +1,18 @@
-"""What stands in a batch on the host for a tensor that is made on the device, and the step that makes them all."""
+"""What stands in a batch on the host for a tensor that is made on the device, and the step that makes them all.
+
+This runs in the thread that launches the kernels of training, once per batch: each operation of torch that is saved
+here saves it some 10 us (benchmarks/gpu.py --only next).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..batch import AnyBatch, Attributes, Batch
+import numpy as np
+
+from ..batch import AnyBatch, Attributes, Batch, HeteroBatch, TypeData
 
 if TYPE_CHECKING:
     import torch
@@ -17,47 +22,105 @@ if TYPE_CHECKING:
     from .part_rows import PartRows
     from .tier import DeviceTier
 
-Move = Callable[["torch.Tensor"], "torch.Tensor"]
+
+class Move(Protocol):
+    """Copies a tensor to the device."""
+
+    def __call__(self, tensor: torch.Tensor, page_locked: bool = False) -> torch.Tensor:
+        """Return the copy. Memory that is known to be page-locked is not asked about again."""
 
 
-@dataclass(eq=False)
+class NarrowArray:
+    """All ids of a batch in one array of int32, which the device widens."""
+
+    __slots__ = ("_array", "_page_locked", "_sizes")
+
+    def __init__(self, array: Any, sizes: Sequence[int], page_locked: bool) -> None:
+        """Take the array, and how many ids each tensor has of it, one after the other."""
+        self._array, self._sizes, self._page_locked = array, sizes, page_locked
+
+    def size(self, index: int) -> int:
+        """How many ids a tensor has."""
+        return self._sizes[index]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return int(self._array.nbytes)
+
+    def widened(self, to: Move) -> Sequence[torch.Tensor]:
+        """Return the tensors on the device: parts of one."""
+        import torch
+
+        return to(torch.from_numpy(self._array), self._page_locked).to(torch.int64).split_with_sizes(self._sizes)
+
+    def ids(self, index: int, count: int | None = None) -> IdArray:
+        """Return the ids of one tensor, or the first `count` of them, on the host."""
+        first = sum(self._sizes[:index])
+        ids = self._array[first : first + (self._sizes[index] if count is None else count)]
+        return ids.astype(np.int64)  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False, slots=True)
+class NarrowIds:
+    """A tensor of ids: a part of the array that has all ids of the batch."""
+
+    array: NarrowArray
+    index: int  # among the parts
+    is_pair: bool = False  # (2, n), as edge_index is
+
+    @property
+    def link_bytes(self) -> int:
+        """Bytes that are copied to the device; the array is counted with its first ids."""
+        return self.array.nbytes if self.index == 0 else 0
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of the ids on the device."""
+        return 8 * self.array.size(self.index) + self.link_bytes
+
+    def ids(self) -> IdArray:
+        """Return the ids on the host."""
+        return self.array.ids(self.index)
+
+
+@dataclass(eq=False, slots=True)
 class PlannedRows:
     """Rows of a part of which the device keeps some: the misses, and where the others are."""
 
     part: PartRows
-    ids: IdArray  # on the host
+    ids: IdArray | NarrowIds
     by: str  # the attribute that has them on the device
-    misses: torch.Tensor
-    generation: int
-    slots: int
-    is_whole: bool
-    num_rows: int
-    source: torch.Tensor | None = None
-    positions: torch.Tensor | None = None
-    admitted: torch.Tensor | None = None
+    misses: Any  # an array, or None if the device has all rows
+    given: Mapping[str, Any]  # by the core
+
+    @property
+    def generation(self) -> int:
+        """That of the table that the batch was planned with."""
+        return int(self.given["generation"])
 
     @property
     def link_bytes(self) -> int:
         """Bytes that are copied to the device."""
-        found = (self.misses, self.source, self.admitted)
-        return sum(int(value.nbytes) for value in found if value is not None)
+        if self.misses is None:
+            return 0
+        return int(self.misses.nbytes + self.given["source"].nbytes + self.given["admitted"].nbytes)
 
     @property
     def device_bytes(self) -> int:
         """Bytes of the rows on the device."""
-        return int(self.num_rows * self.part.row_bytes + self.link_bytes)
+        return int(self.given["rows"] * self.part.row_bytes + self.link_bytes)
 
-    def make(self, to: Move, group: Attributes) -> torch.Tensor:
+    def host_ids(self) -> IdArray:
+        """Return the ids on the host."""
+        return self.ids.ids() if isinstance(self.ids, NarrowIds) else self.ids
+
+    def make(self, to: Move, group: Mapping[str, Any]) -> torch.Tensor:
         """Return the rows on the device; `group` has their ids there."""
-        planned = self
-        if not self.is_whole:
-            # Positions stay: not every way of assembling needs them.
-            moved: dict[str, Any] = {name: to(getattr(self, name)) for name in ("misses", "source", "admitted")}
-            planned = replace(self, **moved)
-        return self.part.rows(planned, group[self.by])
+        return self.part.rows(self, group[self.by], to)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class StoredRows:
     """Rows that cross the link as they are stored, and are converted on the device."""
 
@@ -74,89 +137,63 @@ class StoredRows:
         """Bytes of the rows on the device, in both forms."""
         return int(self.rows.nbytes + 4 * self.rows.numel())
 
-    def make(self, to: Move, group: Attributes) -> torch.Tensor:
+    def make(self, to: Move, group: Mapping[str, Any]) -> torch.Tensor:
         """Return the rows on the device, converted."""
         rows = to(self.rows)
         return self.conversion(rows.reshape(len(rows), -1)).reshape(rows.shape)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class KeptLabels:
     """Labels of the seeds, which are the first nodes, from those of all nodes on the device."""
 
     labels: torch.Tensor  # on the device
+    dtype: torch.dtype  # of the batch's
     count: int
 
-    link_bytes = 0
+    @property
+    def link_bytes(self) -> int:
+        """Nothing is copied."""
+        return 0
 
     @property
     def device_bytes(self) -> int:
         """Bytes of the seeds' labels."""
         return self.count * 8
 
-    def make(self, to: Move, group: Attributes) -> torch.Tensor:
+    def make(self, to: Move, group: Mapping[str, Any]) -> torch.Tensor:
         """Return the labels; `group` has the nodes."""
-        return self.labels.index_select(0, group["n_id"][: self.count])
-
-
-@dataclass(eq=False)
-class NarrowIds:
-    """A tensor of ids: a part of the int32 array that has all ids of the batch, and is widened on the device."""
-
-    all: torch.Tensor
-    first: int
-    shape: tuple[int, ...]
-
-    @property
-    def link_bytes(self) -> int:
-        """Bytes that are copied to the device; the array is counted with its first ids."""
-        return 4 * self.all.numel() if self.first == 0 else 0
-
-    @property
-    def device_bytes(self) -> int:
-        """Bytes of the ids on the device."""
-        return 8 * math.prod(self.shape) + self.link_bytes
+        found = self.labels.index_select(0, group["n_id"].narrow(0, 0, self.count))
+        return found if found.dtype == self.dtype else found.to(self.dtype)
 
 
 Made = (PlannedRows, StoredRows, KeptLabels)
 Pending = (NarrowIds, *Made)
 
 
-def narrow(array: Any, arrays: Mapping[Any, dict[str, Any]]) -> None:
-    """Replace the ids of a batch by parts of one array, in the order in which the core wrote them."""
-    import torch
-
-    all_ids, first = torch.from_numpy(array), 0
-    for values in arrays.values():
-        for name in ("n_id", "e_id", "edge_index"):
-            if name in values:
-                shape = tuple(values[name].shape)
-                values[name] = NarrowIds(all_ids, first, shape)
-                first += math.prod(shape)
-
-
-def planned_rows(part: PartRows, given: Mapping[str, Any], misses: torch.Tensor, ids: IdArray, by: str) -> PlannedRows:
-    """Return what the core delivered for a part, in tensors."""
-    import torch
-
-    lists = {name: torch.from_numpy(given[name]) for name in ("source", "positions", "admitted") if name in given}
-    return PlannedRows(
-        part, ids, by, misses.reshape(-1, part.columns), given["generation"], given["slots"], given["is_whole"],
-        given["rows"], **lists,
-    )  # fmt: skip
+def narrow(given: tuple[Any, Sequence[int], bool], nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> None:
+    """Add to each type its ids, which are parts of one array, in the order in which the core wrote them."""
+    array, index = NarrowArray(*given), 0
+    for values in nodes:
+        values["n_id"] = NarrowIds(array, index)
+        index += 1
+    for values in edges:
+        values["e_id"] = NarrowIds(array, index)
+        values["edge_index"] = NarrowIds(array, index + 1, is_pair=True)
+        index += 2
 
 
 def sizes_of(batch: AnyBatch) -> tuple[int, int]:
     """Bytes of a batch on the host that are copied to the device, and that it takes there."""
     crossing = there = 0
     for group in _groups(batch):
-        for _, value in group:
+        for value in group.__dict__.values():
             if isinstance(value, Pending):
                 crossing += value.link_bytes
                 there += value.device_bytes
             elif hasattr(value, "nbytes"):
-                crossing += int(value.nbytes)
-                there += int(value.nbytes)
+                crossing += value.nbytes
+                there += value.nbytes
     return crossing, there
 
 
@@ -167,8 +204,8 @@ def _groups(batch: AnyBatch) -> Iterator[Attributes]:
         yield from (data for _, data in batch)
 
 
-def move(batch: AnyBatch, to: Move, tier: DeviceTier | None) -> AnyBatch:
-    """Return the batch on the device: tensors by `to`, the others made there.
+def move(batch: AnyBatch, to: Move, tier: DeviceTier | None) -> tuple[AnyBatch, list[torch.Tensor]]:
+    """Return the batch on the device (tensors by `to`, the others made there), and a tensor of each of its memories.
 
     Where memory is short, what the tables take is given back, and the rows come from the host.
     """
@@ -187,19 +224,34 @@ def move(batch: AnyBatch, to: Move, tier: DeviceTier | None) -> AnyBatch:
     return _move(batch, to)
 
 
-def _move(batch: AnyBatch, to: Move) -> AnyBatch:
-    import torch
+def _move(batch: AnyBatch, to: Move) -> tuple[AnyBatch, list[torch.Tensor]]:
+    owned: list[torch.Tensor] = []
+    wide: dict[NarrowArray, Sequence[torch.Tensor]] = {}  # one at most
+    if isinstance(batch, Batch):
+        return Batch._of(_moved(batch.__dict__, to, wide, owned)), owned
+    nodes = {key: TypeData._of(_moved(data.__dict__, to, wide, owned)) for key, data in batch._nodes.items()}
+    edges = {key: TypeData._of(_moved(data.__dict__, to, wide, owned)) for key, data in batch._edges.items()}
+    return HeteroBatch(nodes, edges), owned
 
-    moved: AnyBatch = batch._map(to)
-    wide: torch.Tensor | None = None
-    for group in _groups(moved):
-        for name, value in group:
-            if isinstance(value, NarrowIds):
-                wide = to(value.all).to(torch.int64) if wide is None else wide
-                count = math.prod(value.shape)
-                group.__dict__[name] = wide[value.first : value.first + count].view(value.shape)
-    for group in _groups(moved):
-        for name, value in group:
-            if isinstance(value, Made):
-                group.__dict__[name] = value.make(to, group)
-    return moved
+
+def _moved(
+    given: Mapping[str, Any], to: Move, wide: dict[NarrowArray, Sequence[torch.Tensor]], owned: list[torch.Tensor]
+) -> dict[str, Any]:
+    """Return the attributes of one type on the device."""
+    values, made = dict(given), []
+    for name, value in given.items():
+        if isinstance(value, NarrowIds):
+            if value.array not in wide:
+                wide[value.array] = value.array.widened(to)
+                owned.append(wide[value.array][0])
+            ids = wide[value.array][value.index]
+            values[name] = ids.view(2, -1) if value.is_pair else ids
+        elif isinstance(value, Made):
+            made.append((name, value))
+        elif hasattr(value, "untyped_storage"):
+            values[name] = to(value)
+            owned.append(values[name])
+    for name, value in made:
+        values[name] = value.make(to, values)
+        owned.append(values[name])
+    return values

@@ -67,7 +67,8 @@ class DeviceTier:
         self._batches = 0
         self._granted = 0  # bytes of tables, made or about to be
         self._training_bytes = 0  # the most that was allocated besides the tables
-        self._labels: torch.Tensor | None = None
+        self._labels: tuple[torch.Tensor, torch.dtype] | None = None
+        self._too_small = -1  # bytes in which the labels did not fit
         if memory is not None:
             self._divide(memory)
 
@@ -92,12 +93,27 @@ class DeviceTier:
     @property
     def table_bytes(self) -> int:
         """What the tables and labels take on the device."""
-        return sum(part.table_bytes for part in self.parts) + (0 if self._labels is None else self._labels.nbytes)
+        return sum(part.table_bytes for part in self.parts) + (0 if self._labels is None else self._labels[0].nbytes)
 
-    def labels(self, labels: Labels) -> torch.Tensor | None:
-        """The labels of all nodes on the device, uploaded once; None if they are too large to be kept there."""
-        if self._labels is None and labels.nbytes <= self._granted // _LABELS:
-            self._labels = labels.all().to(self._device)
+    def labels(self, labels: Labels) -> tuple[torch.Tensor, torch.dtype] | None:
+        """The labels of all nodes on the device, uploaded once, and their dtype; None if they are too large for that.
+
+        int64 labels that are too large are kept as int32, if they fit in that.
+        """
+        import torch
+
+        most = self._granted // _LABELS
+        if self._labels is None and self._too_small < most and labels.nbytes <= 2 * most:
+            found = kept = labels.all()
+            if found.dtype == torch.int64 and found.nbytes > most:
+                low, high = (int(bound) for bound in torch.aminmax(found))
+                kept = found.to(torch.int32) if low >= -(2**31) and high < 2**31 else found
+            if kept.nbytes <= most:
+                self._labels = (kept.to(self._device), found.dtype)
+                if self._device.type == "cuda":  # another stream is about to read them
+                    torch.cuda.current_stream(self._device).synchronize()
+            else:
+                self._too_small = most
         return self._labels
 
     def forget(self) -> None:

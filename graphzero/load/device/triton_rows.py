@@ -1,4 +1,8 @@
-"""A Triton kernel that assembles the rows of a batch in one pass. Imported only where torch brings Triton."""
+"""Triton kernels that assemble the rows of a batch, and put misses into slots. Imported only where torch brings Triton.
+
+A launch by Triton's own `kernel[grid](...)` takes the processor 30 to 80 us, most of them to find out that the kernel
+was compiled for such arguments before. Here the compiled kernel is launched itself (benchmarks/gpu.py --only next).
+"""
 
 # mypy: ignore-errors
 
@@ -10,9 +14,18 @@ import triton.language as tl
 _ELEMENTS = 4096  # that one program moves
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["source", "rows"])
 def _gather(
-    out, table, misses, source, scale, rows, columns, block: tl.constexpr, width: tl.constexpr, scaled: tl.constexpr
+    out,
+    table,
+    misses,
+    source,
+    scale,
+    rows,
+    columns: tl.constexpr,
+    block: tl.constexpr,
+    width: tl.constexpr,
+    scaled: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     column = tl.arange(0, width)
@@ -28,14 +41,71 @@ def _gather(
     tl.store(out + (row * columns)[:, None] + column[None, :], value, mask=here)
 
 
+@triton.jit(do_not_specialize=["admitted", "count"])
+def _admit(table, misses, admitted, count, columns: tl.constexpr, block: tl.constexpr, width: tl.constexpr):
+    number = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    column = tl.arange(0, width)
+    inside = number < count
+    here = inside[:, None] & (column < columns)[None, :]
+    miss = tl.load(admitted + number, mask=inside, other=0).to(tl.int64)
+    slot = tl.load(admitted + count + number, mask=inside, other=0).to(tl.int64)
+    values = tl.load(misses + (miss * columns)[:, None] + column[None, :], mask=here, other=0)
+    tl.store(table + (slot * columns)[:, None] + column[None, :], values, mask=here)
+
+
+class Launcher:
+    """Launches a kernel. Triton compiles it at the first launch of a kind, and later ones use what it compiled.
+
+    Arguments of one kind have the same dtypes, constants and device. Pointers that Triton has not been told to leave
+    alone must be aligned to 16 bytes, as what torch allocates is.
+    """
+
+    def __init__(self, kernel) -> None:
+        """Nothing is compiled yet."""
+        self._kernel = kernel
+        self._compiled = {}
+        self.is_direct = True  # False once this version of Triton was found not to do it
+
+    def __call__(self, kind, programs, *arguments) -> None:
+        """Launch on the current stream."""
+        compiled = self._compiled.get(kind)
+        if compiled is not None and self.is_direct:
+            try:
+                compiled[(programs, 1, 1)](*arguments)
+                return
+            except Exception:  # another interface; the arguments were refused before the launch
+                self.is_direct = False
+        self._compiled[kind] = self._kernel[(programs,)](*arguments)
+
+
+launch_gather = Launcher(_gather)
+launch_admit = Launcher(_admit)
+
+
+def _shape(columns):
+    width = triton.next_power_of_2(columns)
+    return max(1, _ELEMENTS // width), width
+
+
 def triton_rows(table, misses, source, positions, wanted, scale):
     """Return what `torch_rows` returns."""
     columns, rows = table.shape[1], source.shape[0]
     misses = table if misses is None else misses  # none is taken
     out = table.new_empty((rows, columns), dtype=wanted or table.dtype)
-    width = triton.next_power_of_2(columns)
-    block = max(1, _ELEMENTS // width)
-    _gather[(triton.cdiv(rows, block),)](
-        out, table, misses, source, scale, rows, columns, block, width, scale is not None
-    )
+    if rows == 0:
+        return out
+    block, width = _shape(columns)
+    kind = (table.dtype, out.dtype, source.dtype, columns, scale is None, table.device.index)
+    factors = table if scale is None else scale  # not read
+    programs = (rows + block - 1) // block
+    launch_gather(kind, programs, out, table, misses, source, factors, rows, columns, block, width, scale is not None)
     return out
+
+
+def triton_admit(table, misses, admitted):
+    """Do what `torch_admit` does."""
+    columns, count = table.shape[1], admitted.shape[1]
+    if count > 0:
+        block, width = _shape(columns)
+        kind = (table.dtype, columns, table.device.index)
+        launch_admit(kind, (count + block - 1) // block, table, misses, admitted, count, columns, block, width)
