@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "budget/uses.h"
 #include "gather/row_reader.h"
+#include "sample/merged/merged.h"
 #include "sweep/rank_peers.h"
 #include "sweep/row_window.h"
 
@@ -17,7 +18,9 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMB = uint64_t{1} << 20;
-constexpr uint64_t kReader = 9 * kMB;           // a reader's buffers and lists
+constexpr uint64_t kLists = kMB;  // of a reader, in addition to its buffers
+constexpr uint64_t kReader = kArena + kLists;
+constexpr uint64_t kFewArenas = 64;             // readers get large buffers if so many would fit into the budget
 constexpr uint64_t kLeastPublished = 12 * kMB;  // of recent reads that ranks of a host share
 constexpr uint64_t kLeastSpare = 128 * kMB;     // for the model and its steps, whose size is unknown
 constexpr uint64_t kStep = 32 * kMB;  // of a training step, in addition to what grows with its batch: see step_bytes()
@@ -125,6 +128,8 @@ class Divider {
          --d.threads) {
       d.fixed_bytes -= reader;
     }
+    if (d.memory >= kFewArenas * kLargeArena) d.read_bytes = kLargeArena;
+    if (d.merges) d.fixed_bytes += static_cast<uint64_t>(std::min(d.threads, kMostRings)) * (d.read_bytes - kArena);
     divide(d, maps);
     return d;
   }
@@ -253,7 +258,7 @@ class Divider {
     const auto sweeps = static_cast<uint64_t>(std::count(d.ways.begin(), d.ways.end(), Way::kWindow));
     d.published_bytes =
         facts_.shares_reads ? std::clamp(d.memory / 16 & ~(kMB - 1), kLeastPublished, kMostPublished) : 0;
-    const uint64_t reader = facts_.shares_reads ? d.published_bytes + kMB : kReader;
+    const uint64_t reader = facts_.shares_reads ? d.published_bytes + kLists : d.read_bytes + kLists;
     // Each thread has a reader if the first batches are read individually; otherwise one reader suffices for all.
     const uint64_t idle = may_go_direct(d) ? 0 : static_cast<uint64_t>(d.threads - 1) * kReader;
     room = minus(room + idle, sweeps * reader);

@@ -73,6 +73,7 @@ struct Division {
   uint64_t memory = 0;           // in total; this rank's share if ranks of one host share it
   uint64_t fixed_bytes = 0;      // read buffers
   uint64_t store_bytes = 0;      // rows held: windows and whole copies
+  uint64_t read_bytes = kArena;  // of each reader of a sweep, or of batches that are sampled together
   uint64_t published_bytes = 0;  // recent reads that each sweep shares with other ranks of this host
   uint64_t shared_bytes = 0;     // this rank's share of rows that the ranks of the host keep in the page cache instead
   int threads = 1;               // that build batches: fewer if their buffers would not fit

@@ -116,12 +116,12 @@ void Batch::go_back() {
   cancelled = false;
 }
 
-uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
+uint64_t sample(const std::vector<Batch*>& batches, const Division* division, Progress& cancel,
                 const std::function<void(Batch&)>& sampled) {
   const LoadPlan& plan = *batches.front()->epoch->plan;
   std::vector<BatchSeeds> seeds;
   for (Batch* batch : batches) seeds.push_back(draw_seeds(*batch));
-  if (!merge_gap) {
+  if (division == nullptr || !division->merges) {
     for (size_t i = 0; i < batches.size(); ++i) {
       batches[i]->graph = sample_batch(plan, seeds[i]);
       sampled(*batches[i]);
@@ -134,11 +134,12 @@ uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merg
     group.push_back({of.nodes, of.times, batch.key, batch.exclude_of(0), batch.dependent});
   }
   SampleOptions options = plan.options.sample;
-  options.threads = plan.threads;
+  options.threads = division->threads;
   MergedStats read;
   MergedOptions merged;
   merged.progress = &cancel;
-  merged.gap = *merge_gap;
+  merged.gap = division->disk.gap();
+  merged.arena = static_cast<size_t>(division->read_bytes);
   merged.stats = &read;
   sample_merged(plan.graph.topology(0), group, options, merged, [&](size_t i, HeteroSubgraph&& graph) {
     batches[i]->graph = std::move(graph);

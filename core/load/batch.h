@@ -61,10 +61,10 @@ struct Batch : BatchStatus {
   void go_back();  // to kPlanned: it is rebuilt from the start
 };
 
-// Draws the seeds and samples around them: in groups if `merge_gap` is given (the bytes worth reading to save a
-// request), otherwise one by one. All belong to one epoch. Calls `sampled` with each batch as soon as it is sampled.
-// Returns the bytes of topology that were read explicitly.
-uint64_t sample(const std::vector<Batch*>& batches, std::optional<uint64_t> merge_gap, Progress& cancel,
+// Draws the seeds and samples around them: together if `division` says so, by all its threads, otherwise one by one (as
+// without a division). All belong to one epoch. Calls `sampled` with each batch as soon as it is sampled; several
+// threads may call it at once. Returns the bytes of topology that were read explicitly.
+uint64_t sample(const std::vector<Batch*>& batches, const Division* division, Progress& cancel,
                 const std::function<void(Batch&)>& sampled);
 
 // Creates the requests for the rows of a sampled batch; submits them, in the order of batches.

@@ -233,13 +233,13 @@ void Pipeline::wait_for_work(Lock& lock) {
 
 void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   const std::vector<Batch*> batches = queue_.begin_sampling(first, count, epochs_);
-  const auto gap = division_.merges ? std::optional(division_.disk.gap()) : std::nullopt;
+  const Division division = division_;
   Cancel cancel(stopping_, *batches.front());
   lock.unlock();
   const auto start = Clock::now();
   uint64_t bytes_read = 0;
   const Outcome outcome = attempt([&] {
-    bytes_read = sample(batches, gap, cancel, [&](Batch& batch) {
+    bytes_read = sample(batches, &division, cancel, [&](Batch& batch) {
       if (batch.number >= first_request_) prepare_requests(batch, plan_->parts, readers_);
       shrink(batch, *plan_, division_.window > 0 || division_.merges);
     });
@@ -336,7 +336,7 @@ void Pipeline::build_exclusively(Lock& lock) {
     batch.epoch = epoch;
     bool sampled = false;
     outcome = attempt([&] {
-      sample({&batch}, std::nullopt, cancel, [&](Batch&) { sampled = true; });
+      sample({&batch}, nullptr, cancel, [&](Batch&) { sampled = true; });
       loaded = finish(batch, *plan_, readers_, cancel, gathered);
     });
     if (!sampled) outcome.needed += outcome.needed / 2;  // its final size is not known while it is being sampled

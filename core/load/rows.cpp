@@ -126,7 +126,7 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
     const Part& part = plan->parts[i];
     const Matrix& matrix = matrix_of(part);
     if (division.window > 0 && windows[i]) {
-      auto peers = make_peers(*part.file, matrix, group, i, division.published_bytes);
+      auto peers = make_peers(*part.file, matrix, group, i, division.published_bytes, division.read_bytes);
       readers.push_back(std::make_shared<SweepReader>(windows[i], options, std::move(peers), sweep));
     } else if (wholes[i]) {
       readers.push_back(wholes[i]);

@@ -100,7 +100,7 @@ class ThreadReader : public Reader {
   }
 
  private:
-  static constexpr size_t kThreads = 16, kDepth = 64, kArena = size_t{8} << 20;
+  static constexpr size_t kThreads = 16, kDepth = 64;
 
   size_t take(std::span<ReadResult> results) {  // with the lock held
     size_t got = 0;
@@ -156,10 +156,10 @@ Idle& idle() {
 }
 
 // Makes a pread reader of `kind` kUring where there is no room for a ring, and says so in `kind`.
-std::unique_ptr<Reader> make_reader(ReaderKind& kind) {
+std::unique_ptr<Reader> make_reader(ReaderKind& kind, size_t arena) {
   if (kind == ReaderKind::kPread) return make_pread_reader();
   RingRefusal refusal;
-  if (auto ring = make_ring(refusal)) return ring;
+  if (auto ring = make_ring(refusal, {}, arena)) return ring;
   if (!refusal.shortage) {
     throw StorageError("io_uring is not available (" + refusal.why + "): use io='pread'", 0, "");
   }
@@ -194,22 +194,22 @@ std::unique_ptr<Reader> make_thread_reader(std::span<std::byte> arena) { return 
 
 std::unique_ptr<Reader> make_pread_reader() { return std::make_unique<PreadReader>(); }
 
-std::shared_ptr<Reader> take_reader(ReaderKind kind) {
+std::shared_ptr<Reader> take_reader(ReaderKind kind, size_t arena) {
   Idle& shelf = idle();
   std::unique_ptr<Reader> reader;
   {
     std::lock_guard lock(shelf.mutex);
     auto& same = shelf.of(kind);
-    if (!same.empty()) {
+    if (arena == kArena && !same.empty()) {
       reader = std::move(same.back());
       same.pop_back();
     }
   }
-  if (reader == nullptr) reader = make_reader(kind);
+  if (reader == nullptr) reader = make_reader(kind, arena);
   // The shelf is named, not looked up again: a reader that crossed a fork goes back to the one that was left behind.
   return {reader.release(), [&shelf, kind](Reader* r) {
             std::unique_ptr<Reader> owned(r);
-            if (owned->in_flight() > 0) return;
+            if (owned->in_flight() > 0 || owned->arena().size() > kArena) return;
             const size_t most = kind == ReaderKind::kUring ? static_cast<size_t>(default_threads()) : kMostIdlePreaders;
             std::lock_guard lock(shelf.mutex);
             auto& same = shelf.of(kind);
@@ -225,7 +225,7 @@ void drop_idle_readers() {
 }
 
 #ifndef __linux__
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte>) {
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte>, size_t) {
   refusal.why = "this system has no io_uring";
   return nullptr;
 }

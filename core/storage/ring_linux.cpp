@@ -23,8 +23,6 @@
 namespace gz {
 namespace {
 
-constexpr size_t kArena = size_t{8} << 20;
-
 #ifdef IORING_SETUP_COOP_TASKRUN
 constexpr unsigned kQuiet = IORING_SETUP_COOP_TASKRUN;  // completions wait for the next call instead of interrupting
 #else
@@ -47,10 +45,10 @@ void store_release(unsigned* word, unsigned value) { __atomic_store_n(word, valu
 
 class Ring : public Reader {
  public:
-  static std::unique_ptr<Ring> make(RingRefusal& refusal, std::span<std::byte> arena) {
+  static std::unique_ptr<Ring> make(RingRefusal& refusal, std::span<std::byte> arena, size_t own) {
     int code = ENOMEM;
     try {
-      std::unique_ptr<Ring> ring(new Ring(arena));
+      std::unique_ptr<Ring> ring(new Ring(arena, own));
       code = ring->open();
       if (code == 0) return ring;
     } catch (const std::bad_alloc&) {  // pread needs far less
@@ -116,9 +114,9 @@ class Ring : public Reader {
   }
 
  private:
-  explicit Ring(std::span<std::byte> arena)
-      : own_(arena.empty() ? Buffer(kArena, Purpose::kReads) : Buffer()),
-        arena_(arena.empty() ? std::span(own_.data(), kArena) : arena) {}
+  Ring(std::span<std::byte> arena, size_t own)
+      : own_(arena.empty() ? Buffer(own, Purpose::kReads) : Buffer()),
+        arena_(arena.empty() ? std::span(own_.data(), own) : arena) {}
 
   int open() {
     io_uring_params params{};
@@ -194,8 +192,8 @@ class Ring : public Reader {
 
 }  // namespace
 
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte> arena) {
-  return Ring::make(refusal, arena);
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte> arena, size_t own) {
+  return Ring::make(refusal, arena, own);
 }
 
 }  // namespace gz
@@ -204,7 +202,7 @@ std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte> are
 
 namespace gz {
 
-std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte>) {
+std::unique_ptr<Reader> make_ring(RingRefusal& refusal, std::span<std::byte>, size_t) {
   refusal.why = "built without the kernel's io_uring header";
   return nullptr;
 }

@@ -268,7 +268,7 @@ constexpr uint64_t kSegment = uint64_t{1} << 20;  // bytes of the file that are 
 
 std::shared_ptr<Reader> NoPeers::reader(Io io) const {
   if (io == Io::kPread || !uring_works()) return make_thread_reader();
-  auto reader = take_reader(ReaderKind::kUring);
+  auto reader = take_reader(ReaderKind::kUring, arena_);
   if (reader->depth() == 1) return make_thread_reader();  // no memory for a ring
   return reader;
 }
@@ -278,8 +278,8 @@ Segments::Segments(const Matrix& matrix)
       count(std::max<uint64_t>((matrix.rows + rows - 1) / rows, 1)) {}
 
 std::unique_ptr<SweepPeers> make_peers(const FeatureFile& file, const Matrix& matrix,
-                                       const std::shared_ptr<LocalGroup>& group, size_t part,
-                                       uint64_t published_bytes) {
+                                       const std::shared_ptr<LocalGroup>& group, size_t part, uint64_t published_bytes,
+                                       size_t arena) {
   if (group) {
     uint64_t identity = file.file().identity();
     for (const uint64_t word : {matrix.offset, matrix.rows, matrix.row_bytes}) identity = absorb(identity, word);
@@ -288,7 +288,7 @@ std::unique_ptr<SweepPeers> make_peers(const FeatureFile& file, const Matrix& ma
         RankPeers::make(group, part, identity, segments.count, segments.rows * matrix.row_bytes, published_bytes);
     if (ranks) return ranks;
   }
-  return std::make_unique<NoPeers>();
+  return std::make_unique<NoPeers>(arena);
 }
 
 }  // namespace gz

@@ -48,6 +48,7 @@ class SweepPeers {
 // A sweep without peers.
 class NoPeers : public SweepPeers {
  public:
+  explicit NoPeers(size_t arena = kArena) : arena_(arena) {}  // of its reader
   std::shared_ptr<Reader> reader(Io io) const override;
   std::shared_ptr<ReadBuffers> buffers() const override { return nullptr; }
   void publish(uint64_t, uint32_t, const std::byte*) override {}
@@ -59,6 +60,9 @@ class NoPeers : public SweepPeers {
   void wait(bool, bool) override {}
   double waited() const override { return 0; }
   bool allow_pause() const override { return true; }
+
+ private:
+  const size_t arena_;
 };
 
 // How a matrix is divided into segments, which are planned one at a time.
@@ -69,8 +73,9 @@ struct Segments {
 };
 
 // The ranks of `group` that sweep the same matrix, each as part number `part` of its loader; NoPeers if there is no
-// group, or too little to share.
+// group, or too little to share. `arena`: of the reader, where there are no peers.
 std::unique_ptr<SweepPeers> make_peers(const FeatureFile& file, const Matrix& matrix,
-                                       const std::shared_ptr<LocalGroup>& group, size_t part, uint64_t published_bytes);
+                                       const std::shared_ptr<LocalGroup>& group, size_t part, uint64_t published_bytes,
+                                       size_t arena = kArena);
 
 }  // namespace gz

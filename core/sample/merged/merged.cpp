@@ -12,7 +12,6 @@
 namespace gz {
 namespace {
 
-constexpr int kMostRings = 2;               // one keeps a disk busy, a second while the first delivers
 constexpr uint64_t kRowBytes = 24 + 1;      // of a row in progress, and of its position in a FileOrder
 constexpr uint64_t kEdgeBytes = 3 * 8;      // of an edge: its id and two labels
 constexpr double kWorthSparing = 1.0 / 64;  // less of an array than this in RAM is not worth asking page by page
@@ -77,7 +76,7 @@ ReadWay way_of(const MountedFile& file, int threads, const MergedOptions& merged
   const ReaderKind kind = merged.kind.value_or(uring_works() ? ReaderKind::kUring : ReaderKind::kPread);
   way.file = &file;
   way.source = &file.preferred();
-  way.reader = merged.reader ? merged.reader : [kind] { return take_reader(kind); };
+  way.reader = merged.reader ? merged.reader : [kind, &merged] { return take_reader(kind, merged.arena); };
   way.workers = merged.reader ? 1 : kind == ReaderKind::kUring ? std::min(threads, kMostRings) : kPreadThreads;
   way.gap = merged.gap;
   way.progress = merged.progress;

@@ -19,6 +19,8 @@
 
 namespace gz {
 
+constexpr int kMostRings = 2;  // that read at once: one keeps a disk busy, a second while the first delivers
+
 struct MergedBatch {
   std::span<const int64_t> seeds;
   std::span<const int64_t> times;          // as in sample_neighbours()
@@ -36,6 +38,7 @@ struct MergedStats {
 struct MergedOptions {
   uint64_t gap = uint64_t{16} << 10;  // unneeded bytes that are read to save a request: bandwidth / requests
   std::optional<ReaderKind> kind;     // none: a ring if the kernel allows one
+  size_t arena = kArena;              // of each ring
   bool past_page_cache = false;       // pages that are in RAM are read from the disk too
   Progress* progress = nullptr;       // asked every few milliseconds whether to stop
   MergedStats* stats = nullptr;       // added to
