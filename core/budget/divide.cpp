@@ -316,7 +316,9 @@ class Divider {
   }
 
   // Memory of batches that are being sampled, or were sampled but not yet admitted to the window.
-  static uint64_t waiting_bytes(const Division& d) { return d.merges ? d.group * d.sizes.merged : 2 * d.sizes.packed; }
+  static uint64_t waiting_bytes(const Division& d) {
+    return d.merges ? d.group * d.sizes.merged + lead_of(d.group) * d.sizes.packed : 2 * d.sizes.packed;
+  }
 
   uint64_t most_group(const Division& d) const {
     return std::clamp<uint64_t>(facts_.batches, 1, d.threads > 1 ? kMostGroup : kMostGroupAlone);

@@ -96,8 +96,8 @@ inline uint64_t most_window(uint64_t window) { return window + window / (window 
 // Those that fit in any case: when packed, most are smaller than planned.
 inline uint64_t sure_window(uint64_t window) { return window + window / 8 + 1; }
 
-// Batches that wait for the window when the next group is started, so that the window does not run empty.
-inline uint64_t lead_of(uint64_t group) { return group / 4; }
+// Batches that wait for the window when the next group is started: the window is filled from them until that is done.
+inline uint64_t lead_of(uint64_t group) { return group / 2; }
 
 // Seconds of disk time per batch under a division, once the files that fit are in RAM.
 double disk_seconds(const Facts& facts, const Sizes& sizes, const Division& d);

@@ -92,6 +92,7 @@ class PageReads {
   size_t most_bytes() const { return buffers_->most_bytes(); }  // the longest read
   size_t in_flight() const { return reader_->in_flight(); }
   size_t depth() const { return reader_->depth(); }
+  size_t arena_bytes() const { return reader_->arena().size(); }
   bool full() const { return reader_->in_flight() >= reader_->depth(); }
 
   // Queues a read of at most most_bytes(), while not full(). False where no buffer of that size is free: wait() first.

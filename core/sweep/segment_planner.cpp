@@ -34,6 +34,7 @@ void PlannedReads::start() {
     if (!reads_.start({planned_.front().offset, planned_.front().bytes, at, at + 1})) return;
     free_.pop_back();
     started_[at] = std::move(planned_.front());
+    planned_bytes_ -= started_[at].bytes;
     planned_.pop_front();
   }
 }

@@ -98,11 +98,15 @@ class PlannedReads {
   size_t most_bytes() const { return reads_.most_bytes(); }  // of one read
   size_t in_flight() const { return reads_.in_flight(); }
   bool is_busy(uint64_t segment) const { return by_segment_[segment] > 0; }  // reads of it are planned or in flight
-  // Whether the disk has enough to do.
-  bool is_saturated() const { return in_flight() + planned_.size() >= std::max<size_t>(reads_.depth() / 2, 1); }
+  // Whether the disk has enough to do, also for a while in which nothing is planned.
+  bool is_saturated() const {
+    if (in_flight() + planned_.size() < std::max<size_t>(reads_.depth() / 2, 1)) return false;
+    return planned_bytes_ >= reads_.arena_bytes() || planned_.size() >= reads_.depth();
+  }
 
   void add(PlannedRead&& read) {
     ++by_segment_[read.segment];
+    planned_bytes_ += read.bytes;
     planned_.push_back(std::move(read));
   }
   void start();  // as many as can be in flight
@@ -126,6 +130,7 @@ class PlannedReads {
       dropped(read);
     }
     planned_.clear();
+    planned_bytes_ = 0;
     while (in_flight() > 0) wait(arrived);
   }
 
@@ -153,6 +158,7 @@ class PlannedReads {
   }
 
   std::deque<PlannedRead> planned_;
+  uint64_t planned_bytes_ = 0;        // of those
   std::vector<PlannedRead> started_;  // reads in flight, by their number in PageReads
   std::vector<size_t> free_;          // numbers
   std::vector<uint32_t> by_segment_;  // planned or in flight

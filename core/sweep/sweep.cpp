@@ -9,6 +9,7 @@ namespace gz {
 namespace {
 
 constexpr size_t kAhead = 16;     // prefetch distance in tables
+constexpr size_t kAtOnce = 8192;  // rows of a claim that are looked up before the disk is given more to do
 constexpr uint64_t kCushion = 1;  // complete claims that may wait, or a sixteenth of all
 
 }  // namespace
@@ -133,6 +134,7 @@ void Sweep::cancel_reads() {
 void Sweep::release(Claim& claim) {
   const size_t count = claim.size();
   for (size_t i = 0; i < count; ++i) {
+    if (i % kAtOnce == kAtOnce - 1) keep_reading();
     if (i + kAhead < count) rows_.prefetch_slot(claim.value(i + kAhead));
     if (claim.has_slot(i)) rows_.release(claim.value(i));
   }
@@ -175,6 +177,7 @@ void Sweep::share(Claim& claim) {
   uint64_t* words = claim.words();
   size_t kept = 0;
   for (size_t i = 0; i < claim.size(); ++i) {
+    if (i % kAtOnce == kAtOnce - 1) keep_reading();
     if (i + 2 * kAhead < claim.size()) rows_.prefetch_entry(claim.value(i + 2 * kAhead));
     if (i + kAhead < claim.size()) rows_.prefetch_slot_of(claim.value(i + kAhead));
     const uint32_t slot = rows_.find(claim.value(i));
@@ -254,6 +257,17 @@ void Sweep::next_segment() {
 }
 
 // ---- Reads
+
+// In the middle of something long: takes what has arrived and starts what is planned. A claim of 400,000 rows takes
+// some 30 ms to look up, in which a disk would run out of reads.
+void Sweep::keep_reading() {
+  reads_.start();
+  if (reads_.in_flight() == 0) return;
+  reads_.poll([&](const PlannedRead& read, const std::byte* data, const std::exception_ptr& error) {
+    arrive(read, data, error);
+  });
+  reads_.start();
+}
 
 void Sweep::wait_for_reads(bool poll) {
   const auto arrived = [&](const PlannedRead& read, const std::byte* data, const std::exception_ptr& error) {

@@ -128,6 +128,7 @@ class Sweep {
   void next_segment();
 
   void wait_for_reads(bool poll = false);
+  void keep_reading();
   void arrive(const PlannedRead& read, const std::byte* data, const std::exception_ptr& error);
   void detach_first();
   void meet_peers();

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread_name.h"
 #include "base/threads.h"
 #include "gather/copy.h"
 
@@ -34,6 +35,7 @@ SweepReader::SweepReader(std::shared_ptr<RowWindow> window, const SweepOptions& 
   stats.target = WindowSize(options.target, options.most, stats.target, stats.capacity).target();
   window_->set_stats(stats);
   thread_ = std::thread([this, options, peers = std::move(peers)]() mutable {
+    name_thread("graphzero-sweep");
     lower_thread_priority();  // it reads ahead of a training step
     try {
       Sweep(*window_, mailbox_, options, std::move(peers), events_.ready).run();
