@@ -19,6 +19,9 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(20);  // while a shard waits for its horizon
 constexpr double kPatience = 0.5;  // seconds without a new batch, with a consumer that waits for one
 
+// How many batches are planned together if so many are there. Most of them are there to be known ahead.
+uint64_t together_of(uint64_t batches) { return std::min(DeviceReader::kTogether, 1 + (batches - 1) / 5); }
+
 }  // namespace
 
 // -- the state of a cache ---------------------------------------------------------------------------------------------
@@ -105,7 +108,7 @@ DeviceReader::DeviceReader(std::shared_ptr<DeviceRows> rows, std::shared_ptr<Row
       first_(rows_->sequence_),
       expected_(rows_->threads_, first_),
       planned_(rows_->threads_, first_),
-      together_(std::min(kTogether, 1 + options.ahead / 5)),
+      together_(together_of(options.ahead + 1)),
       horizon_(std::min(options.ahead + 1 - together_, RowCalendar::kHorizon)) {
   for (uint32_t thread = 0; thread < rows_->threads_; ++thread) threads_.emplace_back([this, thread] { run(thread); });
 }
@@ -225,7 +228,7 @@ bool DeviceReader::wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& 
     lock.lock();
     if (stopping_ || cancelling_ || first_ + requests_.size() != submitted || planned_[thread] != next) continue;
     if (is_stuck) {
-      together_ = std::min<uint64_t>(together_, submitted - next);
+      together_ = together_of(submitted - next);
       horizon_ = submitted - next - together_;
       stuck_at_ = submitted;
     }

@@ -67,8 +67,9 @@ void run_epoch(Device& device, const std::shared_ptr<LoadPlan>& plan, uint64_t e
   CHECK_EQ(seen, std::min(most, pipeline.num_batches()));
 }
 
-std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t threads = 1, uint32_t shards = 1) {
-  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .device_rows = true});
+std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t threads = 1, uint32_t shards = 1,
+                               uint64_t seeds = 400) {
+  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .seeds = seeds, .device_rows = true});
   plan->device_rows[0] = std::make_shared<DeviceRows>(kHubNodes, threads, shards);
   plan->device_rows[0]->resize(slots);
   return plan;
@@ -108,17 +109,18 @@ TEST(an_epoch_that_is_left_early_leaves_nothing_that_the_device_lacks) {
 }
 
 TEST(a_cache_can_be_resized_between_any_two_batches) {
-  const auto plan = make("resized", 0, 2, 4);
+  const auto plan = make("resized", 0, 2, 4, 2400);  // far more batches than are planned ahead
   Device device;
   Pipeline pipeline(plan, 0, Share{});
   uint64_t seen = 0;
   for (LoadedBatch batch; next_batch(pipeline, batch); ++seen) {
     device.take(batch);
-    if (seen % 8 == 1) plan->device_rows[0]->resize(seen % 16 == 1 ? 600 : 90);
-    if (seen == 30) plan->device_rows[0]->resize(kHubNodes);
+    if (seen < 200 && seen % 8 == 1) plan->device_rows[0]->resize(seen % 16 == 1 ? 600 : 90);
+    if (seen == 200) plan->device_rows[0]->resize(kHubNodes);
   }
   CHECK_EQ(seen, pipeline.num_batches());
   CHECK(device.hits > 0);
+  CHECK(device.whole > 0);
 }
 
 TEST(all_rows_on_the_device_leave_the_host_nothing_to_copy) {
