@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/thread_name.h"
 #include "base/threads.h"
+#include "device/device_request.h"
 
 namespace gz {
 namespace {
@@ -18,45 +19,25 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(20);  // while a shard waits for its horizon
 constexpr double kPatience = 0.5;  // seconds without a new batch, with a consumer that waits for one
 
+// How many batches are planned together if so many are there. Most of them are there to be known ahead.
+uint64_t together_of(uint64_t batches) { return std::min(DeviceReader::kTogether, 1 + (batches - 1) / 5); }
+
 }  // namespace
-
-// The rows of one batch. Grouped by shard; a shard's thread turns its group into misses, in place.
-struct DeviceRequest : RowRequest {
-  uint64_t number = 0, size = 0;
-  std::shared_ptr<Buffer> buffer;  // two uint32 per row: its number within its shard, its position in the batch
-  std::shared_ptr<Buffer> source;  // int32 per row
-  std::vector<uint64_t> begins;    // by shard, and the end
-  std::vector<uint64_t> misses;    // by shard
-  std::vector<std::vector<RowCalendar::Admission>> admitted;
-  std::optional<DeviceRows::Setting> setting;  // when the first shard begins it; guarded by the reader's mutex
-  uint64_t known = 0;                          // sequence number past the batches that it is planned with
-  std::atomic<uint32_t> left{0};               // shards that have not planned it
-  bool is_whole = false;
-  std::shared_ptr<RowRequest> inner;
-  std::shared_ptr<Buffer> ids;  // of the misses
-  std::exception_ptr error;
-
-  std::span<uint32_t> rows(size_t shard) const { return group(shard, 0); }
-  std::span<uint32_t> positions(size_t shard) const { return group(shard, size); }
-  uint64_t num_misses() const {
-    uint64_t sum = 0;
-    for (const uint64_t count : misses) sum += count;
-    return is_whole ? 0 : sum;
-  }
-
- private:
-  std::span<uint32_t> group(size_t shard, uint64_t offset) const {
-    return {buffer->as<uint32_t>() + offset + begins[shard], begins[shard + 1] - begins[shard]};
-  }
-};
 
 // -- the state of a cache ---------------------------------------------------------------------------------------------
 
-DeviceRows::DeviceRows(uint64_t rows, uint32_t shards) : rows_(rows) {
-  shards = std::bit_floor(std::max(shards, 1u));
+DeviceRows::DeviceRows(uint64_t rows, uint32_t threads, uint32_t shards) : rows_(rows), threads_(threads) {
+  const uint64_t longest = (rows + shards - 1) / shards;
+  words_ = Buffer::zeroed(std::max<size_t>(longest * shards * sizeof(uint64_t), 1), Purpose::kTables);
   for (uint32_t i = 0; i < shards; ++i) {
-    calendars_.push_back(std::make_unique<Shard>((rows + shards - 1 - i) / shards, shards, i));
+    calendars_.push_back(std::make_unique<Shard>(
+        std::span(words_.as<uint64_t>() + i * longest, static_cast<size_t>((rows + shards - 1 - i) / shards))));
   }
+}
+
+uint32_t DeviceRows::shards_for(uint64_t rows) {
+  constexpr uint64_t kRows = uint64_t{1} << 17;  // their words are 1 MB
+  return static_cast<uint32_t>(std::bit_ceil(std::clamp<uint64_t>((rows + kRows - 1) / kRows, 1, kMostShards)));
 }
 
 uint64_t DeviceRows::resize(uint64_t slots) {
@@ -125,48 +106,26 @@ DeviceReader::DeviceReader(std::shared_ptr<DeviceRows> rows, std::shared_ptr<Row
       options_(options),
       events_(std::move(events)),
       first_(rows_->sequence_),
-      expected_(rows_->shards(), first_),
-      planned_(rows_->shards(), first_),
-      horizon_(std::min(options.horizon, RowCalendar::kHorizon)) {
-  for (uint32_t shard = 0; shard < rows_->shards(); ++shard) threads_.emplace_back([this, shard] { run(shard); });
+      expected_(rows_->threads_, first_),
+      planned_(rows_->threads_, first_),
+      together_(together_of(options.ahead + 1)),
+      horizon_(std::min(options.ahead + 1 - together_, RowCalendar::kHorizon)) {
+  for (uint32_t thread = 0; thread < rows_->threads_; ++thread) threads_.emplace_back([this, thread] { run(thread); });
 }
 
 DeviceReader::~DeviceReader() { stop(); }
 
 uint64_t DeviceReader::batches() const {
   const uint64_t below = inner_->batches();
-  return rows_->is_resident(rows_->setting()) ? below : below + horizon_ + 1 + options_.at_once;
+  return rows_->is_resident(rows_->setting()) ? below : below + horizon_ + together_ + options_.at_once;
 }
 
 std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<const int64_t> ids) {
   if (rows_->is_resident(rows_->setting())) return nullptr;
-  const uint32_t shards = rows_->shards();
-  const auto shift = static_cast<uint32_t>(std::countr_zero(shards));
-  auto request = std::make_shared<DeviceRequest>();
-  request->number = number;
-  request->size = ids.size();
-  request->left = shards;
-  request->buffer = take_buffer(std::max<size_t>(ids.size() * 2 * sizeof(uint32_t), 1));
-  request->source = take_buffer(std::max<size_t>(ids.size() * sizeof(int32_t), 1));
-  request->misses.resize(shards);
-  request->admitted.resize(shards);
-  std::vector<uint64_t> counts(shards + 1);
-  uint64_t largest = 0;
-  for (const int64_t id : ids) {
-    largest = std::max(largest, static_cast<uint64_t>(id));  // a negative one becomes huge
-    ++counts[(static_cast<uint64_t>(id) & (shards - 1)) + 1];
-  }
-  if (largest >= matrix_.rows) check_row_ids(*file_, matrix_, ids);
-  for (uint32_t i = 0; i < shards; ++i) counts[i + 1] += counts[i];
-  request->begins = counts;
-  uint32_t* const rows = request->buffer->as<uint32_t>();
-  uint32_t* const positions = rows + ids.size();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto id = static_cast<uint64_t>(ids[i]);
-    const uint64_t to = counts[id & (shards - 1)]++;
-    rows[to] = static_cast<uint32_t>(id >> shift);
-    positions[to] = static_cast<uint32_t>(i);
-  }
+  const bool for_inner = inner_->batches() > 0 && matrix_.rows <= DeviceRequest::kMostRequested;
+  auto request = std::make_shared<DeviceRequest>(number, ids, rows_->shards(), for_inner);
+  if (request->largest >= matrix_.rows) check_row_ids(*file_, matrix_, ids);
+  request->left = rows_->threads_;
   return request;
 }
 
@@ -191,29 +150,7 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   }
   if (request == nullptr) return nullptr;
   if (request->error) std::rethrow_exception(request->error);
-  made->misses = request->num_misses();
-  for (const auto& admitted : request->admitted) made->admissions += admitted.size();
-  const auto take = [](uint64_t count) { return take_buffer(std::max<size_t>(count * sizeof(int32_t), 1)); };
-  made->source = request->source;
-  made->positions = take(made->misses);
-  made->admitted = take(2 * made->admissions);
-  request->ids = take_buffer(std::max<size_t>(made->misses * sizeof(int64_t), 1));
-  int32_t* const source = made->source->as<int32_t>();
-  int32_t *position = made->positions->as<int32_t>(), *miss = made->admitted->as<int32_t>();
-  int32_t* slot = miss + made->admissions;
-  int64_t* id = request->ids->as<int64_t>();
-  int32_t base = 0;
-  for (size_t shard = 0; shard < request->misses.size(); ++shard) {
-    for (const auto& [number, to] : request->admitted[shard]) {
-      *miss++ = base + static_cast<int32_t>(number);
-      *slot++ = static_cast<int32_t>(to);
-    }
-    for (const uint32_t at : request->positions(shard).first(request->misses[shard])) {
-      source[at] = -1 - base++;
-      *position++ = static_cast<int32_t>(at);
-      *id++ = ids[at];
-    }
-  }
+  request->collect(ids, *made);
   return made;
 }
 
@@ -221,7 +158,7 @@ void DeviceReader::copy(RowRequest* given, std::span<const int64_t> ids, std::by
                         GatherStats* stats, Progress* progress) {
   if (given == nullptr) return inner_->copy(nullptr, ids, out, options, stats, progress);
   auto& request = *static_cast<DeviceRequest*>(given);
-  const std::span<const int64_t> misses{request.ids->as<int64_t>(), request.num_misses()};
+  const std::span<const int64_t> misses{request.ids->as<int64_t>(), request.misses};
   if (!misses.empty()) inner_->copy(request.inner.get(), misses, out, options, stats, progress);
 }
 
@@ -259,27 +196,29 @@ void DeviceReader::stop() {
 
 // -- the threads ------------------------------------------------------------------------------------------------------
 
-void DeviceReader::run(uint32_t shard) {
+void DeviceReader::run(uint32_t thread) {
   const BufferPool::Use use(*options_.pool);
   name_thread("graphzero-plan");
   lower_thread_priority();
+  RowCalendar::Scratch scratch;
   std::unique_lock lock(mutex_);
-  while (wait_for_work(shard, lock)) advance(shard, lock);
+  while (wait_for_work(thread, lock)) advance(thread, scratch, lock);
 }
 
-// Returns when the next batch of a shard can be planned: all that it should know of are there, or no more will come.
-// False at the end.
-bool DeviceReader::wait_for_work(uint32_t shard, std::unique_lock<std::mutex>& lock) {
+// Returns when the next batches of a thread can be planned: all that they should know of are there, or no more will
+// come. False at the end.
+bool DeviceReader::wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& lock) {
   uint64_t seen = 0;
   auto since = Clock::now();
   for (;;) {
     if (stopping_) return false;
-    const uint64_t next = planned_[shard], submitted = first_ + requests_.size();
+    const uint64_t next = planned_[thread], submitted = first_ + requests_.size();
     if (cancelling_ || next >= submitted) {
       changed_.wait(lock);
       continue;
     }
-    if (requests_[next - first_]->setting || submitted > next + horizon_ || submitted == stuck_at_) return true;
+    const bool is_begun = requests_[next - first_]->setting.has_value();
+    if (is_begun || submitted >= next + horizon_ + together_ || submitted == stuck_at_) return true;
     if (std::exchange(seen, submitted) != submitted) since = Clock::now();
     const uint64_t last = requests_.back()->number;
     lock.unlock();
@@ -287,9 +226,10 @@ bool DeviceReader::wait_for_work(uint32_t shard, std::unique_lock<std::mutex>& l
     // Memory is too short for so many batches, or one of them failed.
     const bool is_stuck = !at_end && seconds_since(since) > kPatience && events_.starving();
     lock.lock();
-    if (stopping_ || cancelling_ || first_ + requests_.size() != submitted || planned_[shard] != next) continue;
+    if (stopping_ || cancelling_ || first_ + requests_.size() != submitted || planned_[thread] != next) continue;
     if (is_stuck) {
-      horizon_ = submitted - next - 1;
+      together_ = together_of(submitted - next);
+      horizon_ = submitted - next - together_;
       stuck_at_ = submitted;
     }
     if (is_stuck || at_end) return true;
@@ -297,39 +237,50 @@ bool DeviceReader::wait_for_work(uint32_t shard, std::unique_lock<std::mutex>& l
   }
 }
 
-void DeviceReader::advance(uint32_t shard, std::unique_lock<std::mutex>& lock) {
-  const uint64_t next = planned_[shard];
-  const auto request = requests_[next - first_];
-  if (!request->setting) {
-    request->setting = rows_->setting();
-    request->is_whole = rows_->is_resident(*request->setting);
-    request->known = std::min(first_ + requests_.size(), next + 1 + horizon_);
+// Plans the next batches of a thread, as many together as can be: shard by shard, so that a shard's words are fetched
+// from memory once for all of them.
+void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::unique_lock<std::mutex>& lock) {
+  const uint64_t next = planned_[thread], submitted = first_ + requests_.size();
+  DeviceRequest& first = *requests_[next - first_];
+  if (!first.setting) first.together = std::min<uint64_t>(together_, submitted - next);
+  const uint64_t count = first.together;
+  uint64_t known = next + count;
+  for (uint64_t i = next; i < next + count; ++i) {
+    DeviceRequest& request = *requests_[i - first_];
+    if (!request.setting) {
+      request.setting = rows_->setting();
+      request.is_whole = rows_->is_resident(*request.setting);
+      request.known = std::min(submitted, i + 1 + horizon_);
+    }
+    known = std::max(known, request.known);
   }
-  DeviceRows::Shard& own = *rows_->calendars_[shard];
-  const bool is_new = own.generation != request->setting->generation;
-  uint64_t expected = is_new ? next + 1 : std::max(expected_[shard], next + 1);
-  std::vector<std::shared_ptr<DeviceRequest>> more;
-  for (uint64_t i = expected; i < request->known; ++i) more.push_back(requests_[i - first_]);
+  // Those that are planned, and those that they are planned with.
+  const std::vector<std::shared_ptr<DeviceRequest>> requests(
+      requests_.begin() + static_cast<ptrdiff_t>(next - first_),
+      requests_.begin() + static_cast<ptrdiff_t>(known - first_));
+  const uint64_t expected = expected_[thread];
   ++busy_;
   lock.unlock();
+  uint64_t reached = expected;
+  std::exception_ptr error;
   try {
-    if (!request->is_whole) {
-      if (is_new) own.calendar.resize(request->setting->slots / rows_->shards());
-      own.generation = request->setting->generation;
-      for (const auto& coming : more) own.calendar.expect(expected++, coming->rows(shard));
-      auto& admitted = request->admitted[shard];
-      request->misses[shard] = own.calendar.plan(next, request->rows(shard), request->positions(shard),
-                                                 request->source->as<int32_t>(), admitted);
+    for (uint32_t shard = thread; shard < rows_->shards(); shard += rows_->threads_) {
+      reached = plan(shard, next, count, expected, requests, scratch);
     }
   } catch (...) {
-    const std::lock_guard guard(mutex_);
-    request->error = std::current_exception();
+    error = std::current_exception();
   }
-  if (request->left.fetch_sub(1) == 1) complete(*request);
+  for (uint64_t i = 0; i < count; ++i) {
+    if (error) {
+      const std::lock_guard guard(mutex_);
+      requests[i]->error = error;
+    }
+    if (requests[i]->left.fetch_sub(1) == 1) complete(*requests[i]);
+  }
   lock.lock();
   --busy_;
-  planned_[shard] = next + 1;
-  expected_[shard] = expected;
+  planned_[thread] = next + count;
+  expected_[thread] = reached;
   while (!requests_.empty() && std::ranges::all_of(planned_, [&](uint64_t planned) { return planned > first_; })) {
     requests_.pop_front();
     ++first_;
@@ -337,23 +288,32 @@ void DeviceReader::advance(uint32_t shard, std::unique_lock<std::mutex>& lock) {
   if (cancelling_) changed_.notify_all();
 }
 
-// All shards have planned it: the reader below gets what is missing. In the order of batches, since each shard keeps
+// Plans `count` batches of one shard: requests[i] has sequence number next + i. Those before `expected` are announced;
+// returns the first that is not, afterwards.
+uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
+                            const std::vector<std::shared_ptr<DeviceRequest>>& requests,
+                            RowCalendar::Scratch& scratch) {
+  auto& [calendar, generation] = *rows_->calendars_[shard];
+  for (uint64_t i = next; i < next + count; ++i) {
+    DeviceRequest& request = *requests[i - next];
+    const bool is_new = std::exchange(generation, request.setting->generation) != request.setting->generation;
+    expected = is_new ? i + 1 : std::max(expected, i + 1);
+    if (request.is_whole) continue;
+    if (is_new) calendar.resize(std::min<uint64_t>(request.setting->slots, INT32_MAX) / rows_->shards());
+    for (; expected < request.known; ++expected) calendar.expect(expected, requests[expected - next]->rows(shard));
+    const auto found = calendar.plan(i, request.rows(shard), scratch);
+    request.add(shard, found);
+  }
+  return expected;
+}
+
+// All threads have planned it: the reader below gets what is missing. In the order of batches, since each thread keeps
 // it.
 void DeviceReader::complete(DeviceRequest& request) {
-  const uint64_t misses = request.num_misses();
-  uint64_t admissions = 0;
-  for (const auto& admitted : request.admitted) admissions += admitted.size();
-  rows_->count(request.size, request.size - misses, admissions);
-  if (misses > 0 && inner_->batches() > 0 && !request.error) {
+  rows_->count(request.size, request.size - request.misses, request.admissions);
+  if (request.misses > 0 && request.for_inner() && !request.error) {
     try {
-      std::vector<int64_t> ids;
-      ids.reserve(misses);
-      for (uint32_t shard = 0; shard < rows_->shards(); ++shard) {
-        for (const uint32_t row : request.rows(shard).first(request.misses[shard])) {
-          ids.push_back(int64_t{row} * rows_->shards() + shard);
-        }
-      }
-      request.inner = inner_->prepare(request.number, ids);
+      request.inner = inner_->prepare(request.number, request.missing_ids());
     } catch (const PoolFull&) {  // it reads its rows directly
     }
   }

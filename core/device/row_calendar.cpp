@@ -20,13 +20,6 @@ uint64_t count_use(uint64_t word, uint32_t row, uint64_t batch, uint64_t log_shi
 
 }  // namespace
 
-RowCalendar::RowCalendar(uint64_t rows, uint32_t stride, uint32_t shift)
-    : rows_(rows),
-      stride_(stride),
-      shift_(shift),
-      words_buffer_(Buffer::zeroed(rows * sizeof(uint64_t) + 64, Purpose::kTables)),
-      words_(words_buffer_.as<uint64_t>()) {}
-
 void RowCalendar::resize(uint64_t slots) {
   slots_ = std::min({slots, kMostSlots, rows_});
   row_of_.assign(slots_, 0);
@@ -50,62 +43,70 @@ void RowCalendar::expect(uint64_t batch, std::span<const uint32_t> rows) {
   }
 }
 
-size_t RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows, std::span<uint32_t> positions, int32_t* source,
-                         std::vector<Admission>& admitted) {
+RowCalendar::Planned RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows, Scratch& scratch) {
   const uint64_t bit = uint64_t{1} << (batch % kRing);
   const size_t count = rows.size();
   lists_[batch % kRing].clear();  // the slots of rows that are used now: they are filed again
-  hits_.resize(count + 1);
-  ranks_.resize(count + 1);
+  scratch.hits.resize(count + 1);
+  scratch.missed.resize(count + 1);
+  scratch.places.resize(count + 1);
+  scratch.ranks.resize(count + 1);
+  Scratch::Hit* const filed = scratch.hits.data();
+  uint32_t *const missed = scratch.missed.data(), *const places = scratch.places.data();
+  uint8_t* const ranks = scratch.ranks.data();
   // Without branches on what is a hit, which no processor predicts: both outcomes are written, and one is kept.
   size_t hits = 0, misses = 0;
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) prefetch(&words_[rows[i + kAhead]]);
-    const uint32_t row = rows[i], position = positions[i];
+    const uint32_t row = rows[i];
     const uint64_t word = count_use(words_[row] & ~bit, row, batch, kLogShift, kLogs - 1);
     words_[row] = word;
-    const uint32_t rank = rank_of(word, batch), found = slot_of(word);
-    const bool is_hit = found != kNone;
-    source[position] = static_cast<int32_t>(found * stride_ + shift_);
-    hits_[hits] = {found, rank};
+    const uint32_t rank = rank_of(word, batch), slot = slot_of(word);
+    const bool is_hit = slot != kNone;
+    rows[i] = is_hit ? slot : kMiss;
+    filed[hits] = {slot, rank};
     hits += is_hit & (rank >= near_);
-    rows[misses] = row;
-    positions[misses] = position;
-    ranks_[misses] = static_cast<uint8_t>(rank);
+    missed[misses] = row;
+    places[misses] = static_cast<uint32_t>(i);
+    ranks[misses] = static_cast<uint8_t>(rank);
     misses += !is_hit;
   }
-  for (size_t i = 0; i < hits; ++i) file(hits_[i].slot, hits_[i].rank, batch);
-  if (slots_ > 0) admit(batch, rows.first(misses), admitted);
+  for (size_t i = 0; i < hits; ++i) file(filed[i].slot, filed[i].rank, batch);
+  const size_t admissions = slots_ == 0 ? 0 : admit(batch, rows, misses, scratch);
   if (farthest_ > near_ + 3) ++near_;
   if (farthest_ < near_ + 2) near_ = near_ > 2 ? near_ - 2 : 0;
   for (uint32_t list = kRing; list < kRanks; ++list) {
     if (lists_[list].size() > 2 * slots_ + 1024) drop_outdated(list);
   }
-  return misses;
+  return {{missed, misses}, admissions};
 }
 
 // The misses that are needed soonest come first. Those that are needed after all rows in the cache wait for nothing.
-void RowCalendar::admit(uint64_t batch, std::span<const uint32_t> rows, std::vector<Admission>& admitted) {
+size_t RowCalendar::admit(uint64_t batch, std::span<uint32_t> rows, size_t misses, Scratch& scratch) {
+  size_t admissions = 0;
   farthest_ = kRanks - 1;
   while (used_ == slots_ && farthest_ > 0 && lists_[list_of(farthest_, batch)].empty()) --farthest_;
-  for (auto& waiting : waiting_) waiting.clear();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (used_ < slots_ || ranks_[i] < farthest_) waiting_[ranks_[i]].push_back(static_cast<uint32_t>(i));
+  for (auto& waiting : scratch.waiting) waiting.clear();
+  for (size_t i = 0; i < misses; ++i) {
+    const uint32_t rank = scratch.ranks[i];
+    if (used_ < slots_ || rank < farthest_) scratch.waiting[rank].push_back(static_cast<uint32_t>(i));
   }
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    const auto& waiting = waiting_[rank];
+    const auto& waiting = scratch.waiting[rank];
     for (size_t i = 0; i < waiting.size(); ++i) {
-      if (i + kAhead < waiting.size()) prefetch(&words_[rows[waiting[i + kAhead]]]);
-      const uint32_t row = rows[waiting[i]];
+      if (i + kAhead < waiting.size()) prefetch(&words_[scratch.missed[waiting[i + kAhead]]]);
+      const uint32_t row = scratch.missed[waiting[i]];
       if (slot_of(words_[row]) != kNone) continue;  // it is in the batch twice
       const uint32_t slot = used_ < slots_ ? static_cast<uint32_t>(used_++) : evict(rank, batch);
-      if (slot == kNone) return;  // those that follow are needed later still
+      if (slot == kNone) return admissions;  // those that follow are needed later still
       words_[row] = with_slot(words_[row], slot);
       row_of_[slot] = row;
       file(slot, rank, batch);
-      admitted.push_back({waiting[i], slot * stride_ + shift_});
+      rows[scratch.places[waiting[i]]] = kMiss + kAdmitted + slot;
+      ++admissions;
     }
   }
+  return admissions;
 }
 
 // The slot of a row whose next use comes after `rank`; kNone if there is none.

@@ -13,8 +13,6 @@
 #include <span>
 #include <vector>
 
-#include "base/memory.h"
-
 namespace gz {
 
 class RowCalendar {
@@ -22,9 +20,11 @@ class RowCalendar {
   static constexpr uint64_t kHorizon = 31;                         // batches after the one that is planned
   static constexpr uint64_t kMostSlots = (uint64_t{1} << 28) - 1;  // bits of a word
 
-  // A cache may consist of several calendars, each for some of the rows: slot i of this one is i * stride + shift of
-  // the cache.
-  explicit RowCalendar(uint64_t rows, uint32_t stride = 1, uint32_t shift = 0);
+  // What planning needs besides, and keeps nothing in: calendars that are planned one after the other share it.
+  class Scratch;
+
+  // Keeps one word per row, which are zero at first.
+  explicit RowCalendar(std::span<uint64_t> words) : words_(words.data()), rows_(words.size()) {}
 
   static uint64_t bytes_for(uint64_t rows, uint64_t slots) { return rows * 8 + slots * 9; }
 
@@ -35,15 +35,14 @@ class RowCalendar {
   // Announces a batch, once, at most kHorizon ahead of the next one to be planned.
   void expect(uint64_t batch, std::span<const uint32_t> rows);
 
-  struct Admission {
-    uint32_t miss;  // its number among the misses of the batch
-    uint32_t slot;
+  // Plans the next batch: numbers increase. Rows may repeat. Replaces each row by its slot; by kMiss if it has none; or
+  // by kMiss + kAdmitted + the slot that has it once the batch was assembled.
+  static constexpr uint32_t kMiss = uint32_t{1} << 31, kAdmitted = uint32_t{1} << 30;
+  struct Planned {
+    std::span<const uint32_t> misses;  // their rows, in order; in `scratch` until its next use
+    size_t admissions = 0;
   };
-  // Plans the next batch: numbers increase. A cached row's slot goes to source[positions[i]], any number to those of
-  // the others, which are moved to the front of `rows` and `positions`, in order, and counted. `admitted` is appended
-  // to: rows whose slots hold them once the batch was assembled. Rows may repeat.
-  size_t plan(uint64_t batch, std::span<uint32_t> rows, std::span<uint32_t> positions, int32_t* source,
-              std::vector<Admission>& admitted);
+  Planned plan(uint64_t batch, std::span<uint32_t> rows, Scratch& scratch);
 
  private:
   // A row's word: a bit for each batch of the horizon that uses it; its slot + 1, or 0; the logarithm of its uses.
@@ -57,9 +56,9 @@ class RowCalendar {
   }
   // The batch after `batch` has rank 0; rows without a known use come last, the least used of them at the end.
   static uint32_t rank_of(uint64_t word, uint64_t batch) {
-    const uint32_t uses = std::rotr(static_cast<uint32_t>(word), static_cast<int>((batch + 1) % kRing));
-    return uses != 0 ? static_cast<uint32_t>(std::countr_zero(uses))
-                     : kRanks - 1 - static_cast<uint32_t>(word >> kLogShift);
+    const uint64_t uses = std::rotr(static_cast<uint32_t>(word), static_cast<int>((batch + 1) % kRing));
+    const uint64_t none = uint64_t{1} << (kRanks - 1) >> (word >> kLogShift);  // past those: no branch on what is known
+    return static_cast<uint32_t>(std::countr_zero(uses | none));
   }
   static uint32_t list_of(uint32_t rank, uint64_t batch) {
     return rank < kRing ? static_cast<uint32_t>((batch + 1 + rank) % kRing) : rank;
@@ -69,14 +68,12 @@ class RowCalendar {
     filed_under_[slot] = static_cast<uint8_t>(list);
     lists_[list].push_back(slot);
   }
-  void admit(uint64_t batch, std::span<const uint32_t> rows, std::vector<Admission>& admitted);
+  size_t admit(uint64_t batch, std::span<uint32_t> rows, size_t misses, Scratch& scratch);
   uint32_t evict(uint32_t rank, uint64_t batch);
   void drop_outdated(uint32_t list);
 
+  uint64_t* const words_;  // one per row
   const uint64_t rows_;
-  const uint32_t stride_, shift_;
-  Buffer words_buffer_;
-  uint64_t* words_;  // one per row
   uint64_t slots_ = 0, used_ = 0;
   std::vector<uint32_t> row_of_;                     // by slot
   std::vector<uint8_t> filed_under_;                 // by slot: the list that has its valid entry
@@ -84,14 +81,18 @@ class RowCalendar {
   // Rows that are used again sooner than any row is evicted are not filed: most hits are such rows. Follows the rank of
   // the last victims at a distance.
   uint32_t near_ = 0;
-  // While a batch is planned:
+  uint32_t farthest_ = 0;  // while a batch is planned: no list after it has a victim
+};
+
+class RowCalendar::Scratch {
+  friend class RowCalendar;
   struct Hit {
     uint32_t slot, rank;
   };
-  std::vector<Hit> hits_;
-  std::vector<uint8_t> ranks_;                         // of misses
-  std::array<std::vector<uint32_t>, kRanks> waiting_;  // misses by rank
-  uint32_t farthest_ = 0;                              // no list after it has a victim
+  std::vector<Hit> hits;                              // that are filed
+  std::vector<uint32_t> missed, places;               // rows, and where they are in the batch
+  std::vector<uint8_t> ranks;                         // of those
+  std::array<std::vector<uint32_t>, kRanks> waiting;  // misses by rank
 };
 
 }  // namespace gz

@@ -59,7 +59,7 @@ Facts collect_facts(const LoadPlan& plan) {
     if (options.device_rows) facts.tables += RowCalendar::bytes_for(matrix.rows, matrix.rows / 2);
   }
   facts.batches = std::max<uint64_t>(epoch_batches(plan, 0, Share{}).count(), 1);
-  if (options.device_rows) facts.ahead = RowCalendar::kHorizon;
+  if (options.device_rows) facts.ahead = DeviceReader::kAhead;
   return facts;
 }
 

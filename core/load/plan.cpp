@@ -13,14 +13,14 @@ namespace {
 
 constexpr int kLeastPrefetch = 4;
 
-// What a device caches. Planning takes a few nanoseconds per row: large batches are planned by several threads.
+// What a device caches. Planning takes a sixth of the processors' time: large batches are planned by several threads.
 void add_device_rows(LoadPlan& plan) {
-  constexpr uint64_t kRowsPerShard = 50'000;
+  constexpr uint64_t kRowsPerThread = 50'000;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
-    const uint64_t shards =
-        std::min<uint64_t>(plan.division.sizes.rows[i] / kRowsPerShard, static_cast<uint64_t>((plan.threads + 1) / 2));
+    const uint64_t threads =
+        std::min<uint64_t>(plan.division.sizes.rows[i] / kRowsPerThread, static_cast<uint64_t>((plan.threads + 2) / 4));
     plan.device_rows.push_back(
-        std::make_shared<DeviceRows>(matrix_of(plan.parts[i]).rows, std::max(static_cast<uint32_t>(shards), 1u)));
+        std::make_shared<DeviceRows>(matrix_of(plan.parts[i]).rows, std::max(static_cast<uint32_t>(threads), 1u)));
   }
 }
 

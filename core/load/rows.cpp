@@ -26,10 +26,10 @@ std::string purpose_of(const LoadPlan& plan) {
 }
 
 // How many batches can be sampled ahead of those that are built.
-uint64_t horizon_of(const LoadPlan& plan, const Division& d) {
+uint64_t batches_ahead(const LoadPlan& plan, const Division& d) {
   const uint64_t built = (static_cast<uint64_t>(d.depth) + static_cast<uint64_t>(plan.options.held)) * d.sizes.batch;
   const uint64_t room = minus(plan.pool->limit(), built);
-  return std::min(RowCalendar::kHorizon, room / std::max<uint64_t>(d.sizes.sampling, 1));
+  return std::min(DeviceReader::kAhead, room / std::max<uint64_t>(d.sizes.sampling, 1));
 }
 
 }  // namespace
@@ -135,8 +135,9 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
       readers.push_back(std::make_shared<FileRows>(part.file, matrix, division.ways[i] == Way::kWindow));
     }
     if (plan->device_rows.empty()) continue;
-    const DeviceReader::Options device{
-        .horizon = horizon_of(*plan, division), .at_once = static_cast<uint64_t>(division.threads), .pool = plan->pool};
+    const DeviceReader::Options device{.ahead = batches_ahead(*plan, division),
+                                       .at_once = static_cast<uint64_t>(division.threads),
+                                       .pool = plan->pool};
     auto above = DeviceReader::attach(plan->device_rows[i], readers.back(), part.file, matrix, device,
                                       {events.ready, events.end, events.starving});
     if (above) readers.back() = std::move(above);  // else another epoch in flight has the cache

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -17,25 +15,10 @@
 
 #include "base/memory.h"
 #include "base/prefetch.h"
+#include "base/sort_words.h"
 #include "gather/row_reader.h"
 
 namespace gz {
-
-// Sorts words[0, n) by their upper halves, which are at most `most`, with a radix sort; the result is at the returned
-// pointer.
-inline uint64_t* sort_words(uint64_t* words, uint64_t* spare, size_t n, uint32_t most) {
-  constexpr int kDigit = 11;
-  for (int shift = 0; shift < static_cast<int>(std::bit_width(most)); shift += kDigit) {
-    std::array<uint32_t, size_t{1} << kDigit> starts{};
-    const auto digit = [&](uint64_t word) { return (word >> (32 + shift)) & ((uint64_t{1} << kDigit) - 1); };
-    for (size_t i = 0; i < n; ++i) ++starts[digit(words[i])];
-    uint32_t sum = 0;
-    for (uint32_t& start : starts) sum += std::exchange(start, sum);
-    for (size_t i = 0; i < n; ++i) spare[starts[digit(words[i])]++] = words[i];
-    std::swap(words, spare);
-  }
-  return words;
-}
 
 // One word per row: the upper half is its id while it is wanted and its slot in the window afterwards; the lower half
 // is its position in the batch. Wanted rows come first, in file order, followed by those that were shared at admission.

@@ -67,9 +67,10 @@ void run_epoch(Device& device, const std::shared_ptr<LoadPlan>& plan, uint64_t e
   CHECK_EQ(seen, std::min(most, pipeline.num_batches()));
 }
 
-std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t shards = 1) {
-  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .device_rows = true});
-  plan->device_rows[0] = std::make_shared<DeviceRows>(kHubNodes, shards);
+std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t threads = 1, uint32_t shards = 1,
+                               uint64_t seeds = 400) {
+  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .seeds = seeds, .device_rows = true});
+  plan->device_rows[0] = std::make_shared<DeviceRows>(kHubNodes, threads, shards);
   plan->device_rows[0]->resize(slots);
   return plan;
 }
@@ -77,8 +78,8 @@ std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t
 }  // namespace
 
 TEST(a_device_has_the_rows_that_it_is_said_to_have) {
-  for (const uint32_t shards : {1, 4}) {
-    const auto plan = make("device", 800, shards);
+  for (const auto& [threads, shards] : {std::pair{1u, 1u}, {3u, 1u}, {1u, 4u}, {2u, 4u}, {3u, 8u}}) {
+    const auto plan = make("device", 800, threads, shards);
     Device device;
     for (uint64_t epoch = 0; epoch < 3; ++epoch) run_epoch(device, plan, epoch);
     CHECK_EQ(device.plain, 0u);
@@ -89,10 +90,10 @@ TEST(a_device_has_the_rows_that_it_is_said_to_have) {
   }
 }
 
-TEST(misses_do_not_depend_on_timing) {
+TEST(misses_do_not_depend_on_timing_or_threads) {
   std::vector<uint64_t> hits;
-  for (int i = 0; i < 3; ++i) {
-    const auto plan = make("timing", 500);
+  for (const uint32_t threads : {1, 2, 3}) {
+    const auto plan = make("timing", 500, threads, 4);
     Device device;
     run_epoch(device, plan, 0);
     hits.push_back(device.hits);
@@ -108,17 +109,18 @@ TEST(an_epoch_that_is_left_early_leaves_nothing_that_the_device_lacks) {
 }
 
 TEST(a_cache_can_be_resized_between_any_two_batches) {
-  const auto plan = make("resized", 0, 2);
+  const auto plan = make("resized", 0, 2, 4, 2400);  // far more batches than are planned ahead
   Device device;
   Pipeline pipeline(plan, 0, Share{});
   uint64_t seen = 0;
   for (LoadedBatch batch; next_batch(pipeline, batch); ++seen) {
     device.take(batch);
-    if (seen % 8 == 1) plan->device_rows[0]->resize(seen % 16 == 1 ? 600 : 90);
-    if (seen == 30) plan->device_rows[0]->resize(kHubNodes);
+    if (seen < 200 && seen % 8 == 1) plan->device_rows[0]->resize(seen % 16 == 1 ? 600 : 90);
+    if (seen == 200) plan->device_rows[0]->resize(kHubNodes);
   }
   CHECK_EQ(seen, pipeline.num_batches());
   CHECK(device.hits > 0);
+  CHECK(device.whole > 0);
 }
 
 TEST(all_rows_on_the_device_leave_the_host_nothing_to_copy) {
@@ -130,7 +132,7 @@ TEST(all_rows_on_the_device_leave_the_host_nothing_to_copy) {
 }
 
 TEST(a_sweep_is_asked_only_for_what_the_device_lacks) {
-  const auto plan = make("swept", 800, 2);
+  const auto plan = make("swept", 800, 2, 4);
   put_window(*plan);
   Device device;
   uint64_t rows = 0;
@@ -159,7 +161,7 @@ TEST(a_second_epoch_at_the_same_time_has_no_cache) {
 
 TEST(batches_that_are_short_of_memory_are_assembled_all_the_same) {
   for (const bool windowed : {false, true}) {
-    const auto plan = make("short", 800, 2);
+    const auto plan = make("short", 800, 2, 2);
     const uint64_t room = 3 * plan->division.sizes.batch + plan->division.sizes.sampling;
     plan->division.sizes.sampling = plan->division.sizes.batch = 1 << 16;
     plan->division.depth = 8;

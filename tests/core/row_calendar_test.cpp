@@ -19,7 +19,8 @@ using Batches = std::vector<std::vector<uint32_t>>;
 
 // A calendar that is driven over batches, with a device that has what it says.
 struct Driven {
-  Driven(uint64_t rows, uint64_t slots, uint64_t horizon_) : calendar(rows), cache(slots, kNothing), horizon(horizon_) {
+  Driven(uint64_t rows, uint64_t slots, uint64_t horizon_)
+      : words(rows), calendar(words), cache(slots, kNothing), horizon(horizon_) {
     calendar.resize(slots);
   }
 
@@ -38,26 +39,32 @@ struct Driven {
     return missed;
   }
 
-  std::vector<uint32_t> plan(uint64_t number, std::vector<uint32_t> rows) {
-    const std::vector<uint32_t> all = rows;
-    std::vector<uint32_t> positions(rows.size());
-    for (uint32_t i = 0; i < positions.size(); ++i) positions[i] = i;
-    std::vector<int32_t> source(rows.size());
-    std::vector<RowCalendar::Admission> admitted;
-    rows.resize(calendar.plan(number, rows, positions, source.data(), admitted));
-    for (size_t k = 0; k < rows.size(); ++k) {
-      CHECK_EQ(all[positions[k]], rows[k]);
-      source[positions[k]] = -1;
+  std::vector<uint32_t> plan(uint64_t number, const std::vector<uint32_t>& rows) {
+    std::vector<uint32_t> found = rows, missed;
+    const auto planned = calendar.plan(number, found, scratch);
+    size_t admissions = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if ((found[i] & RowCalendar::kMiss) != 0) {
+        missed.push_back(rows[i]);
+      } else {
+        CHECK_EQ(cache.at(found[i]), rows[i]);
+      }
     }
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (source[i] >= 0) CHECK_EQ(cache.at(static_cast<size_t>(source[i])), all[i]);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if ((found[i] & RowCalendar::kAdmitted) == 0) continue;
+      CHECK((found[i] & RowCalendar::kMiss) != 0);
+      cache.at(found[i] & (RowCalendar::kAdmitted - 1)) = rows[i];
+      ++admissions;
     }
-    for (const auto& [miss, slot] : admitted) cache.at(slot) = rows.at(miss);
-    return rows;
+    CHECK(std::ranges::equal(planned.misses, missed));
+    CHECK_EQ(planned.admissions, admissions);
+    return missed;
   }
 
   static constexpr uint32_t kNothing = UINT32_MAX;
+  std::vector<uint64_t> words;
   RowCalendar calendar;
+  RowCalendar::Scratch scratch;
   std::vector<uint32_t> cache;
   uint64_t horizon, begun = 0;
 };

@@ -1,0 +1,96 @@
+// device_request_test: rows that are grouped by shard, planned at random, and collected, against a plain loop.
+#include "device/device_request.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+
+using namespace gz;
+
+namespace {
+
+struct Case {
+  size_t size;
+  uint32_t shards;
+  uint64_t rows;
+};
+
+void check_case(const Case& given, std::mt19937_64& random) {
+  std::vector<int64_t> batch(given.size);
+  for (int64_t& id : batch) id = static_cast<int64_t>(random() % given.rows);  // rows may repeat
+  DeviceRequest request(7, batch, given.shards, given.rows <= DeviceRequest::kMostRequested);
+  std::vector<uint32_t> outcome;  // by shard
+  for (uint32_t shard = 0; shard < given.shards; ++shard) {
+    std::vector<uint32_t> missed;
+    size_t admissions = 0;
+    for (uint32_t& row : request.rows(shard)) {
+      const auto slot = static_cast<uint32_t>(random() % 1000);
+      const uint64_t kind = random() % 3;
+      if (kind > 0) missed.push_back(row);
+      admissions += kind == 2 ? 1 : 0;
+      row = kind == 0 ? slot : kind == 1 ? RowCalendar::kMiss : RowCalendar::kMiss + RowCalendar::kAdmitted + slot;
+    }
+    request.add(shard, {missed, admissions});
+  }
+  // The plain way: the next outcome of its shard for each row.
+  std::vector<size_t> next(given.shards);
+  std::vector<int64_t> missing;
+  std::vector<std::pair<size_t, int32_t>> admitted;
+  std::vector<int32_t> hits(given.size, -1);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto shard = static_cast<uint32_t>(static_cast<uint64_t>(batch[i]) % given.shards);
+    const uint32_t found = request.rows(shard)[next[shard]++];
+    const auto slot = static_cast<int32_t>((found & (RowCalendar::kAdmitted - 1)) * given.shards + shard);
+    if ((found & RowCalendar::kMiss) == 0) hits[i] = slot;
+    if ((found & RowCalendar::kMiss) != 0) missing.push_back(batch[i]);
+    if ((found & RowCalendar::kAdmitted) != 0) admitted.push_back({i, slot});
+  }
+
+  OnDevice made;
+  request.collect(batch, made);
+  CHECK_EQ(made.misses, missing.size());
+  CHECK_EQ(made.admissions, admitted.size());
+  const int32_t *source = made.source->as<int32_t>(), *positions = made.positions->as<int32_t>();
+  const int64_t* ids = request.ids->as<int64_t>();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (hits[i] >= 0) CHECK_EQ(source[i], hits[i]);
+    if (hits[i] < 0) CHECK_EQ(ids[-1 - source[i]], batch[i]);
+    if (hits[i] < 0) CHECK_EQ(positions[-1 - source[i]], static_cast<int32_t>(i));
+  }
+  for (size_t k = 0; k < admitted.size(); ++k) {
+    CHECK_EQ(made.admitted->as<int32_t>()[k], -1 - source[admitted[k].first]);
+    CHECK_EQ(made.admitted->as<int32_t>()[admitted.size() + k], admitted[k].second);
+  }
+  if (!request.for_inner()) return;
+  std::ranges::sort(missing);
+  CHECK(std::equal(missing.begin(), missing.end(), ids));
+  CHECK(request.missing_ids() == missing);
+}
+
+}  // namespace
+
+TEST(outcomes_by_shard_come_back_in_the_order_of_the_batch) {
+  std::mt19937_64 random(5);
+  for (const size_t size : {0, 1, 2, 15, 16, 31, 32, 33, 255, 256, 257, 5000}) {
+    for (const uint32_t shards : {1u, 2u, 16u, 256u}) {
+      for (const uint64_t rows : {uint64_t{1}, uint64_t{256}, uint64_t{2047}, uint64_t{2048}, uint64_t{1} << 22,
+                                  uint64_t{1} << 32, uint64_t{1} << 34}) {
+        check_case({size, shards, rows}, random);
+      }
+    }
+  }
+}
+
+TEST(shards_are_a_power_of_two_of_at_most_a_megabyte_where_rows_allow) {
+  for (const uint64_t rows : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 17, (uint64_t{1} << 17) + 1,
+                              uint64_t{10'000'000}, uint64_t{1} << 40}) {
+    const uint32_t shards = DeviceRows::shards_for(rows);
+    CHECK(std::has_single_bit(shards) && shards <= 256);
+    CHECK(shards == 256 || rows / shards <= uint64_t{1} << 17);
+    CHECK(shards == 1 || rows / shards >= uint64_t{1} << 16);
+  }
+}
