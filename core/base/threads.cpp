@@ -279,4 +279,23 @@ void lower_thread_priority() noexcept {
 #endif
 }
 
+uint64_t processors_left(uint64_t processors, uint64_t ranks) {
+  constexpr uint64_t kMany = 8;
+  return ranks > 0 && processors / kMany >= ranks ? ranks : 0;
+}
+
+void leave_processors([[maybe_unused]] uint64_t ranks) noexcept {
+#ifdef __linux__
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return;  // more processors than the set holds
+  uint64_t left = processors_left(static_cast<uint64_t>(CPU_COUNT(&mine)), ranks);
+  for (int i = CPU_SETSIZE - 1; i >= 0 && left > 0; --i) {
+    if (!CPU_ISSET(i, &mine)) continue;
+    CPU_CLR(i, &mine);
+    --left;
+  }
+  sched_setaffinity(0, sizeof mine, &mine);
+#endif
+}
+
 }  // namespace gz

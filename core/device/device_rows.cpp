@@ -200,6 +200,7 @@ void DeviceReader::run(uint32_t thread) {
   const BufferPool::Use use(*options_.pool);
   name_thread("graphzero-plan");
   lower_thread_priority();
+  leave_processors(options_.ranks);
   RowCalendar::Scratch scratch;
   std::unique_lock lock(mutex_);
   while (wait_for_work(thread, lock)) advance(thread, scratch, lock);

@@ -100,6 +100,7 @@ class DeviceReader : public RowReader {
   struct Options {
     uint64_t ahead = kAhead;  // batches that can be sampled ahead
     uint64_t at_once = 1;     // that are being sampled, and not yet submitted
+    uint64_t ranks = 0;       // see leave_processors()
     std::shared_ptr<BufferPool> pool;
   };
 

@@ -48,6 +48,7 @@ void Pipeline::start_threads() {
         name_thread("graphzero-load");
         // For the thread that keeps the device busy, or for the training step that the rows are read ahead of.
         if (plan_->feeds_device || division_.window > 0) lower_thread_priority();
+        if (plan_->feeds_device) leave_processors(plan_->options.local.count);
         Lock lock(mutex_);
         work(lock);
       });

@@ -112,6 +112,7 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
   options.claims = requests;
   options.gap = division.disk.gap();
   options.io = plan->options.io;
+  options.ranks = plan->feeds_device ? plan->options.local.count : 0;
   options.starving = events.starving;
   SweepReader::Events sweep{events.ready, events.failed};
   if (group) {
@@ -137,6 +138,7 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
     if (plan->device_rows.empty()) continue;
     const DeviceReader::Options device{.ahead = batches_ahead(*plan, division),
                                        .at_once = static_cast<uint64_t>(division.threads),
+                                       .ranks = options.ranks,
                                        .pool = plan->pool};
     auto above = DeviceReader::attach(plan->device_rows[i], readers.back(), part.file, matrix, device,
                                       {events.ready, events.end, events.starving});

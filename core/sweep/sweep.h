@@ -89,6 +89,7 @@ struct SweepOptions {
   uint64_t claims = UINT64_MAX;  // in total, if known: a short run is admitted at once
   uint64_t gap = 8 << 10;        // bytes worth reading to save a request
   Io io = Io::kAuto;
+  uint64_t ranks = 0;              // whose processors are left to threads that feed a device: see leave_processors()
   std::function<bool()> starving;  // whether the consumer waits for the next batch
 };
 

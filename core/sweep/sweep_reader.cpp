@@ -37,6 +37,7 @@ SweepReader::SweepReader(std::shared_ptr<RowWindow> window, const SweepOptions& 
   thread_ = std::thread([this, options, peers = std::move(peers)]() mutable {
     name_thread("graphzero-sweep");
     lower_thread_priority();  // it reads ahead of a training step
+    leave_processors(options.ranks);
     try {
       Sweep(*window_, mailbox_, options, std::move(peers), events_.ready).run();
     } catch (...) {

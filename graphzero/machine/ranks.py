@@ -80,17 +80,15 @@ def _job() -> str:
 def local_threads(asked: int | None = None, feeds_gpu: bool = False, plans_rows: bool = False) -> int:
     """Return the default number of threads of one rank: its share of the processors of this host.
 
-    If a GPU is fed, one of several processors is left to the thread that launches its kernels. On 16 processors with an
-    H200, 15 threads loaded as fast as 16, and training was 5 % faster on one machine and as fast on another. If rows
-    are planned for its cache, threads of their own do so (`core/device/`). Where all of them together leave no
-    processor to the threads that launch kernels, those run with cold caches: 105 steps per second with 12 threads and 4
-    that plan, 146 with 11 and 4.
+    If a GPU is fed, one of several processors is left to the thread that launches its kernels, and of 8 or more none of
+    the loader's threads runs there (`leave_processors` in `core/base/threads.h`). If rows are planned for its cache,
+    threads of their own do so (`core/device/`), one for every four of these.
     """
     part = max(1, _core.default_threads() // current_local_rank(asked, (0, 1)).world_size)
     if part <= 4:
         return part - part // 5 if plans_rows else part
     if plans_rows:
-        return (part - 2) * 4 // 5
+        return (part - 1) * 4 // 5
     return part - 1 if feeds_gpu else part
 
 

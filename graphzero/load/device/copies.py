@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from .tier import DeviceTier
 
 COPIES = 3  # host batches that are being copied at once: one moves, the others wait behind it
-# Copies start when so few batches are left on the device, then as many as there is room for: of several in a row, the
-# first finds its instructions and data out of the processor's caches, and the others do not.
-_START_AT = 1
 _FEW_BYTES = 64 << 10  # that the driver copies from any memory without waiting for the device
 MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those COPIES, one in use, and one after it
 
@@ -232,10 +229,8 @@ class DeviceBatches:
             self._handed_out = False
             self._marks.append(self._copies.mark_used())
             self._stats["consumer_seconds"] += begun - self._returned
-        self._retire_done()
-        if len(self._started) <= _START_AT:
-            while self._has_room(must=not self._started) and self._start_next():
-                pass
+        while self._has_room(must=not self._started) and self._start_next():
+            pass
         if not self._started:
             self._finish_copies()
             if self._error is not None:
