@@ -4,7 +4,7 @@ That thread launches the kernels of the training step as well, so what it spends
 time is measured while batches wait to be taken, because the consumer sleeps or trains: of next() as a whole, and by
 phase: the core hands a batch over
 ("core"), arrays become tensors and what stands for them ("batch"), copies and kernels are started ("move"), the
-consumer's stream is told to wait ("arrive"), and the rest.
+consumer's stream is made to wait ("arrive"), and the rest.
 """
 
 from __future__ import annotations

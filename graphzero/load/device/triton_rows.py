@@ -56,7 +56,7 @@ def _admit(table, misses, admitted, count, columns: tl.constexpr, block: tl.cons
 class Launcher:
     """Launches a kernel. Triton compiles it at the first launch of a kind, and later ones use what it compiled.
 
-    Arguments of one kind have the same dtypes, constants and device. Pointers that Triton has not been told to leave
+    Arguments of one kind have the same dtypes, constants and device. Pointers that Triton has not been asked to leave
     alone must be aligned to 16 bytes, as what torch allocates is.
     """
 
