@@ -46,7 +46,7 @@ void DeviceRequest::add(uint32_t shard, const RowCalendar::Planned& planned) {
 }
 
 // Misses are numbered by id: copying rows of 512 bytes in the order of the file took 0.6 of the time of copying them in
-// the order of the batch, since neighbours share lines of the page tables.
+// the order of the batch, perhaps because neighbours share lines of the page tables (not measured).
 void DeviceRequest::collect(std::span<const int64_t> batch, OnDevice& made) {
   made.misses = misses;
   made.admissions = admissions;

@@ -47,8 +47,8 @@ enum class ReaderKind { kUring, kPread };
 
 constexpr size_t kRingDepth = 256;
 // Bytes of a reader's arena: of most, and of those that keep a fast disk busy with long reads while their thread
-// handles what came before. Out of core with 8 GB (benchmarks/papers100m.py --only deep), a disk of 2.9 GB/s was in use
-// for 60 % of the time with the former, and for 90 % with the latter.
+// handles what came before. Out of core with 8 GB (benchmarks/papers100m.py --only deep), with 4 MB for long reads all
+// of them completed together, and the disk was idle until they were handled.
 constexpr size_t kArena = size_t{8} << 20, kLargeArena = size_t{32} << 20;
 constexpr int kPreadThreads = 64;  // readers of depth one that together replace a ring
 
