@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "base/prefetch.h"
-#include "base/sort_words.h"
 
 namespace gz {
 namespace {
@@ -13,21 +12,24 @@ namespace {
 // A processor follows some 16 sequences of memory by itself, and shards are more. In values.
 constexpr size_t kStreamAhead = 32;
 
-std::shared_ptr<Buffer> take_words(uint64_t count) {
-  return take_buffer(std::max<size_t>(count, 1) * sizeof(uint64_t));
-}
 std::shared_ptr<Buffer> take_ints(uint64_t count) { return take_buffer(std::max<size_t>(count, 1) * sizeof(int32_t)); }
 
 }  // namespace
 
-DeviceRequest::DeviceRequest(uint64_t number_, std::span<const int64_t> batch, uint32_t shards, bool for_inner)
-    : number(number_), size(batch.size()), buffer_(take_ints(size)), missed_(for_inner ? shards : 0) {
+DeviceRequest::DeviceRequest(uint64_t number_, std::span<const int64_t> batch, uint32_t shards, uint32_t threads,
+                             bool for_inner)
+    : number(number_),
+      size(batch.size()),
+      buffer_(take_ints(size)),
+      missed_(for_inner ? shards : 0),
+      stretches_(for_inner ? 0 : threads * kStretches) {
   const auto shift = static_cast<uint32_t>(std::countr_zero(shards));
   std::vector<uint64_t> counts(shards + 1);
   for (const int64_t id : batch) {
     largest = std::max(largest, static_cast<uint64_t>(id));
     ++counts[(static_cast<uint64_t>(id) & (shards - 1)) + 1];
   }
+  shift_ = std::max(0, static_cast<int>(std::bit_width(largest)) - std::countr_zero(kStretches));
   for (uint32_t i = 0; i < shards; ++i) counts[i + 1] += counts[i];
   begins_ = counts;
   uint32_t* const rows = buffer_->as<uint32_t>();
@@ -39,70 +41,79 @@ DeviceRequest::DeviceRequest(uint64_t number_, std::span<const int64_t> batch, u
   }
 }
 
-void DeviceRequest::add(uint32_t shard, const RowCalendar::Planned& planned) {
+void DeviceRequest::add(uint32_t thread, uint32_t shard, const RowCalendar::Planned& planned) {
   misses += planned.misses.size();
   admissions += planned.admissions;
-  if (for_inner()) missed_[shard].assign(planned.misses.begin(), planned.misses.end());
+  if (for_inner()) {
+    missed_[shard].assign(planned.misses.begin(), planned.misses.end());
+    return;
+  }
+  uint32_t* const stretches = stretches_.data() + size_t{thread} * kStretches;
+  for (const uint32_t row : planned.misses) ++stretches[(uint64_t{row} * shards() + shard) >> shift_];
 }
 
-// Misses are numbered by id: copying rows of 512 bytes in the order of the file took 0.6 of the time of copying them in
-// the order of the batch, perhaps because neighbours share lines of the page tables (not measured).
-void DeviceRequest::collect(std::span<const int64_t> batch, OnDevice& made) {
-  made.misses = misses;
-  made.admissions = admissions;
-  made.source = take_ints(size);
-  made.positions = take_ints(made.misses);
-  made.admitted = take_ints(2 * made.admissions);
-  const auto spare = take_words(made.misses + 1);
-  ids = take_words(made.misses + 1);  // one more: see below
-  uint64_t* words = ids->as<uint64_t>();
-  int32_t* const source = made.source->as<int32_t>();
-  const std::span<int32_t> admitted(made.admitted->as<int32_t>(), made.admissions);
-  int32_t* const slots = admitted.data() + admitted.size();
+// Where the numbers of misses begin: by stretch, or by shard.
+std::vector<uint32_t> DeviceRequest::first_numbers() const {
+  std::vector<uint32_t> next(for_inner() ? shards() : kStretches);
+  uint32_t sum = 0;
+  for (size_t i = 0; i < next.size(); ++i) {
+    next[i] = sum;
+    if (for_inner()) sum += static_cast<uint32_t>(missed_[i].size());
+    for (size_t at = i; at < stretches_.size(); at += kStretches) sum += stretches_[at];
+  }
+  return next;
+}
 
-  // Each shard has its rows in the order of the batch, so one pass over the batch reads them as so many sequences.
+void DeviceRequest::collect(std::span<const int64_t> batch, OnDevice& made) {
+  const size_t missed = misses, put = admissions;
+  made.misses = missed;
+  made.admissions = put;
+  made.source = take_ints(size);
+  made.positions = take_ints(missed + 1);  // one more, here and below, for what is written and not wanted
+  made.admitted = take_ints(2 * put + 1);
+  ids = take_buffer((missed + 1) * sizeof(int64_t));
+  int64_t* const missing = ids->as<int64_t>();
+  int32_t *const source = made.source->as<int32_t>(), *const positions = made.positions->as<int32_t>();
+  int32_t* const admitted = made.admitted->as<int32_t>();
+
+  // Each shard has its rows in the order of the batch, so one pass over the batch reads them as so many sequences. What
+  // is a miss, and what is admitted, no processor predicts: both outcomes are written, one of them to a spare place.
   const uint32_t* const rows = buffer_->as<uint32_t>();
   const uint32_t count = shards();
-  const int shift = std::max(0, static_cast<int>(std::bit_width(largest)) - 32);
+  const int shift = for_inner() ? 0 : shift_;
+  const uint64_t mask = for_inner() ? count - 1 : UINT64_MAX;
   std::vector<uint64_t> begins = begins_;
+  std::vector<uint32_t> numbers = first_numbers();
   uint64_t* const next = begins.data();
-  size_t missed = 0, put = 0;
+  uint32_t* const next_number = numbers.data();
+  size_t done = 0;
   for (size_t i = 0; i < size; ++i) {
     const auto id = static_cast<uint64_t>(batch[i]);
     const auto shard = static_cast<uint32_t>(id) & (count - 1);
     const uint32_t* const from = rows + next[shard]++;
     prefetch(from + kStreamAhead);
     const uint32_t found = *from;
-    source[i] = static_cast<int32_t>((found & (RowCalendar::kAdmitted - 1)) * count + shard);
-    words[missed] = id >> shift << 32 | i;  // of hits too, and overwritten then: no processor predicts which are
-    missed += (found & RowCalendar::kMiss) != 0;
-    if ((found & RowCalendar::kAdmitted) != 0) {
-      admitted[put] = static_cast<int32_t>(i);
-      slots[put++] = source[i];
-    }
+    const bool is_miss = (found & RowCalendar::kMiss) != 0, is_admitted = (found & RowCalendar::kAdmitted) != 0;
+    const auto slot = static_cast<int32_t>((found & (RowCalendar::kAdmitted - 1)) * count + shard);
+    uint32_t& number = next_number[id >> shift & mask];
+    const auto miss = static_cast<int32_t>(number);
+    number += is_miss ? 1 : 0;
+    const size_t to = is_miss ? static_cast<size_t>(miss) : missed;
+    missing[to] = static_cast<int64_t>(id);
+    positions[to] = static_cast<int32_t>(i);
+    source[i] = is_miss ? -1 - miss : slot;
+    admitted[is_admitted ? done : 2 * put] = miss;
+    admitted[is_admitted ? put + done : 2 * put] = slot;
+    done += is_admitted ? 1 : 0;
   }
-
-  words = sort_words(words, spare->as<uint64_t>(), missed, static_cast<uint32_t>(largest >> shift));
-  int64_t* const missing = ids->as<int64_t>();
-  int32_t* const positions = made.positions->as<int32_t>();
-  for (size_t k = 0; k < missed; ++k) {
-    const auto position = static_cast<uint32_t>(words[k]);
-    missing[k] = batch[position];
-    positions[k] = static_cast<int32_t>(position);
-    source[position] = -1 - static_cast<int32_t>(k);
-  }
-  for (int32_t& miss : admitted) miss = -1 - source[miss];
 }
 
 std::vector<int64_t> DeviceRequest::missing_ids() const {
-  std::vector<uint64_t> words, spare(misses);
-  words.reserve(misses);
+  std::vector<int64_t> found;
+  found.reserve(misses);
   for (uint32_t shard = 0; shard < shards(); ++shard) {
-    for (const uint32_t row : missed_[shard]) words.push_back((uint64_t{row} * shards() + shard) << 32);
+    for (const uint32_t row : missed_[shard]) found.push_back(int64_t{row} * shards() + shard);
   }
-  const uint64_t* const sorted = sort_words(words.data(), spare.data(), words.size(), static_cast<uint32_t>(largest));
-  std::vector<int64_t> found(words.size());
-  std::transform(sorted, sorted + found.size(), found.begin(), [](uint64_t word) { return int64_t(word >> 32); });
   return found;
 }
 

@@ -123,7 +123,7 @@ uint64_t DeviceReader::batches() const {
 std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<const int64_t> ids) {
   if (rows_->is_resident(rows_->setting())) return nullptr;
   const bool for_inner = inner_->batches() > 0 && matrix_.rows <= DeviceRequest::kMostRequested;
-  auto request = std::make_shared<DeviceRequest>(number, ids, rows_->shards(), for_inner);
+  auto request = std::make_shared<DeviceRequest>(number, ids, rows_->shards(), rows_->threads_, for_inner);
   if (request->largest >= matrix_.rows) check_row_ids(*file_, matrix_, ids);
   request->left = rows_->threads_;
   return request;
@@ -266,7 +266,7 @@ void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::
   std::exception_ptr error;
   try {
     for (uint32_t shard = thread; shard < rows_->shards(); shard += rows_->threads_) {
-      reached = plan(shard, next, count, expected, requests, scratch);
+      reached = plan(thread, shard, next, count, expected, requests, scratch);
     }
   } catch (...) {
     error = std::current_exception();
@@ -291,7 +291,7 @@ void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::
 
 // Plans `count` batches of one shard: requests[i] has sequence number next + i. Those before `expected` are announced;
 // returns the first that is not, afterwards.
-uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
+uint64_t DeviceReader::plan(uint32_t thread, uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
                             const std::vector<std::shared_ptr<DeviceRequest>>& requests,
                             RowCalendar::Scratch& scratch) {
   auto& [calendar, generation] = *rows_->calendars_[shard];
@@ -303,7 +303,7 @@ uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint6
     if (is_new) calendar.resize(std::min<uint64_t>(request.setting->slots, INT32_MAX) / rows_->shards());
     for (; expected < request.known; ++expected) calendar.expect(expected, requests[expected - next]->rows(shard));
     const auto found = calendar.plan(i, request.rows(shard), scratch);
-    request.add(shard, found);
+    request.add(thread, shard, found);
   }
   return expected;
 }

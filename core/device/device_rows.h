@@ -126,7 +126,7 @@ class DeviceReader : public RowReader {
   void run(uint32_t thread);
   bool wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& lock);
   void advance(uint32_t thread, RowCalendar::Scratch& scratch, std::unique_lock<std::mutex>& lock);
-  uint64_t plan(uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
+  uint64_t plan(uint32_t thread, uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
                 const std::vector<std::shared_ptr<DeviceRequest>>& requests, RowCalendar::Scratch& scratch);
   void complete(DeviceRequest& request);
 
