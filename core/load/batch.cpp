@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "sample/merged/merged.h"
-
 namespace gz {
 namespace {
 
@@ -60,16 +58,6 @@ LoadedBatch take_memory(Batch& batch, const LoadPlan& plan, const Readers& reade
   return loaded;
 }
 
-// The seeds of the sample.
-BatchSeeds draw_seeds(Batch& batch) {
-  const Epoch& epoch = *batch.epoch;
-  const uint64_t i = batch.number - epoch.begin;
-  batch.input = epoch.batches.input(i);
-  BatchSeeds seeds = batch_seeds(*epoch.plan, epoch.number, epoch.batches.number(i), batch.input);
-  batch.arrays = std::move(seeds.arrays);
-  return seeds;
-}
-
 // The buffers of its rows, and of its narrow ids.
 template <class Call>
 void for_each_buffer(const LoadedBatch& batch, const Call& call) {
@@ -116,36 +104,19 @@ void Batch::go_back() {
   cancelled = false;
 }
 
-uint64_t sample(const std::vector<Batch*>& batches, const Division* division, Progress& cancel,
-                const std::function<void(Batch&)>& sampled) {
-  const LoadPlan& plan = *batches.front()->epoch->plan;
-  std::vector<BatchSeeds> seeds;
-  for (Batch* batch : batches) seeds.push_back(draw_seeds(*batch));
-  if (division == nullptr || !division->merges) {
-    for (size_t i = 0; i < batches.size(); ++i) {
-      batches[i]->graph = sample_batch(plan, seeds[i]);
-      sampled(*batches[i]);
-    }
-    return 0;
-  }
-  std::vector<MergedBatch> group;  // of homogeneous graphs only
-  for (const BatchSeeds& batch : seeds) {
-    const SeedsOfType& of = batch.seeds.at(0);
-    group.push_back({of.nodes, of.times, batch.key, batch.exclude_of(0), batch.dependent});
-  }
-  SampleOptions options = plan.options.sample;
-  options.threads = division->threads;
-  MergedStats read;
-  MergedOptions merged;
-  merged.progress = &cancel;
-  merged.gap = division->disk.gap();
-  merged.arena = static_cast<size_t>(division->read_bytes);
-  merged.stats = &read;
-  sample_merged(plan.graph.topology(0), group, options, merged, [&](size_t i, HeteroSubgraph&& graph) {
-    batches[i]->graph = std::move(graph);
-    sampled(*batches[i]);
-  });
-  return read.bytes_read;
+DrawnSeeds draw_seeds(uint64_t number, const Epoch& epoch) {
+  const uint64_t i = number - epoch.begin;
+  DrawnSeeds drawn;
+  drawn.input = epoch.batches.input(i);
+  drawn.seeds = batch_seeds(*epoch.plan, epoch.number, epoch.batches.number(i), drawn.input);
+  return drawn;
+}
+
+void sample(Batch& batch) {
+  DrawnSeeds drawn = draw_seeds(batch.number, *batch.epoch);
+  batch.graph = sample_batch(*batch.epoch->plan, drawn.seeds);
+  batch.input = std::move(drawn.input);
+  batch.arrays = std::move(drawn.seeds.arrays);
 }
 
 void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers) {

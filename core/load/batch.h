@@ -61,11 +61,14 @@ struct Batch : BatchStatus {
   void go_back();  // to kPlanned: it is rebuilt from the start
 };
 
-// Draws the seeds and samples around them: together if `division` says so, by all its threads, otherwise one by one (as
-// without a division). All belong to one epoch. Calls `sampled` with each batch as soon as it is sampled; several
-// threads may call it at once. Returns the bytes of topology that were read explicitly.
-uint64_t sample(const std::vector<Batch*>& batches, const Division* division, Progress& cancel,
-                const std::function<void(Batch&)>& sampled);
+// The seeds of a batch, by its number in the pipeline.
+struct DrawnSeeds {
+  std::vector<int64_t> input;  // their positions among the loader's seeds
+  BatchSeeds seeds;
+};
+DrawnSeeds draw_seeds(uint64_t number, const Epoch& epoch);
+
+void sample(Batch& batch);  // draws the seeds and samples around them
 
 // Creates the requests for the rows of a sampled batch; submits them, in the order of batches.
 void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);
@@ -121,6 +124,7 @@ class BatchQueue {
   bool front_is_done() const { return front_state() == BatchState::kReady || front_state() == BatchState::kFailed; }
   bool is_idle() const { return sampling_ == 0 && finishing_ == 0; }  // no thread works on a batch
   uint64_t num_ready() const;
+  uint64_t num_sampling() const { return sampling_; }
   Batch& at(uint64_t number);
   bool has(uint64_t number) const { return number >= front_ && number - front_ < batches_.size(); }
   void fill(ScheduleView& view);  // fills in what the queue knows

@@ -1,4 +1,4 @@
-// pipeline: from top to bottom: its threads, the consumer's side, the jobs, and a batch that must be built exclusively.
+// pipeline: from top to bottom: its threads, the consumer's side, and the jobs.
 #include "load/pipeline.h"
 
 #include <algorithm>
@@ -97,6 +97,7 @@ void Pipeline::stop() {
     std::lock_guard lock(mutex_);
     if (!queue_.batches().empty()) forget_device_rows(*plan_);
     queue_.clear();
+    sampler_.forget();
     stats_.add(readers_, reads_before_);  // an epoch that ended keeps its figures, but not the rows
     readers_.clear();
   }
@@ -204,6 +205,7 @@ ScheduleView Pipeline::view() {
   v.batch_bytes = division_.sizes.batch;
   v.sampling_bytes = division_.sizes.sampling * (v.merges ? static_cast<uint64_t>(division_.threads) : 1);
   v.merged_bytes = division_.sizes.merged;
+  v.begun_bytes = begun_bytes_;
   v.used_bytes = plan_->pool->used_bytes();
   v.limit_bytes = plan_->pool->limit();
   v.leaving_bytes = plan_->ledger->leaving_bytes(this);
@@ -233,22 +235,33 @@ void Pipeline::wait_for_work(Lock& lock) {
 }
 
 void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
+  FollowingBatches following;
+  // If the next in line is among these, the consumer waits for them: nothing else is begun.
+  if (division_.merges && first > queue_.front())
+    following = following_batches(queue_, epochs_, first + count, division_.group);
   const std::vector<Batch*> batches = queue_.begin_sampling(first, count, epochs_);
   const Division division = division_;
   Cancel cancel(stopping_, *batches.front());
   lock.unlock();
   const auto start = Clock::now();
   uint64_t bytes_read = 0;
+  const auto sampled = [&](Batch& batch) {
+    if (batch.number >= first_request_) prepare_requests(batch, plan_->parts, readers_);
+    shrink(batch, *plan_, division_.window > 0 || division_.merges);
+  };
   const Outcome outcome = attempt([&] {
-    bytes_read = sample(batches, &division, cancel, [&](Batch& batch) {
-      if (batch.number >= first_request_) prepare_requests(batch, plan_->parts, readers_);
-      shrink(batch, *plan_, division_.window > 0 || division_.merges);
-    });
+    if (division.merges) {
+      bytes_read = sampler_.sample(batches, following, division, cancel, sampled);
+      return;
+    }
+    for (Batch* batch : batches) sample(*batch), sampled(*batch);
   });
   lock.lock();
   stats_.topology_bytes_read += bytes_read;
   if (outcome.is_good()) stats_.sample_seconds += seconds_since(start);
   const bool cancelled = batches.front()->cancelled || stopping_;
+  if (division.merges && (cancelled || !outcome.is_good())) sampler_.forget();
+  begun_bytes_ = division.merges ? sampler_.bytes() : 0;
   queue_.end_sampling(batches, outcome.is_good());
   if (outcome.error && !cancelled) queue_.fail(first, outcome.error);
   if (outcome.needed > 0 && !cancelled) {
@@ -295,105 +308,6 @@ void Pipeline::count_batch(const LoadedBatch& batch, const GatherStats& gathered
   division_.sizes.batch = std::max(division_.sizes.batch, bytes);
   plan_->ledger->note_batch(bytes);
   stats_.add(gathered);
-}
-
-// -- where memory is short --------------------------------------------------------------------------------------------
-
-void Pipeline::pause() {
-  Lock lock(mutex_);
-  paused_ = true;
-  cancel_all(lock);
-  work_ready_.wait(lock, [&] { return queue_.is_idle(); });
-}
-
-void Pipeline::cancel_all(Lock& lock) {
-  stats_.remade += queue_.cancel_all();
-  const auto readers = readers_;
-  ++cancelling_;
-  lock.unlock();
-  for (const auto& reader : readers) reader->cancel();
-  lock.lock();
-  --cancelling_;
-  work_ready_.notify_all();
-}
-
-// Builds the next batch in line: first with the held rows in memory, finally without them.
-void Pipeline::build_exclusively(Lock& lock) {
-  exclusive_ = true;
-  cancel_all(lock);
-  const uint64_t number = queue_.front();
-  const auto epoch = epochs_.of(number);
-  Cancel cancel(stopping_, queue_.at(number));
-  lock.unlock();
-  std::optional<LoadedBatch> loaded;
-  GatherStats gathered;
-  Outcome outcome;
-  const bool begun = begin_exclusive();
-  for (int round = 0; round < 3 && begun && !loaded && !outcome.error; ++round) {
-    if (round == 1) plan_->ledger->count_together();
-    if (round == 2) release_held_rows();
-    Batch batch;
-    batch.number = number;
-    batch.epoch = epoch;
-    bool sampled = false;
-    outcome = attempt([&] {
-      sample({&batch}, nullptr, cancel, [&](Batch&) { sampled = true; });
-      loaded = finish(batch, *plan_, readers_, cancel, gathered);
-    });
-    if (!sampled) outcome.needed += outcome.needed / 2;  // its final size is not known while it is being sampled
-  }
-  lock.lock();
-  exclusive_ = false;
-  if (begun) too_large_ = false;
-  if (loaded) {
-    count_batch(*loaded, gathered);
-    queue_.skip_request(number);
-    queue_.set_ready(queue_.at(number), std::move(*loaded));
-  } else if (begun && !stopping_) {
-    const uint64_t in_epoch = number - epochs_.current().begin;
-    queue_.fail(number, outcome.error ? outcome.error : batch_too_large(*plan_, in_epoch, outcome.needed));
-  }
-  batch_ready_.notify_all();
-  work_ready_.notify_all();
-  if (!begun) return;
-  lock.unlock();
-  end_exclusive();
-  lock.lock();
-}
-
-// Pauses the other epochs of the loader. False if another one is already exclusive; it wakes this one when done.
-bool Pipeline::begin_exclusive() {
-  if (!plan_->ledger->begin_exclusive(this)) return false;
-  std::lock_guard guard(plan_->mutex);
-  for (Pipeline* other : plan_->pipelines) {
-    if (other != this) other->pause();
-  }
-  return true;
-}
-
-void Pipeline::end_exclusive() {
-  plan_->ledger->end_exclusive();
-  std::lock_guard guard(plan_->mutex);
-  for (Pipeline* other : plan_->pipelines) {
-    if (other == this) continue;
-    std::lock_guard lock(other->mutex_);  // a thread that decided to wait is waiting by now
-    other->work_ready_.notify_all();
-  }
-}
-
-// A batch needs the memory of the held rows: from now on rows are read batch by batch.
-void Pipeline::release_held_rows() {
-  for (const auto& reader : readers_) reader->stop();
-  Lock lock(mutex_);
-  const bool swept = division_.window > 0;
-  stats_.add(readers_, reads_before_);
-  readers_.clear();
-  division_.window = 0;
-  lock.unlock();
-  release_rows(*plan_, swept);
-  auto readers = start_readers(0);
-  lock.lock();
-  readers_ = std::move(readers);
 }
 
 }  // namespace gz

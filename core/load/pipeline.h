@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "load/batch.h"
+#include "load/group_sampler.h"
 #include "load/plan.h"
 
 namespace gz {
@@ -132,10 +133,12 @@ class Pipeline {
   Readers readers_;    // one per part
   EpochQueue epochs_;
   BatchQueue queue_;
-  bool too_large_ = false;  // the next batch in line did not fit next to the others
-  bool exclusive_ = false;  // it is being built exclusively
-  bool paused_ = false;     // until next() is called
-  int cancelling_ = 0;      // requests are being cancelled: new ones must not be among them
+  GroupSampler sampler_;      // used without the lock by the one thread that samples a group
+  uint64_t begun_bytes_ = 0;  // what it held after the last group
+  bool too_large_ = false;    // the next batch in line did not fit next to the others
+  bool exclusive_ = false;    // it is being built exclusively
+  bool paused_ = false;       // until next() is called
+  int cancelling_ = 0;        // requests are being cancelled: new ones must not be among them
   bool consumer_waits_ = false;
   LoadStats stats_;
   std::vector<WindowStats> reads_before_;  // when the epoch began, one per part

@@ -51,6 +51,7 @@ struct ScheduleView {
   uint64_t group = 1;
   uint64_t sampling = 0, finishing = 0;                            // batches that threads are working on
   uint64_t batch_bytes = 0, sampling_bytes = 0, merged_bytes = 0;  // see Division
+  uint64_t begun_bytes = 0;                                        // used by batches that will be sampled next
   uint64_t used_bytes = 0, limit_bytes = 0;                        // of the memory for batches
   uint64_t leaving_bytes = 0;                                      // used, but about to be freed
   bool paused = false;                                             // nothing may be started
@@ -62,7 +63,8 @@ struct ScheduleView {
 inline uint64_t bytes_for_sampling(const ScheduleView& v, uint64_t more = 0) {
   const uint64_t batches = v.sampling + more;
   if (!v.merges || batches == 0) return batches * v.sampling_bytes;
-  return v.sampling_bytes + batches * v.merged_bytes;
+  const uint64_t merged = batches * v.merged_bytes;
+  return v.sampling_bytes + merged - std::min(merged, v.begun_bytes);
 }
 
 // Memory kept free for the next batch in line. If that is ready, the one after it takes the memory of the batch in use
@@ -77,9 +79,9 @@ uint64_t bytes_for_next(const Batches& batches, const ScheduleView& v) {
 
 // Groups start small, so that the first batches are ready early, and grow quickly: each group reads most of the
 // topology. Starting with even fewer batches would leave the first circle of a sweep nearly empty.
-inline uint64_t group_size(const ScheduleView& v) {
+inline uint64_t group_size(uint64_t most, uint64_t next) {
   constexpr uint64_t kLeastGroup = 16, kGrowth = 4;
-  return std::min(v.together, std::max(kGrowth * v.next, kLeastGroup));
+  return std::min(most, std::max(kGrowth * next, kLeastGroup));
 }
 
 // `batches` holds those from the next one in line up to the last one that was started.
@@ -108,7 +110,9 @@ Job next_job(const Batches& batches, const ScheduleView& v) {
   const bool is_only = v.next == 0 && v.sampling == 0 && v.finishing == 0;
   if (!is_only && v.used_bytes + wanted > v.limit_bytes) return {};
   uint64_t count = 1;
-  while (count < group_size(v) && (v.next + count >= batches.size() || !batches[v.next + count].is_begun())) ++count;
+  while (count < group_size(v.together, v.next) &&
+         (v.next + count >= batches.size() || !batches[v.next + count].is_begun()))
+    ++count;
   return {Kind::kSample, v.next, count};
 }
 

@@ -13,6 +13,10 @@ namespace {
 
 constexpr int kMostTries = 100;  // of a read that the kernel asks to retry
 
+// Reads that are delivered before others are started in their place. If everything that has completed were delivered
+// first, a disk that is faster than the caller would wait for the caller each time.
+constexpr size_t kMostDelivered = 16;
+
 }  // namespace
 
 PageReads::PageReads(const MountedFile& file, const File& source, std::shared_ptr<Reader> reader, Name name,
@@ -23,7 +27,7 @@ PageReads::PageReads(const MountedFile& file, const File& source, std::shared_pt
       name_(std::move(name)),
       buffers_(buffers ? std::move(buffers) : std::make_shared<FixedBuffers>(reader_->arena(), reader_->depth())),
       pending_(buffers_->count()),
-      results_(reader_->depth()) {}
+      results_(std::min(reader_->depth(), kMostDelivered)) {}
 
 PageReads::~PageReads() {
   try {

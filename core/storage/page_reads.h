@@ -98,8 +98,8 @@ class PageReads {
   // Queues a read of at most most_bytes(), while not full(). False where no buffer of that size is free: wait() first.
   bool start(const Read& read);
 
-  // Waits until something comes back, and calls deliver(read, bytes) for each read that is now complete; the bytes are
-  // gone when it returns. Something must be in flight.
+  // Waits until something comes back, and calls deliver(read, bytes) for each read that is now complete, up to some;
+  // the bytes are gone when it returns. Something must be in flight.
   template <class Deliver>
   void wait(const Deliver& deliver) {
     wait(deliver, [](const Read&, const std::exception_ptr& error) { std::rethrow_exception(error); });
@@ -111,10 +111,12 @@ class PageReads {
     take(collect(), deliver, failed);
   }
 
-  // The same without waiting.
+  // The same without waiting. Whether more may have come back.
   template <class Deliver, class Failed>
-  void poll(const Deliver& deliver, const Failed& failed) {
-    take(reader_->in_flight() > 0 ? reader_->poll(results_) : 0, deliver, failed);
+  bool poll(const Deliver& deliver, const Failed& failed) {
+    const size_t got = reader_->in_flight() > 0 ? reader_->poll(results_) : 0;
+    take(got, deliver, failed);
+    return got == results_.size();
   }
 
   uint64_t reads() const { return reads_; }

@@ -111,15 +111,15 @@ class PlannedReads {
   }
   void start();  // as many as can be in flight
 
-  // Waits until a read in flight completes, or polls for completed ones; calls arrived(read, data, error) for each,
-  // with data or an error.
+  // Waits until a read in flight completes, or polls for completed ones, and says whether there may be more; calls
+  // arrived(read, data, error) for each, with data or an error.
   template <class Arrived>
   void wait(const Arrived& arrived) {
     reads_.wait(delivered(arrived), failed(arrived));
   }
   template <class Arrived>
-  void poll(const Arrived& arrived) {
-    reads_.poll(delivered(arrived), failed(arrived));
+  bool poll(const Arrived& arrived) {
+    return reads_.poll(delivered(arrived), failed(arrived));
   }
 
   // Calls dropped(read) for reads that were not started, and waits for the others.

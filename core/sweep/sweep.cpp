@@ -274,7 +274,7 @@ void Sweep::wait_for_reads(bool poll) {
     arrive(read, data, error);
   };
   if (poll) {
-    reads_.poll(arrived);
+    while (reads_.poll(arrived)) reads_.start();
   } else {
     rows_.populate_ahead();
     reads_.wait(arrived);

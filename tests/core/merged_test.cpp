@@ -111,6 +111,87 @@ TEST(merged_batches_are_what_they_are_alone) {
   }
 }
 
+// Groups of random sizes, with random numbers of batches ahead of them, some of which do not come.
+TEST(batches_that_are_begun_ahead_are_what_they_are_alone) {
+  const auto topology = write_graph("merged-ahead.gl", 4000, 100000);
+  Random random(7);
+  for (const Choice choice : {Choice::kUniform, Choice::kLabor}) {
+    for (const size_t hops : {1, 2, 3, 4}) {
+      SampleOptions options = options_of({6, 4, 3, 2});
+      options.fanouts.resize(hops);
+      options.choice = choice;
+      Group group(*topology, 60, 20);
+      for (size_t i = 0; i < group.batches.size(); ++i) group.batches[i].number = 100 + i;
+      MergedSampler sampler(*topology, options);
+      MergedStats stats;
+      MergedOptions merged = cold();
+      merged.stats = &stats;
+      size_t at = 0, made = 0;
+      while (at < group.batches.size()) {
+        const std::span<const MergedBatch> all(group.batches);
+        const size_t count = std::min<size_t>(1 + random.below(9), all.size() - at);
+        const auto ahead = all.subspan(at + count, random.below(all.size() - at - count + 1));
+        if (random.below(5) == 0) sampler.forget();
+        sampler.sample(all.subspan(at, count), {ahead, 1 + random.below(8)}, merged,
+                       [&](size_t i, HeteroSubgraph&& graph) {
+                         SampleOptions alone = options;
+                         alone.seed = group.batches[at + i].seed;
+                         alone.io = TopologyIo::kMmap;
+                         CHECK(same(graph, sample_neighbours(*topology, group.seeds[at + i], {}, alone)));
+                         ++made;
+                       });
+        CHECK(!ahead.empty() || sampler.bytes() == 0);
+        const bool skips = random.below(6) == 0;  // those that were begun next are not asked for
+        at += count + (skips ? std::min<size_t>(2, all.size() - at - count) : 0);
+      }
+      CHECK(made > 30);
+      sampler.forget();
+      CHECK_EQ(sampler.bytes(), uint64_t{0});
+    }
+  }
+}
+
+// A number that comes again with other seeds, or another key, is another batch.
+TEST(a_batch_that_is_begun_is_continued_only_as_itself) {
+  const auto topology = write_graph("merged-again.gl", 3000, 30000);
+  Group first(*topology, 4, 20), other(*topology, 4, 21);
+  for (size_t i = 0; i < 4; ++i) first.batches[i].number = other.batches[i].number = i;
+  other.batches[1].seeds = first.batches[1].seeds;  // the key alone differs
+  const SampleOptions options = options_of({5, 5});
+  MergedSampler sampler(*topology, options);
+  const std::span<const MergedBatch> begun(first.batches);
+  sampler.sample(begun.first(1), {begun.subspan(1), 4}, cold(), [](size_t, HeteroSubgraph&&) {});
+  CHECK(sampler.bytes() > 0);
+  sampler.sample(std::span<const MergedBatch>(other.batches).subspan(1), {}, cold(),
+                 [&](size_t i, HeteroSubgraph&& graph) {
+                   SampleOptions alone = options;
+                   alone.seed = other.batches[1 + i].seed;
+                   CHECK(same(graph, sample_neighbours(*topology, other.batches[1 + i].seeds, {}, alone)));
+                 });
+}
+
+// One pass for a group instead of one for each hop.
+TEST(batches_that_are_begun_ahead_need_fewer_reads) {
+  const auto topology = write_graph("merged-fewer.gl", 200000, 2000000, true);
+  const SampleOptions options = options_of({5, 5, 5});
+  Group group(*topology, 64, 100);
+  for (size_t i = 0; i < group.batches.size(); ++i) group.batches[i].number = i;
+  const std::span<const MergedBatch> all(group.batches);
+  const auto bytes_read = [&](bool ahead) {
+    MergedSampler sampler(*topology, options);
+    MergedStats stats;
+    MergedOptions merged = cold();
+    merged.stats = &stats;
+    for (size_t at = 0; at < all.size(); at += 8) {
+      const auto rest = all.subspan(at + 8);
+      sampler.sample(all.subspan(at, 8), {rest.first(ahead ? std::min<size_t>(16, rest.size()) : 0), 8}, merged,
+                     [](size_t, HeteroSubgraph&&) {});
+    }
+    return stats.bytes_read;
+  };
+  CHECK(bytes_read(true) * 10 < bytes_read(false) * 8);
+}
+
 // Batches 5, 6, 7, ... of an epoch whose draws depend on each other.
 TEST(dependent_batches_are_merged_with_their_own_numbers) {
   const auto topology = write_graph("merged-dependent.gl", 3000, 200000);

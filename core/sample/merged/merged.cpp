@@ -94,6 +94,25 @@ void one_by_one(const Topology& topology, std::span<const MergedBatch> batches, 
   }
 }
 
+SampleOptions resolved(SampleOptions options) {
+  options.threads = resolve_threads(options.threads);
+  return options;
+}
+
+std::unique_ptr<AnyHops> make_hops(const Topology& topology, const SampleOptions& options) {
+  return topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) -> std::unique_ptr<AnyHops> {
+    if constexpr (sizeof(Id) == 4) {
+      if (!options.disjoint) {
+        if (positions_are_short(csr.limit, arrays_of(topology, options).edge_ids)) {
+          return std::make_unique<MergedHops<Csr<Id>, true, uint32_t>>(csr, options);
+        }
+        return std::make_unique<MergedHops<Csr<Id>, true, int64_t>>(csr, options);
+      }
+    }
+    return std::make_unique<MergedHops<Csr<Id>, false, int64_t>>(csr, options);
+  });
+}
+
 }  // namespace
 
 bool merged_supported(const SampleOptions& options, bool with_times) { return !with_times && !options.weighted; }
@@ -106,39 +125,45 @@ std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<co
   return made;
 }
 
-void sample_merged(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& asked,
+void sample_merged(const Topology& topology, std::span<const MergedBatch> batches, const SampleOptions& options,
                    const MergedOptions& merged, const MergedSink& done) {
-  SampleOptions options = asked;
-  check_batches(topology, batches, options);
-  options.threads = resolve_threads(options.threads);
+  MergedSampler(topology, options).sample(batches, {}, merged, done);
+}
+
+MergedSampler::MergedSampler(const Topology& topology, const SampleOptions& options)
+    : topology_(topology), options_(resolved(options)), hops_(make_hops(topology, options_)) {}
+
+MergedSampler::~MergedSampler() = default;
+
+void MergedSampler::sample(std::span<const MergedBatch> batches, const MergedAhead& ahead, const MergedOptions& merged,
+                           const MergedSink& done) {
+  check_batches(topology_, batches, options_);
+  check_batches(topology_, ahead.batches, options_);
   const bool timed =
       std::any_of(batches.begin(), batches.end(), [](const auto& batch) { return !batch.times.empty(); });
-  if (batches.empty() || !merged_supported(options, timed)) {
-    return one_by_one(topology, batches, options, merged.progress, done);
+  if (batches.empty() || !merged_supported(options_, timed)) {
+    return one_by_one(topology_, batches, options_, merged.progress, done);
   }
-  const MountedFile& file = topology.file();
-  MergedArrays arrays = arrays_of(topology, options);
-  ReadWay way = way_of(file, options.threads, merged);
-  way.spare_resident = find_mapped(file, options, merged, arrays);
+  const MountedFile& file = topology_.file();
+  MergedArrays arrays = arrays_of(topology_, options_);
+  ReadWay way = way_of(file, options_.threads, merged);
+  way.spare_resident = find_mapped(file, options_, merged, arrays);
   if (way.spare_resident) {  // a page that is dropped after all must not bring in the device's whole readahead
     file.mapping().advise(0, file.mapping().bytes().size(), Mapping::Advice::kRandom);
   }
   MergedStats ignored;
-  MergedStats& stats = merged.stats != nullptr ? *merged.stats : ignored;
-  topology.visit(options.direction, [&]<class Id>(const Csr<Id>& csr) {
-    const auto run = [&]<bool kNarrow, class Place>() {
-      MergedHops<Csr<Id>, kNarrow, Place>(csr, batches, options, arrays, way).run(done, stats);
-    };
-    if constexpr (sizeof(Id) == 4) {
-      if (!options.disjoint) {
-        if (positions_are_short(csr.limit, arrays.edge_ids)) return run.template operator()<true, uint32_t>();
-        return run.template operator()<true, int64_t>();
-      }
-    }
-    run.template operator()<false, int64_t>();
-  });
+  try {
+    hops_->run(batches, ahead, arrays, way, done, merged.stats != nullptr ? *merged.stats : ignored);
+  } catch (...) {
+    forget();
+    throw;
+  }
   file.check();
 }
+
+void MergedSampler::forget() { hops_->forget(); }
+
+uint64_t MergedSampler::bytes() const { return hops_->bytes(); }
 
 uint64_t merged_bytes(const Topology& topology, const SampleOptions& options, const HeteroSubgraph& batch) {
   const uint64_t node_bytes = options.disjoint ? 16 : 8;
@@ -147,14 +172,14 @@ uint64_t merged_bytes(const Topology& topology, const SampleOptions& options, co
   const uint64_t chosen_bytes = topology.num_nodes() > UINT32_MAX ? 16 : is_short ? 8 : 12;  // position and neighbour
   const auto& nodes = batch.nodes.at(0).num_sampled_nodes;
   const auto& edges = batch.edges.at(0).num_sampled_edges;
-  uint64_t most = 0, grown = 0;
+  uint64_t all = 0, grown = 0;  // all hops: each is made for another group at the same time
   for (size_t hop = 0; hop < edges.size(); ++hop) {
     const auto rows = static_cast<uint64_t>(nodes[hop]), added = static_cast<uint64_t>(edges[hop]);
     grown += rows * node_bytes;
-    most = std::max(most, grown + rows * kRowBytes + added * chosen_bytes);
+    all += grown + rows * kRowBytes + added * chosen_bytes;
     grown += added * kEdgeBytes;
   }
-  return most * 9 / 8;  // pooled buffers are an eighth larger than requested
+  return all * 9 / 8;  // pooled buffers are an eighth larger than requested
 }
 
 std::optional<double> resident_share(const Topology& topology, const SampleOptions& options) {

@@ -27,6 +27,14 @@ struct MergedBatch {
   uint64_t seed = 0;                       // in place of SampleOptions::seed
   const ExcludedEdges* exclude = nullptr;  // in place of SampleOptions::exclude
   DependentDraws dependent{};              // in place of SampleOptions::dependent
+  uint64_t number = 0;                     // for a MergedSampler
+  std::shared_ptr<const void> owner = {};  // of `exclude`, if the batch may be begun ahead
+};
+
+// Batches that will be sampled after those of a call, so many at a time.
+struct MergedAhead {
+  std::span<const MergedBatch> batches;
+  size_t group = 1;
 };
 
 struct MergedStats {
@@ -62,8 +70,33 @@ void sample_merged(const Topology& topology, std::span<const MergedBatch> batche
 std::vector<HeteroSubgraph> sample_merged(const Topology& topology, std::span<const MergedBatch> batches,
                                           const SampleOptions& options, const MergedOptions& merged = {});
 
-// For planners: what one more batch like this one adds at most while a group is sampled, without the subgraphs that are
-// done.
+class AnyHops;
+
+// Samples a long sequence of batches, group after group. Each hop of a group needs much of the topology. So a pass over
+// the file that makes the last hop of one group makes the last but one of the group that comes next, and so on: in the
+// long run there is one pass for each group, not one for each hop of it. Between calls it holds the batches that are
+// begun. They are the same as sampled alone.
+class MergedSampler {
+ public:
+  MergedSampler(const Topology& topology, const SampleOptions& options);  // the topology must outlive it
+  ~MergedSampler();
+
+  // Samples these batches, and begins those ahead. Numbers ascend. A batch is continued if one with its number, seeds
+  // and random draws is begun, and others that are begun are dropped. Throws what sample_merged() throws; then none is
+  // begun.
+  void sample(std::span<const MergedBatch> batches, const MergedAhead& ahead, const MergedOptions& merged,
+              const MergedSink& done);
+  void forget();           // drops those that are begun
+  uint64_t bytes() const;  // that these take
+
+ private:
+  const Topology& topology_;
+  const SampleOptions options_;
+  std::unique_ptr<AnyHops> hops_;
+};
+
+// For planners: what one more batch like this one adds at most to a group, those ahead of the group included, while it
+// is sampled, without the subgraphs that are done.
 uint64_t merged_bytes(const Topology& topology, const SampleOptions& options, const HeteroSubgraph& batch);
 
 // The share of the arrays that a sample reads which is in the page cache now, 0 to 1; nothing where the system does not

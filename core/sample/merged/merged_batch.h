@@ -1,4 +1,4 @@
-// merged_batch: one batch of a group while a hop of it is made: its rows, its edges, and what is still to be read.
+// merged_batch: one batch of a group while it is made: its rows, its edges, and what is still to be read.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,29 @@ struct HopBatch {
   using Id = typename Csr::Id;
   static constexpr Place kNotChosen = static_cast<Place>(-1);  // in place of a position, until the row is read
 
-  HopBatch(const MergedBatch& batch, const SampleOptions& all) : options(all), graph(batch.seeds, all.disjoint, 1) {
+  HopBatch(const MergedBatch& batch, const SampleOptions& all)
+      : number(batch.number),
+        num_seeds(batch.seeds.size()),
+        owner(batch.owner),
+        options(all),
+        graph(batch.seeds, all.disjoint, 1) {
     options.seed = batch.seed;
     options.exclude = batch.exclude != nullptr && !batch.exclude->empty() ? batch.exclude : nullptr;
     options.dependent = batch.dependent;
   }
 
+  // Whether it was begun for this one.
+  bool is(const MergedBatch& batch) const {
+    return number == batch.number && options.seed == batch.seed && options.dependent == batch.dependent &&
+           std::ranges::equal(batch.seeds, std::span<const int64_t>(graph.node, num_seeds));
+  }
+
+  const uint64_t number;
+  const size_t num_seeds;
+  const std::shared_ptr<const void> owner;
   SampleOptions options;
   GrowingSubgraph graph;
+  size_t hop = 0;       // the next one
   size_t frontier = 0;  // nodes from here on were reached in the previous hop
   // Of the hop in the making:
   std::optional<RowChooser<Csr>> chooser;

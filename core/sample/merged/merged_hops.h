@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,27 +30,63 @@ struct MergedArrays {
   bool indptr_mapped = false, indices_mapped = false, edge_ids_mapped = false;
 };
 
+// Of any graph. See MergedSampler.
+class AnyHops {
+ public:
+  virtual ~AnyHops() = default;
+  // done(i, subgraph) for each batch as soon as it is labelled.
+  virtual void run(std::span<const MergedBatch> batches, const MergedAhead& ahead, const MergedArrays& arrays,
+                   const ReadWay& way, const MergedSink& done, MergedStats& stats) = 0;
+  virtual void forget() = 0;
+  virtual uint64_t bytes() const = 0;
+};
+
 // kNarrow: see Labels. Place: see HopBatch.
 template <class Csr, bool kNarrow, class Place>
-class MergedHops {
+class MergedHops : public AnyHops {
  public:
   // `options` has its threads and its disjoint resolved.
-  MergedHops(const Csr& csr, std::span<const MergedBatch> batches, const SampleOptions& options,
-             const MergedArrays& arrays, const ReadWay& way)
-      : csr_(csr), options_(options), arrays_(arrays), way_(way), scratch_(static_cast<size_t>(options.threads)) {
-    batches_.reserve(batches.size());
-    for (const MergedBatch& batch : batches) batches_.push_back(std::make_unique<Batch>(batch, options));
+  MergedHops(const Csr& csr, const SampleOptions& options)
+      : csr_(csr), options_(options), scratch_(static_cast<size_t>(options.threads)) {}
+
+  void run(std::span<const MergedBatch> batches, const MergedAhead& ahead, const MergedArrays& arrays,
+           const ReadWay& way, const MergedSink& done, MergedStats& stats) override {
+    arrays_ = &arrays;
+    way_ = &way;
+    hop_bytes_ = most_scratch_ = 0;
+    Batches all = continued(batches, ahead.batches);
+    const size_t hops = options_.fanouts.size();
+    size_t passes = 0;
+    for (size_t i = 0; i < batches.size(); ++i) passes = std::max(passes, hops - all[i]->hop);
+    for (size_t left = passes; left > 0; --left) {
+      batches_.clear();
+      for (size_t i = 0; i < all.size(); ++i) {
+        // After the last pass a batch lacks as many hops as there are groups before its own.
+        const size_t before = i < batches.size() ? 0 : 1 + (i - batches.size()) / ahead.group;
+        if (all[i]->hop + left + before <= hops) batches_.push_back(all[i].get());
+      }
+      make_hops(stats, [&](size_t b) { finish(all[b], batches.size(), b, done); });  // all of the group are first then
+    }
+    begun_.assign(std::make_move_iterator(all.begin() + static_cast<ptrdiff_t>(batches.size())),
+                  std::make_move_iterator(all.end()));
+    rows_memory_.reset();
+    stats.scratch_bytes = std::max(stats.scratch_bytes, most_scratch_);
   }
 
-  // done(i, subgraph) for each batch as soon as it is labelled.
-  void run(const MergedSink& done, MergedStats& stats) {
-    for (size_t hop = 0; hop < options_.fanouts.size(); ++hop) expand(hop, done, stats);
-    stats.scratch_bytes = std::max(stats.scratch_bytes, most_scratch_);
+  void forget() override {
+    begun_.clear();
+    rows_memory_.reset();
+  }
+  uint64_t bytes() const override {
+    uint64_t sum = 0;
+    for (const auto& batch : begun_) sum += batch->graph.nodes * (options_.disjoint ? 16 : 8) + batch->graph.edges * 24;
+    return sum;
   }
 
  private:
   using Id = typename Csr::Id;
   using Batch = HopBatch<Csr, Place>;
+  using Batches = std::vector<std::unique_ptr<Batch>>;
 
   struct Scratch {  // of one worker
     ChooseScratch choose;
@@ -57,17 +94,33 @@ class MergedHops {
     uint64_t labels = 0;         // bytes of the largest table
   };
 
-  void expand(size_t hop, const MergedSink& done, MergedStats& stats) {
-    lay_out_rows(hop);
+  // These batches and those ahead, as far as they got. Others that were begun are dropped.
+  Batches continued(std::span<const MergedBatch> batches, std::span<const MergedBatch> ahead) {
+    Batches before = std::exchange(begun_, {}), all;
+    all.reserve(batches.size() + ahead.size());
+    auto next = before.begin();
+    for (const auto& given : {batches, ahead}) {
+      for (const MergedBatch& batch : given) {
+        while (next != before.end() && (*next)->number < batch.number) (next++)->reset();
+        const bool is_begun = next != before.end() && (*next)->is(batch);
+        all.push_back(is_begun ? std::move(*next++) : std::make_unique<Batch>(batch, options_));
+      }
+    }
+    return all;
+  }
+
+  // Makes the next hop of each batch. Calls finished(b) for those that have all.
+  template <class Finished>
+  void make_hops(MergedStats& stats, const Finished& finished) {
+    lay_out_rows();
     read_bounds(stats);
-    each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], hop, scratch); });
-    for (const auto& batch : batches_) hop_bytes_ += batch->memory ? batch->memory->size() : 0;
+    each_batch([&](size_t b, Scratch& scratch) { choose(*batches_[b], scratch); });
+    for (const Batch* batch : batches_) hop_bytes_ += batch->memory ? batch->memory->size() : 0;
     fetch(stats);
     most_scratch_ = std::max(most_scratch_, scratch_bytes());
-    const bool last = hop + 1 == options_.fanouts.size();
     each_batch([&](size_t b, Scratch& scratch) {
-      label(*batches_[b], hop, scratch);
-      if (last) finish(b, done);
+      label(*batches_[b], scratch);
+      if (++batches_[b]->hop == options_.fanouts.size()) finished(b);
     });
     hop_bytes_ = 0;
     for (const Scratch& scratch : scratch_) {
@@ -75,10 +128,10 @@ class MergedHops {
     }
   }
 
-  void finish(size_t b, const MergedSink& done) {
-    HeteroSubgraph made = batches_[b]->graph.finish();
-    made.scratch_bytes = most_scratch_ / batches_.size();
-    batches_[b].reset();
+  void finish(std::unique_ptr<Batch>& batch, size_t batches, size_t b, const MergedSink& done) {
+    HeteroSubgraph made = batch->graph.finish();
+    made.scratch_bytes = most_scratch_ / batches;
+    batch.reset();
     done(b, std::move(made));
   }
 
@@ -92,17 +145,19 @@ class MergedHops {
     parallel_for(batches_.size(), 1, options_.threads, [&](size_t begin, size_t, int worker) {
       const BufferPool::Use use(pool);  // in threads that help as well
       work(begin, scratch_[static_cast<size_t>(worker)]);
-      if (worker == 0 && way_.progress != nullptr) way_.progress->report("sample", begin, batches_.size());
+      if (worker == 0 && way_->progress != nullptr) way_->progress->report("sample", begin, batches_.size());
     });
   }
 
-  void lay_out_rows(size_t hop) {
-    const bool none = options_.fanouts[hop] == 0;
+  void lay_out_rows() {
+    const auto count = [&](const Batch& batch) {
+      return options_.fanouts[batch.hop] == 0 ? 0 : batch.graph.nodes - batch.frontier;
+    };
     size_t total = 0;
-    for (const auto& batch : batches_) total += none ? 0 : batch->graph.nodes - batch->frontier;
+    for (const Batch* batch : batches_) total += count(*batch);
     MergedRow* rows = room_for<MergedRow>(rows_memory_, total);
-    for (const auto& batch : batches_) {
-      batch->rows = {rows, none ? 0 : batch->graph.nodes - batch->frontier};
+    for (Batch* batch : batches_) {
+      batch->rows = {rows, count(*batch)};
       rows += batch->rows.size();
     }
   }
@@ -110,12 +165,12 @@ class MergedHops {
   template <class Each, class Length, class Deliver>
   void read(const ReadArray& array, FileOrder<Each>& order, const Length& length, const Deliver& deliver,
             MergedStats& stats) {
-    OrderedReads(way_, array, order, length, deliver).run(stats);
+    OrderedReads(*way_, array, order, length, deliver).run(stats);
     most_scratch_ = std::max(most_scratch_, scratch_bytes() + order.bytes());
   }
 
   void read_bounds(MergedStats& stats) {
-    if (arrays_.indptr_mapped) {
+    if (arrays_->indptr_mapped) {
       each_batch([&](size_t b, Scratch&) {
         const Batch& batch = *batches_[b];
         for (size_t i = 0; i < batch.rows.size(); ++i) {
@@ -139,8 +194,8 @@ class MergedHops {
       }
     };
     size_t most = 0;
-    for (const auto& batch : batches_) most = std::max(most, batch->rows.size());
-    FileOrder order(batches_.size(), csr_.num_nodes, most, options_.threads, each, way_.progress);
+    for (const Batch* batch : batches_) most = std::max(most, batch->rows.size());
+    FileOrder order(batches_.size(), csr_.num_nodes, most, options_.threads, each, way_->progress);
     while (order.next()) {
       const auto length = [](uint64_t) { return 2; };
       const auto deliver = [&](uint64_t item, const std::byte* values) {
@@ -151,12 +206,13 @@ class MergedHops {
         }
         batches_[order.batch(item)]->rows[order.number(item)] = {bounds[0], bounds[1] - bounds[0], 0};
       };
-      read(arrays_.indptr, order, length, deliver, stats);
+      read(arrays_->indptr, order, length, deliver, stats);
     }
   }
 
   // Chooses from all rows but those whose neighbours decide, unless these are in RAM.
-  void choose(Batch& batch, size_t hop, Scratch& scratch) {
+  void choose(Batch& batch, Scratch& scratch) {
+    const size_t hop = batch.hop;
     const RowChooser<Csr>& chooser = batch.chooser.emplace(csr_, batch.options, hop, false);
     const GrowingSubgraph& graph = batch.graph;
     uint64_t most = 0;
@@ -176,7 +232,7 @@ class MergedHops {
       MergedRow& row = batch.rows[i];
       row.start = static_cast<uint32_t>(at);
       const HopRow whole{row.begin, row.degree, row.degree};
-      if (!arrays_.indices_mapped && chooser.reads_neighbours(whole, batch.node_of(i))) {
+      if (!arrays_->indices_mapped && chooser.reads_neighbours(whole, batch.node_of(i))) {
         const auto count = static_cast<size_t>(chooser.most(whole));
         std::fill_n(batch.chosen + at, count, Batch::kNotChosen);
         at += count;
@@ -186,7 +242,7 @@ class MergedHops {
       at += choose(chooser, whole, batch.node_of(i), tree, batch.chosen + at, scratch);
     }
     batch.edges = at;  // fewer if edges are excluded
-    if (!arrays_.indices_mapped) batch.list_long_rows();
+    if (!arrays_->indices_mapped) batch.list_long_rows();
   }
 
   static size_t choose(const RowChooser<Csr>& chooser, const HopRow& row, uint64_t node, uint64_t tree, Place* out,
@@ -215,23 +271,23 @@ class MergedHops {
 
   // Ids replace positions, so neighbours are read before them.
   void fetch(MergedStats& stats) {
-    if (arrays_.indices_mapped) {
+    if (arrays_->indices_mapped) {
       each_batch([&](size_t b, Scratch&) {
         const Batch& batch = *batches_[b];
         from_mapping(batch, csr_.indices,
                      [&](size_t e, uint64_t p) { batch.neighbours[e] = static_cast<Id>(csr_.neighbour(p)); });
       });
     }
-    const bool indices = !arrays_.indices_mapped, ids = arrays_.edge_ids.width > 0 && !arrays_.edge_ids_mapped;
+    const bool indices = !arrays_->indices_mapped, ids = arrays_->edge_ids.width > 0 && !arrays_->edge_ids_mapped;
     if (options_.choice == Choice::kLabor) {  // ids are known when all neighbours were read
       if (indices) fetch_in_order(true, false, stats);
-      for (const auto& batch : batches_) batch->forget_long_rows();
+      for (Batch* batch : batches_) batch->forget_long_rows();
       if (ids) fetch_in_order(false, true, stats);
     } else if (indices || ids) {
       fetch_in_order(indices, ids, stats);
     }
     if constexpr (std::is_same_v<Place, int64_t>) {
-      if (arrays_.edge_ids_mapped) take_mapped_ids();
+      if (arrays_->edge_ids_mapped) take_mapped_ids();
     }
   }
 
@@ -258,14 +314,14 @@ class MergedHops {
   void fetch_in_order(bool indices, bool ids, MergedStats& stats) {
     const auto each = [&](size_t b, const auto& emit) { batches_[b]->each_read(emit); };
     size_t most = 0;
-    for (const auto& batch : batches_) most = std::max(most, batch->most_numbers());
-    FileOrder order(batches_.size(), csr_.limit, most, options_.threads, each, way_.progress);
+    for (const Batch* batch : batches_) most = std::max(most, batch->most_numbers());
+    FileOrder order(batches_.size(), csr_.limit, most, options_.threads, each, way_->progress);
     const auto length = [&](uint64_t item) { return batches_[order.batch(item)]->length_of(order.number(item)); };
     while (order.next()) {
-      if (indices) deliver<Id, true>(arrays_.indices, order, length, stats);
+      if (indices) deliver<Id, true>(arrays_->indices, order, length, stats);
       if constexpr (std::is_same_v<Place, int64_t>) {
-        if (ids && arrays_.edge_ids.width == 4) deliver<uint32_t, false>(arrays_.edge_ids, order, length, stats);
-        if (ids && arrays_.edge_ids.width == 8) deliver<uint64_t, false>(arrays_.edge_ids, order, length, stats);
+        if (ids && arrays_->edge_ids.width == 4) deliver<uint32_t, false>(arrays_->edge_ids, order, length, stats);
+        if (ids && arrays_->edge_ids.width == 8) deliver<uint64_t, false>(arrays_->edge_ids, order, length, stats);
       }
     }
   }
@@ -289,16 +345,16 @@ class MergedHops {
 
   // Puts everything in its place. The table lives for one hop of one batch: to enter the nodes of earlier hops anew
   // costs little compared to the hop, and a table for every batch would take as much memory as the subgraphs.
-  void label(Batch& batch, size_t hop, Scratch& scratch) {
+  void label(Batch& batch, Scratch& scratch) {
     GrowingSubgraph& graph = batch.graph;
     const size_t before = graph.nodes;
-    const bool last = hop + 1 == options_.fanouts.size();
+    const bool last = batch.hop + 1 == options_.fanouts.size();
     if (batch.edges > 0) {
       graph.reserve_edges(graph.edges + batch.edges, last);
       for (size_t i = 0; i < batch.edges; ++i) {
         graph.edge[graph.edges + i] = static_cast<int64_t>(static_cast<uint64_t>(batch.chosen[i]) & ~kTaken);
       }
-      if (csr_.changed && arrays_.edge_ids.width == 0) to_places(batch);
+      if (csr_.changed && arrays_->edge_ids.width == 0) to_places(batch);
       for (size_t i = 0; i < batch.rows.size(); ++i) {
         std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + batch.end_of(i),
                   static_cast<int64_t>(batch.frontier + i));
@@ -318,11 +374,12 @@ class MergedHops {
   }
 
   const Csr& csr_;
-  const SampleOptions& options_;
-  const MergedArrays& arrays_;
-  const ReadWay& way_;
-  std::vector<Scratch> scratch_;  // one per worker
-  HopBatches<Csr, Place> batches_;
+  const SampleOptions options_;
+  const MergedArrays* arrays_ = nullptr;  // of the current call
+  const ReadWay* way_ = nullptr;
+  std::vector<Scratch> scratch_;    // one per worker
+  HopBatches<Csr, Place> batches_;  // of the current pass
+  Batches begun_;                   // ahead of the group, by number
   std::shared_ptr<Buffer> rows_memory_;
   uint64_t hop_bytes_ = 0, most_scratch_ = 0;  // of the edges in the making; of all, at most
 };

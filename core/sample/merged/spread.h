@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <type_traits>
 #include <vector>
@@ -17,7 +16,7 @@
 namespace gz {
 
 template <class Csr, class Place>
-using HopBatches = std::vector<std::unique_ptr<HopBatch<Csr, Place>>>;
+using HopBatches = std::vector<HopBatch<Csr, Place>*>;
 
 // An edge id as it is kept in place of a position.
 template <class Csr>

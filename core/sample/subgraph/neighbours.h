@@ -35,6 +35,8 @@ struct DependentDraws {
   uint64_t batches = 1;  // 1: independent
   uint64_t number = 0;   // of this batch
   uint64_t seed = 0;     // in place of SampleOptions::seed, the same for all batches
+
+  bool operator==(const DependentDraws&) const = default;
 };
 
 struct SampleOptions {
