@@ -189,10 +189,12 @@ class Labels {
     }
   }
 
-  // Reserves capacity for `nodes` in total.
+  // Reserves capacity for `nodes` in total, most of which come several times: the table is half full in the end, and an
+  // eighth of it is empty if all of them differ. A larger one is slower: it has to be cleared, and leaves the caches.
   void reserve(size_t nodes, int threads) {
-    if (entries_ != nullptr && nodes + nodes / 2 <= mask_ + 1) return;
-    const size_t capacity = std::bit_ceil(std::max<size_t>(nodes + nodes / 2, 1024));
+    const size_t needed = nodes + nodes / 8;
+    if (entries_ != nullptr && needed <= mask_ + 1) return;
+    const size_t capacity = std::bit_ceil(std::max<size_t>(needed, 1024));
     const auto old_buffer = std::move(buffer_);
     const uint64_t* old = std::exchange(entries_, nullptr);
     const size_t old_capacity = old == nullptr ? 0 : mask_ + 1;
