@@ -344,14 +344,17 @@ def test_forking_while_threads_mount_and_sample_never_hangs_the_child(tmp_path):
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(60):
-        child = os.fork()
-        if child == 0:
-            other = gz.Graph(sys.argv[1])
-            ok = other.degrees().tolist() == g.degrees().tolist() and len(g.sample([0], [2]).node) > 1
-            os._exit(0 if ok else 1)
-        assert os.waitpid(child, 0)[1] == 0
-    stop.set()
+    try:
+        for _ in range(60):
+            child = os.fork()
+            if child == 0:
+                other = gz.Graph(sys.argv[1])
+                ok = other.degrees().tolist() == g.degrees().tolist() and len(g.sample([0], [2]).node) > 1
+                os._exit(0 if ok else 1)
+            status = os.waitpid(child, 0)[1]
+            assert status == 0, status
+    finally:
+        stop.set()
     for thread in threads:
         thread.join()
     print("alive")
