@@ -31,7 +31,6 @@ from torch.nn import functional
 import graphzero as gz
 from graphzero.args.sizes import format_size
 from graphzero.train import HeteroSAGE
-from graphzero.train.typed_tasks import typed_outputs
 
 FANOUTS = [10, 5]
 MAG_EDGES = 21_111_007  # of the preset at scale 1, reverses not counted
@@ -52,7 +51,10 @@ class Step:
 
     def __call__(self, batch: Any) -> None:
         self.optimizer.zero_grad(set_to_none=True)
-        out = typed_outputs(self.model, batch.collect("x"), batch)["paper"][: batch["paper"].batch_size]
+        counts = {name: batch[name].num_nodes for name in batch.node_types}
+        sampled = batch.collect("num_sampled_nodes"), batch.collect("num_sampled_edges")
+        found = self.model(batch.collect("x"), batch.collect("edge_index"), counts, *sampled)
+        out = found["paper"][: batch["paper"].batch_size]
         loss = functional.cross_entropy(out, batch["paper"].y)
         loss.backward()
         self.optimizer.step()
