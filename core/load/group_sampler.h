@@ -31,7 +31,7 @@ class GroupSampler {
  public:
   // Draws the seeds and samples around them, by all threads of the division. Calls `sampled` with each batch as soon as
   // it is sampled; several threads may call it at once. Returns the bytes of topology that were read explicitly. All
-  // batches are of one plan, those ahead too. After an error nothing is begun.
+  // batches are of one plan, those ahead too. After an error, forget() must be called.
   uint64_t sample(const std::vector<Batch*>& batches, const FollowingBatches& ahead, const Division& division,
                   Progress& cancel, const std::function<void(Batch&)>& sampled);
   void forget();           // drops batches that are begun
