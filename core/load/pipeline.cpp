@@ -65,7 +65,7 @@ Readers Pipeline::start_readers(uint64_t requests) {
     std::lock_guard lock(mutex_);
     if (!queue_.has(number)) return;
     Batch& batch = queue_.at(number);
-    if (batch.missing > 0 && --batch.missing == 0) work_ready_.notify_all();
+    if (batch.missing > 0 && --batch.missing == 0) wake_worker();
   };
   events.failed = [this](std::exception_ptr error) {
     std::lock_guard lock(mutex_);
@@ -120,7 +120,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   if (!is_done() && (!consumer_waits_ || paused_)) {
     consumer_waits_ = true;
     paused_ = false;
-    work_ready_.notify_all();
+    wake_worker();
   }
   const bool done = batch_ready_.wait_for(lock, std::chrono::milliseconds(milliseconds), is_done);
   stats_.starved_seconds += seconds_since(start);
@@ -134,8 +134,8 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   ++stats_.batches;
   stats_.nodes += num_nodes(out.graph);
   stats_.edges += num_edges(out.graph);
+  wake_worker();
   returned_ = Clock::now();
-  work_ready_.notify_all();
   return State::kReady;
 }
 
@@ -149,7 +149,7 @@ bool Pipeline::expect(std::shared_ptr<LoadPlan> plan, uint64_t epoch, const Shar
   std::lock_guard lock(mutex_);
   if (stopping_ || division_.window == 0) return false;
   epochs_.add(std::move(plan), epoch, share);
-  work_ready_.notify_all();
+  wake_worker();
   return true;
 }
 
@@ -192,7 +192,8 @@ ScheduleView Pipeline::view() {
   const uint64_t next = queue_.front() + v.next;
   v.known = epochs_.end() - queue_.front();
   v.depth = static_cast<uint64_t>(division_.depth);
-  v.ahead = v.depth + 2;
+  // One thread that takes longer must not make the others wait: batches are delivered in order.
+  v.ahead = v.depth + static_cast<uint64_t>(std::max(division_.threads, 2));
   for (const auto& reader : readers_) {
     if (const uint64_t batches = reader->batches(); batches > 0) v.ahead = std::max(v.ahead, batches + v.depth);
   }
@@ -213,6 +214,12 @@ ScheduleView Pipeline::view() {
   v.too_large = too_large_;
   v.consumer_waits = consumer_waits_;
   return v;
+}
+
+// Wakes one thread if there is a job. It wakes the next one when it has taken the job: if all were woken, they would
+// wait for the lock that next() needs too.
+void Pipeline::wake_worker() {
+  if (next_job(queue_.batches(), view()).kind != Job::Kind::kWait) work_ready_.notify_one();
 }
 
 void Pipeline::work(Lock& lock) {
@@ -242,6 +249,7 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   const std::vector<Batch*> batches = queue_.begin_sampling(first, count, epochs_);
   const Division division = division_;
   Cancel cancel(stopping_, *batches.front());
+  wake_worker();
   lock.unlock();
   const auto start = Clock::now();
   uint64_t bytes_read = 0;
@@ -274,14 +282,14 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
     stats_.remade += queue_.cancel_after(first);
   }
   queue_.request([&](Batch& batch) { submit_requests(batch, readers_); });
-  batch_ready_.notify_all();
-  work_ready_.notify_all();
+  report_end_of_job();
 }
 
 void Pipeline::finish_one(uint64_t number, Lock& lock) {
   Batch& batch = queue_.begin_finishing(number);
   const uint64_t wanted = minus(division_.sizes.batch, batch.taken_bytes);
   Cancel cancel(stopping_, batch);
+  wake_worker();
   lock.unlock();
   GatherStats gathered;
   std::optional<LoadedBatch> loaded;
@@ -298,8 +306,13 @@ void Pipeline::finish_one(uint64_t number, Lock& lock) {
     division_.sizes.batch += division_.sizes.batch / 2;
     too_large_ = too_large_ || number == queue_.front();
   }
-  batch_ready_.notify_all();
-  work_ready_.notify_all();
+  report_end_of_job();
+}
+
+// The thread itself looks for the next job.
+void Pipeline::report_end_of_job() {
+  if (queue_.front_is_done()) batch_ready_.notify_all();
+  if (queue_.is_idle()) idle_.notify_all();
 }
 
 // The plan is adjusted when batches are larger than before.

@@ -112,6 +112,8 @@ class Pipeline {
   ScheduleView view();
   void work(Lock& lock);
   void wait_for_work(Lock& lock);
+  void wake_worker();
+  void report_end_of_job();
   void sample_some(uint64_t first, uint64_t count, Lock& lock);
   void finish_one(uint64_t number, Lock& lock);
   void count_batch(const LoadedBatch& batch, const GatherStats& gathered);
@@ -127,7 +129,7 @@ class Pipeline {
 
   std::atomic<bool> stopping_{false};  // set under mutex_, read anywhere
   mutable std::mutex mutex_;
-  std::condition_variable work_ready_, batch_ready_;
+  std::condition_variable work_ready_, batch_ready_, idle_;
   // Guarded by mutex_, except for what threads read of the batches they are working on:
   Division division_;  // the plan's when this epoch began; sizes grow
   Readers readers_;    // one per part

@@ -9,7 +9,7 @@ void Pipeline::pause() {
   Lock lock(mutex_);
   paused_ = true;
   cancel_all(lock);
-  work_ready_.wait(lock, [&] { return queue_.is_idle(); });
+  idle_.wait(lock, [&] { return queue_.is_idle(); });
 }
 
 void Pipeline::cancel_all(Lock& lock) {
@@ -21,7 +21,7 @@ void Pipeline::cancel_all(Lock& lock) {
   for (const auto& reader : readers) reader->cancel();
   lock.lock();
   --cancelling_;
-  work_ready_.notify_all();
+  wake_worker();
 }
 
 // Builds the next batch in line: first with the held rows in memory, finally without them.
@@ -61,8 +61,7 @@ void Pipeline::build_exclusively(Lock& lock) {
     const uint64_t in_epoch = number - epochs_.current().begin;
     queue_.fail(number, outcome.error ? outcome.error : batch_too_large(*plan_, in_epoch, outcome.needed));
   }
-  batch_ready_.notify_all();
-  work_ready_.notify_all();
+  report_end_of_job();
   if (!begun) return;
   lock.unlock();
   end_exclusive();
@@ -85,7 +84,7 @@ void Pipeline::end_exclusive() {
   for (Pipeline* other : plan_->pipelines) {
     if (other == this) continue;
     std::lock_guard lock(other->mutex_);  // a thread that decided to wait is waiting by now
-    other->work_ready_.notify_all();
+    other->wake_worker();
   }
 }
 
