@@ -14,6 +14,9 @@ constexpr size_t kStreamAhead = 32;
 
 std::shared_ptr<Buffer> take_ints(uint64_t count) { return take_buffer(std::max<size_t>(count, 1) * sizeof(int32_t)); }
 
+// `yes` if `which` is 1, `no` if it is 0, without a branch.
+inline uint64_t choose(uint32_t which, uint64_t yes, uint64_t no) { return no ^ ((yes ^ no) & (0 - uint64_t{which})); }
+
 }  // namespace
 
 DeviceRequest::DeviceRequest(uint64_t number_, std::span<const int64_t> batch, uint32_t shards, uint32_t threads,
@@ -65,19 +68,19 @@ std::vector<uint32_t> DeviceRequest::first_numbers() const {
 }
 
 void DeviceRequest::collect(std::span<const int64_t> batch, OnDevice& made) {
-  const size_t missed = misses, put = admissions;
+  const uint64_t missed = misses, put = admissions;
   made.misses = missed;
   made.admissions = put;
   made.source = take_ints(size);
-  made.positions = take_ints(missed + 1);  // one more, here and below, for what is written and not wanted
-  made.admitted = take_ints(2 * put + 1);
+  made.admitted = take_ints(2 * (put + 1));  // one more, here and below, for what is written and not wanted
   ids = take_buffer((missed + 1) * sizeof(int64_t));
   int64_t* const missing = ids->as<int64_t>();
-  int32_t *const source = made.source->as<int32_t>(), *const positions = made.positions->as<int32_t>();
+  int32_t* const source = made.source->as<int32_t>();
   int32_t* const admitted = made.admitted->as<int32_t>();
 
   // Each shard has its rows in the order of the batch, so one pass over the batch reads them as so many sequences. What
   // is a miss, and what is admitted, no processor predicts: both outcomes are written, one of them to a spare place.
+  // Masks choose, since compilers turn `?:` into branches.
   const uint32_t* const rows = buffer_->as<uint32_t>();
   const uint32_t count = shards();
   const int shift = for_inner() ? 0 : shift_;
@@ -86,25 +89,24 @@ void DeviceRequest::collect(std::span<const int64_t> batch, OnDevice& made) {
   std::vector<uint32_t> numbers = first_numbers();
   uint64_t* const next = begins.data();
   uint32_t* const next_number = numbers.data();
-  size_t done = 0;
-  for (size_t i = 0; i < size; ++i) {
+  uint64_t done = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
     const auto id = static_cast<uint64_t>(batch[i]);
     const auto shard = static_cast<uint32_t>(id) & (count - 1);
     const uint32_t* const from = rows + next[shard]++;
     prefetch(from + kStreamAhead);
     const uint32_t found = *from;
-    const bool is_miss = (found & RowCalendar::kMiss) != 0, is_admitted = (found & RowCalendar::kAdmitted) != 0;
-    const auto slot = static_cast<int32_t>((found & (RowCalendar::kAdmitted - 1)) * count + shard);
+    const uint32_t is_miss = found / RowCalendar::kMiss, is_admitted = found / RowCalendar::kAdmitted & 1;
+    const uint32_t slot = (found & (RowCalendar::kAdmitted - 1)) * count + shard;
     uint32_t& number = next_number[id >> shift & mask];
-    const auto miss = static_cast<int32_t>(number);
-    number += is_miss ? 1 : 0;
-    const size_t to = is_miss ? static_cast<size_t>(miss) : missed;
-    missing[to] = static_cast<int64_t>(id);
-    positions[to] = static_cast<int32_t>(i);
-    source[i] = is_miss ? -1 - miss : slot;
-    admitted[is_admitted ? done : 2 * put] = miss;
-    admitted[is_admitted ? put + done : 2 * put] = slot;
-    done += is_admitted ? 1 : 0;
+    const uint32_t miss = number;
+    number += is_miss;
+    missing[choose(is_miss, miss, missed)] = static_cast<int64_t>(id);
+    source[i] = static_cast<int32_t>(choose(is_miss, ~miss, slot));
+    int32_t* const pair = admitted + 2 * choose(is_admitted, done, put);
+    pair[0] = static_cast<int32_t>(miss);
+    pair[1] = static_cast<int32_t>(slot);
+    done += is_admitted;
   }
 }
 

@@ -27,12 +27,11 @@ class RowRequest {
 // The rows of one part of a batch that a device assembles: from its cache, and from `misses` that the host copies.
 struct OnDevice {
   uint64_t rows = 0, misses = 0, admissions = 0;
-  uint64_t generation = 0;            // of the cache, which is emptied and resized with each
-  uint64_t slots = 0;                 // of that generation; as many as the matrix has rows: it holds all of them
-  bool is_whole = false;              // all rows are there, at their own numbers; there are no buffers
-  std::shared_ptr<Buffer> source;     // int32 per row: its slot, or -1 - the number of its miss
-  std::shared_ptr<Buffer> positions;  // int32 per miss: its row in the batch
-  std::shared_ptr<Buffer> admitted;   // int32 (2, admissions): misses, and the slots they are put into afterwards
+  uint64_t generation = 0;           // of the cache, which is emptied and resized with each
+  uint64_t slots = 0;                // of that generation; as many as the matrix has rows: it holds all of them
+  bool is_whole = false;             // all rows are there, at their own numbers; there are no buffers
+  std::shared_ptr<Buffer> source;    // int32 per row: its slot, or -1 - the number of its miss
+  std::shared_ptr<Buffer> admitted;  // int32 (admissions, 2): misses, and the slots they are put into afterwards
 };
 
 // Statistics of a reader that holds rows for coming batches; counters start when its memory is allocated.

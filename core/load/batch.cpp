@@ -65,7 +65,7 @@ void for_each_buffer(const LoadedBatch& batch, const Call& call) {
   for (const GatheredPart& part : batch.parts) {
     call(part.buffer);
     if (!part.device || part.device->is_whole) continue;
-    for (const auto& buffer : {part.device->source, part.device->positions, part.device->admitted}) call(buffer);
+    for (const auto& buffer : {part.device->source, part.device->admitted}) call(buffer);
   }
 }
 

@@ -56,17 +56,19 @@ void check_case(const Case& given, std::mt19937_64& random) {
   request.collect(batch, made);
   CHECK_EQ(made.misses, missing.size());
   CHECK_EQ(made.admissions, admitted.size());
-  const int32_t *source = made.source->as<int32_t>(), *positions = made.positions->as<int32_t>();
+  const int32_t* source = made.source->as<int32_t>();
   const int64_t* ids = request.ids->as<int64_t>();
+  std::vector<int> taken(missing.size() + 1);  // each miss by one row
   for (size_t i = 0; i < batch.size(); ++i) {
     if (hits[i] >= 0) CHECK_EQ(source[i], hits[i]);
     if (hits[i] < 0) CHECK_EQ(ids[-1 - source[i]], batch[i]);
-    if (hits[i] < 0) CHECK_EQ(positions[-1 - source[i]], static_cast<int32_t>(i));
+    taken[static_cast<size_t>(hits[i] < 0 ? -1 - source[i] : 0)] += hits[i] < 0 ? 1 : 0;
   }
   for (size_t k = 0; k < admitted.size(); ++k) {
-    CHECK_EQ(made.admitted->as<int32_t>()[k], -1 - source[admitted[k].first]);
-    CHECK_EQ(made.admitted->as<int32_t>()[admitted.size() + k], admitted[k].second);
+    CHECK_EQ(made.admitted->as<int32_t>()[2 * k], -1 - source[admitted[k].first]);
+    CHECK_EQ(made.admitted->as<int32_t>()[2 * k + 1], admitted[k].second);
   }
+  CHECK(std::all_of(taken.begin(), taken.end() - 1, [](int times) { return times == 1; }));
   if (request.for_inner()) {
     CHECK(std::ranges::equal(request.missing_ids(), std::span(ids, missing.size())));
     return;

@@ -46,12 +46,9 @@ struct Device {
       made.push_back(hit ? cache.at(static_cast<size_t>(source[i]))
                          : missed[static_cast<size_t>(~source[i]) * columns]);
     }
-    for (size_t k = 0; k < given.misses; ++k)
-      CHECK_EQ(source[given.positions->as<int32_t>()[k]], -1 - static_cast<int32_t>(k));
     const auto* admitted = given.admitted->as<int32_t>();
     for (size_t i = 0; i < given.admissions; ++i) {
-      cache.at(static_cast<size_t>(admitted[given.admissions + i])) =
-          missed[static_cast<size_t>(admitted[i]) * columns];
+      cache.at(static_cast<size_t>(admitted[2 * i + 1])) = missed[static_cast<size_t>(admitted[2 * i]) * columns];
     }
     return made;
   }

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
     from ...stores.features import FeatureStore
 
-# (table, misses, source, positions, wanted dtype, scale) -> the rows of a batch, converted. Positions are an array on
-# the host: not every way needs them.
-Rows: TypeAlias = "Callable[[Any, Any, Any, Any, Any, Any], torch.Tensor]"
+# (table, misses, source, wanted dtype, scale) -> the rows of a batch, converted
+Rows: TypeAlias = "Callable[[Any, Any, Any, Any, Any], torch.Tensor]"
 # (table, misses, admitted)
 Admit: TypeAlias = "Callable[[Any, Any, Any], None]"
 
@@ -51,18 +50,19 @@ def torch_rows(
     table: torch.Tensor,
     misses: torch.Tensor | None,
     source: torch.Tensor,
-    positions: Any,
     wanted: torch.dtype | None,
     scale: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Return the rows of a batch, on any device: table[source], but row i of `misses` at positions[i]."""
+    """Return the rows of a batch, on any device: table[source], and misses[-1 - source] where that is negative."""
     import torch
 
-    if misses is None or positions is None:
+    if misses is None:
         return _converted(_words(table).index_select(0, source).view(table.dtype), wanted, scale)
     rows = _words(table).index_select(0, source.clamp(min=0))
-    there = torch.from_numpy(positions).to(table.device, non_blocking=True).to(torch.int64)
-    rows.index_copy_(0, there, _words(misses))
+    number = torch.arange(len(source), device=source.device)
+    positions = number.new_empty(len(misses) + 1)  # of misses in the batch; the last takes what is not one
+    positions.scatter_(0, torch.where(source < 0, -1 - source, len(misses)).to(torch.int64), number)
+    rows.index_copy_(0, positions[:-1], _words(misses))
     return _converted(rows.view(table.dtype), wanted, scale)
 
 
@@ -76,8 +76,8 @@ def torch_admit(table: torch.Tensor, misses: torch.Tensor, admitted: torch.Tenso
     """Put the misses that are admitted into their slots, after the rows of the batch were taken."""
     import torch
 
-    if admitted.shape[1] > 0:
-        number, slot = admitted
+    if len(admitted) > 0:
+        number, slot = admitted.unbind(1)
         _words(table).index_copy_(0, slot.to(torch.int64), _words(misses).index_select(0, number))
 
 
@@ -132,7 +132,7 @@ def _admit_alike(first: Passes, second: Passes, rows: torch.Tensor) -> bool:
     import torch
 
     number = torch.arange(min(len(rows), 100), dtype=torch.int32, device=rows.device)
-    admitted = torch.stack([number, number.flip(0) * 2])
+    admitted = torch.stack([number, number.flip(0) * 2], dim=1)
     tables = [rows.new_zeros((2 * len(number), rows.shape[1])) for _ in range(2)]
     for way, table in zip((first, second), tables, strict=True):
         way.admit(table, rows, admitted)

@@ -64,7 +64,7 @@ class PartRows:
             return self.from_host(planned)
         if given["is_whole"]:
             assert table is not None
-            found = self._assembled(table, None, ids, None)
+            found = self._assembled(table, None, ids)
         else:
             page_locked = given["page_locked"]
             misses, source = (to(torch.from_numpy(a), page_locked) for a in (planned.misses, given["source"]))
@@ -72,17 +72,17 @@ class PartRows:
                 misses = misses.view(self._stored).view(-1, self.columns)
             # Without slots all rows are misses.
             from_table = misses.new_empty((1, self.columns)) if table is None else table
-            found = self._assembled(from_table, misses, source, given["positions"])
-            if table is not None and given["admitted"].shape[1] > 0:
+            found = self._assembled(from_table, misses, source)
+            if table is not None and len(given["admitted"]) > 0:
                 admitted = to(torch.from_numpy(given["admitted"]), page_locked)
                 (self._passes or TORCH).admit(table, misses, admitted)
         return found if len(self._tail) == 1 else found.reshape(-1, *self._tail)
 
-    def _assembled(self, table: torch.Tensor, misses: Any, source: torch.Tensor, positions: Any) -> torch.Tensor:
+    def _assembled(self, table: torch.Tensor, misses: Any, source: torch.Tensor) -> torch.Tensor:
         converted = self._conversion.parts()
         if self._passes is None and self._table is not None:
-            self._passes = choose_passes(table, misses, source, positions, *converted)
-        return (self._passes or TORCH).rows(table, misses, source, positions, *converted)
+            self._passes = choose_passes(table, misses, source, *converted)
+        return (self._passes or TORCH).rows(table, misses, source, *converted)
 
     def from_host(self, planned: PlannedRows) -> torch.Tensor:
         """Return the rows of a batch without the table."""

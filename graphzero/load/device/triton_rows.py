@@ -47,8 +47,8 @@ def _admit(table, misses, admitted, count, columns: tl.constexpr, block: tl.cons
     column = tl.arange(0, width)
     inside = number < count
     here = inside[:, None] & (column < columns)[None, :]
-    miss = tl.load(admitted + number, mask=inside, other=0).to(tl.int64)
-    slot = tl.load(admitted + count + number, mask=inside, other=0).to(tl.int64)
+    miss = tl.load(admitted + 2 * number, mask=inside, other=0).to(tl.int64)
+    slot = tl.load(admitted + 2 * number + 1, mask=inside, other=0).to(tl.int64)
     values = tl.load(misses + (miss * columns)[:, None] + column[None, :], mask=here, other=0)
     tl.store(table + (slot * columns)[:, None] + column[None, :], values, mask=here)
 
@@ -87,7 +87,7 @@ def _shape(columns):
     return max(1, _ELEMENTS // width), width
 
 
-def triton_rows(table, misses, source, positions, wanted, scale):
+def triton_rows(table, misses, source, wanted, scale):
     """Return what `torch_rows` returns."""
     columns, rows = table.shape[1], source.shape[0]
     misses = table if misses is None else misses  # none is taken
@@ -104,7 +104,7 @@ def triton_rows(table, misses, source, positions, wanted, scale):
 
 def triton_admit(table, misses, admitted):
     """Do what `torch_admit` does."""
-    columns, count = table.shape[1], admitted.shape[1]
+    columns, count = table.shape[1], admitted.shape[0]
     if count > 0:
         block, width = _shape(columns)
         kind = (table.dtype, columns, table.device.index)
