@@ -288,8 +288,7 @@ class Divider {
   uint64_t most_claims(const Division& d, uint64_t room) const {
     const auto fits = [&](uint64_t claims) {
       const double held = sum(d, Way::kWindow, [&](size_t i) {
-        return uses_[i].distinct(static_cast<double>(claims) / 2) *
-               static_cast<double>(RowWindow::row_cost(*facts_.parts[i]));
+        return RowWindow::bytes_for(*facts_.parts[i], uses_[i].distinct(static_cast<double>(claims) / 2));
       });
       return held * 9 / 8 + static_cast<double>(claims * d.sizes.packed) <= static_cast<double>(room);
     };

@@ -8,126 +8,45 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/prefetch.h"
-#include "base/random.h"
 #include "gather/row_reader.h"
 #include "storage/features.h"
+#include "sweep/row_table.h"
 
 namespace gz {
-
-// Row id -> slot, in 16 bytes per row, independent of the number of rows in the file.
-//
-// Open addressing over zeroed memory provided by the caller. An entry is a tag, which determines its home position, and
-// the slot number plus one; the slot itself stores the whole id, which `id_of(slot)` returns. Sixteen neighbouring ids
-// are stored next to each other, at a hash of their common bits: rows are mostly looked up in file order, so lookups
-// share cache lines and pages. Half of the entries stay free, which keeps searches short.
-class RowTable {
- public:
-  static constexpr uint32_t kNone = UINT32_MAX;
-  static size_t entries_for(uint64_t capacity) { return static_cast<size_t>(2 * capacity + 2); }
-
-  RowTable() = default;
-  explicit RowTable(std::span<uint64_t> entries) : entries_(entries) {}
-
-  void prefetch_entry(uint64_t id) const { prefetch(&entries_[home(tag(id))]); }
-
-  template <class IdOf>
-  uint32_t find(uint64_t id, const IdOf& id_of) const {
-    const uint64_t tag = RowTable::tag(id);
-    for (size_t at = home(tag); entries_[at] != 0; at = after(at)) {
-      if (tag_of(entries_[at]) == tag && id_of(slot_of(entries_[at])) == id) return slot_of(entries_[at]);
-    }
-    return kNone;
-  }
-
-  // The slot that most probably holds the id, without verifying it: for prefetching.
-  uint32_t likely(uint64_t id) const {
-    const uint64_t tag = RowTable::tag(id);
-    for (size_t at = home(tag); entries_[at] != 0; at = after(at)) {
-      if (tag_of(entries_[at]) == tag) return slot_of(entries_[at]);
-    }
-    return kNone;
-  }
-
-  void insert(uint64_t id, uint32_t slot) {  // the id must be absent
-    const uint64_t tag = RowTable::tag(id);
-    size_t at = home(tag);
-    while (entries_[at] != 0) at = after(at);
-    entries_[at] = tag | (uint64_t{slot} + 1);
-  }
-
-  // Removes the entry of a slot under `id`. Closes the gap by moving later entries back, so that searches stay short.
-  void erase(uint64_t id, uint32_t slot) {
-    size_t hole = home(tag(id));
-    while (entries_[hole] != 0 && slot_of(entries_[hole]) != slot) hole = after(hole);
-    if (entries_[hole] == 0) return;
-    for (size_t at = after(hole); entries_[at] != 0; at = after(at)) {
-      const size_t wants = home(tag_of(entries_[at]));
-      const bool stays = hole <= at ? (hole < wants && wants <= at) : (hole < wants || wants <= at);
-      if (stays) continue;
-      entries_[hole] = entries_[at];
-      hole = at;
-    }
-    entries_[hole] = 0;
-  }
-
- private:
-  static constexpr int kNear = 4;  // bits of an id in which neighbours differ
-  static constexpr uint64_t kTag = ~uint64_t{0xffffffff}, kHash = ~uint64_t{0xfffffffff};
-
-  // The upper half of a word: 28 bits of a hash of the common bits, and the four in which neighbours differ.
-  static uint64_t tag(uint64_t id) { return (mix(id >> kNear) & kHash) | (id & 15) << 32; }
-  static uint64_t tag_of(uint64_t entry) { return entry & kTag; }
-  size_t home(uint64_t tag) const {
-    const size_t at = static_cast<size_t>(multiply_high(tag & kHash, entries_.size()) + (tag >> 32 & 15));
-    return at < entries_.size() ? at : at % entries_.size();
-  }
-  size_t after(size_t at) const { return at + 1 == entries_.size() ? 0 : at + 1; }
-  static uint32_t slot_of(uint64_t entry) { return static_cast<uint32_t>(entry & 0xffffffffu) - 1; }
-
-  std::span<uint64_t> entries_;
-};
 
 // Which row is in which slot of a window, how many claims hold it, and which slot is free. No locks.
 //
 // A slot whose row is no longer held by any claim is free, but its row stays and can be reused until take() evicts it:
 // slots are reused in circular order (find_free). That is the whole eviction policy.
 class HeldRows {
+  struct Slot {
+    uint32_t id, uses;  // claims that hold it
+  };
+
  public:
   static constexpr uint32_t kNone = RowTable::kNone;
   // Bytes per row, including its slot, its table entries, and its bit (counted as a byte).
-  static uint64_t row_cost(uint64_t row_bytes) { return row_bytes + 8 + 16 + 1; }
-
-  // A bitmap of the rows in RAM, if it takes little of the budget: most rows are absent, and the bitmap shows that
-  // without a lookup in the tables, which are far larger than the core's caches.
-  static uint64_t bitmap_bytes(uint64_t rows, uint64_t budget) {
-    const uint64_t bytes = (rows + 63) / 64 * 8;
-    return bytes <= budget / 64 ? bytes : 0;
+  static uint64_t row_cost(uint64_t row_bytes, RowTable::Kind kind) {
+    return row_bytes + sizeof(Slot) + RowTable::slot_bytes(kind) + 1;
   }
 
-  HeldRows(uint64_t capacity, uint64_t row_bytes, uint64_t bitmap_bytes)
+  // For rows of a file that has `rows`.
+  HeldRows(uint64_t capacity, uint64_t row_bytes, uint64_t rows, RowTable::Kind kind)
       : capacity_(static_cast<uint32_t>(capacity)),
         row_bytes_(row_bytes),
         rows_(capacity * row_bytes, Purpose::kCache, Buffer::Pages::kHuge),
-        tables_(
-            Buffer::zeroed(capacity * 8 + RowTable::entries_for(capacity) * 8, Purpose::kCache, Buffer::Pages::kHuge)),
+        slots_memory_(Buffer::zeroed(capacity * sizeof(Slot), Purpose::kCache, Buffer::Pages::kHuge)),
         unused_memory_((capacity + 63) / 64 * 8, Purpose::kCache, Buffer::Pages::kSmall),
         unused_(unused_memory_.as<uint64_t>()),
+        table_(kind, rows, capacity),
+        slots_(slots_memory_.as<Slot>()),
         free_(capacity_) {
     mark_all_unused();
-    if (bitmap_bytes > 0) {
-      bitmap_memory_ = Buffer::zeroed(bitmap_bytes, Purpose::kCache, Buffer::Pages::kSmall);
-      bitmap_ = bitmap_memory_.as<uint64_t>();
-    }
-    uint64_t* entries = tables_.as<uint64_t>();
-    const size_t count = RowTable::entries_for(capacity);
-    table_ = RowTable({entries, count});
-    slots_ = reinterpret_cast<Slot*>(entries + count);
   }
 
   uint32_t capacity() const { return capacity_; }
@@ -145,18 +64,14 @@ class HeldRows {
     populated_ += kStretch;
   }
 
-  void prefetch_entry(uint64_t id) const {
-    if (may_hold(id)) table_.prefetch_entry(id);
-  }
-  void prefetch_free_entry(uint64_t id) const { table_.prefetch_entry(id); }  // for a row that is about to be inserted
+  void prefetch_entry(uint64_t id) const { table_.prefetch_entry(id); }
   void prefetch_slot(uint32_t slot) const { prefetch(slots_ + slot); }
   // The slot that a row most probably has, to prefetch it.
   void prefetch_slot_of(uint64_t id) const {
-    if (!may_hold(id)) return;
     if (const uint32_t slot = table_.likely(id); slot != kNone) prefetch_slot(slot);
   }
   // The slot of a row, kNone if it is not in RAM.
-  uint32_t find(uint64_t id) const { return may_hold(id) ? table_.find(id, id_of()) : kNone; }
+  uint32_t find(uint64_t id) const { return table_.find(id, id_of()); }
 
   bool is_unused(uint32_t slot) const { return slots_[slot].uses == 0; }
   bool is_loading(uint32_t slot) const { return (slots_[slot].uses & kLoading) != 0; }
@@ -176,15 +91,13 @@ class HeldRows {
   // the next row in circular order that no claim holds.
   uint32_t take(uint64_t id, uint32_t times) {
     const uint32_t slot = next_free();
-    if (slot < touched_) {
-      table_.erase(id_of()(slot), slot);
-      if (slots_[slot].id != kLost) forget(slots_[slot].id);
-    } else {
+    if (slot >= touched_) {
       touched_ = slot + 1;
+    } else if (slots_[slot].id != kLost) {
+      table_.erase(slots_[slot].id, slot);
     }
     slots_[slot] = {static_cast<uint32_t>(id), times | kLoading};
     table_.insert(id, slot);
-    if (bitmap_ != nullptr) bitmap_[id / 64] |= uint64_t{1} << id % 64;
     mark_used(slot);
     return slot;
   }
@@ -193,9 +106,7 @@ class HeldRows {
   void lose(uint32_t slot) {
     arrived(slot);
     table_.erase(slots_[slot].id, slot);
-    forget(slots_[slot].id);
     slots_[slot].id = kLost;
-    table_.insert(kLostId + slot, slot);
   }
 
   void release_all() {
@@ -210,21 +121,12 @@ class HeldRows {
   static constexpr uint64_t kStretch = uint64_t{2} << 20;  // bytes that are populated at a time,
   static constexpr uint64_t kPopulateAhead = 16 * kStretch;  // and how far ahead of those in use
   static constexpr uint32_t kLost = UINT32_MAX;              // no row has this id (RowWindow::supports)
-  static constexpr uint64_t kLostId = uint64_t{1} << 40;
 
-  struct Slot {
-    uint32_t id, uses;  // claims that hold it
-  };
   struct IdOf {
     const Slot* slots;
-    uint64_t operator()(uint32_t at) const { return slots[at].id == kLost ? kLostId + at : slots[at].id; }
+    uint64_t operator()(uint32_t at) const { return slots[at].id; }
   };
   IdOf id_of() const { return {slots_}; }
-  bool may_hold(uint64_t id) const { return bitmap_ == nullptr || (bitmap_[id / 64] >> id % 64 & 1) != 0; }
-  void forget(uint64_t id) {
-    if (bitmap_ != nullptr) bitmap_[id / 64] &= ~(uint64_t{1} << id % 64);
-  }
-
   void mark_used(uint32_t slot) {
     unused_[slot / 64] &= ~(uint64_t{1} << slot % 64);
     --free_;
@@ -243,7 +145,7 @@ class HeldRows {
       }
       if (found_ - used_ > kNear) {
         const uint32_t soon = free_slots_[(used_ + kNear) % kAhead];
-        if (soon < touched_) table_.prefetch_entry(id_of()(soon));
+        if (soon < touched_ && slots_[soon].id != kLost) table_.prefetch_entry(slots_[soon].id);
       }
       const uint32_t slot = free_slots_[used_++ % kAhead];
       if (slots_[slot].uses == 0) return slot;  // otherwise it was reused, or found twice
@@ -269,11 +171,10 @@ class HeldRows {
 
   const uint32_t capacity_;
   const uint64_t row_bytes_;
-  Buffer rows_, tables_, unused_memory_, bitmap_memory_;
-  uint64_t* unused_;            // a bit for each slot
-  uint64_t* bitmap_ = nullptr;  // a bit for each row of the file
+  Buffer rows_, slots_memory_, unused_memory_;
+  uint64_t* unused_;  // a bit for each slot
   RowTable table_;
-  Slot* slots_ = nullptr;
+  Slot* slots_;
   uint32_t hand_ = 0;
   std::array<uint32_t, kAhead> free_slots_{};
   uint32_t found_ = 0, used_ = 0;  // positions in free_slots_, ever increasing
@@ -289,8 +190,12 @@ class RowWindow {
   static bool supports(const Matrix& matrix) {
     return matrix.row_bytes > 0 && matrix.row_bytes <= (uint64_t{64} << 10) && matrix.rows < UINT32_MAX;
   }
-  // Memory per row, including its table entries.
-  static uint64_t row_cost(const Matrix& matrix) { return HeldRows::row_cost(matrix.row_bytes); }
+  // Memory per row, including its table entries, where a window holds few rows.
+  static uint64_t row_cost(const Matrix& matrix) {
+    return HeldRows::row_cost(matrix.row_bytes, RowTable::Kind::kHashed);
+  }
+  // Memory for so many rows, with all tables.
+  static double bytes_for(const Matrix& matrix, double rows) { return bytes_of(matrix, rows, kind_for(matrix, rows)); }
   // The minimum for a window.
   static uint64_t least_bytes(const Matrix& matrix) {
     constexpr uint64_t kLeastRows = 64;
@@ -299,10 +204,7 @@ class RowWindow {
 
   // Allocates the memory. Throws BudgetError if not even a few rows fit.
   RowWindow(std::shared_ptr<const FeatureFile> file, const Matrix& matrix, uint64_t budget_bytes)
-      : file_(std::move(file)),
-        matrix_(matrix),
-        rows_(capacity_of(*file_, matrix, budget_bytes), matrix.row_bytes,
-              HeldRows::bitmap_bytes(matrix.rows, budget_bytes)) {
+      : file_(std::move(file)), matrix_(matrix), rows_(make_rows(*file_, matrix, budget_bytes)) {
     stats_.budget_bytes = budget_bytes;
     stats_.capacity = rows_.capacity();
   }
@@ -321,17 +223,37 @@ class RowWindow {
   }
 
  private:
-  // The rows that fit. Throws before allocating if they are too few.
-  static uint64_t capacity_of(const FeatureFile& file, const Matrix& matrix, uint64_t budget) {
+  static uint64_t capacity_of(const Matrix& matrix, uint64_t budget, RowTable::Kind kind) {
+    const uint64_t fixed = std::min(budget, RowTable::fixed_bytes(kind, matrix.rows));
+    return std::min({(budget - fixed) / HeldRows::row_cost(matrix.row_bytes, kind), matrix.rows, kMostRows});
+  }
+
+  // Throws before allocating if too few rows fit.
+  static HeldRows make_rows(const FeatureFile& file, const Matrix& matrix, uint64_t budget) {
+    using Kind = RowTable::Kind;
     const uint64_t least = least_bytes(matrix);
     if (!supports(matrix) || budget < least) {
       throw BudgetError(text(file.file().path(), ": a window over '", matrix.name, "' needs at least ", least,
                              " bytes, the budget is ", budget),
                         least);
     }
-    const uint64_t bitmap = HeldRows::bitmap_bytes(matrix.rows, budget);
-    return std::min({(budget - bitmap) / row_cost(matrix), matrix.rows, uint64_t{UINT32_MAX} - 2});
+    const uint64_t hashed = capacity_of(matrix, budget, Kind::kHashed);
+    const Kind kind = kind_for(matrix, static_cast<double>(hashed));
+    return {capacity_of(matrix, budget, kind), matrix.row_bytes, matrix.rows, kind};
   }
+
+  // Direct, unless that is at the cost of an eighth of so many rows in a hashed table.
+  static RowTable::Kind kind_for(const Matrix& matrix, double rows) {
+    using Kind = RowTable::Kind;
+    return bytes_of(matrix, rows * 7 / 8, Kind::kDirect) <= bytes_of(matrix, rows, Kind::kHashed) ? Kind::kDirect
+                                                                                                  : Kind::kHashed;
+  }
+  static double bytes_of(const Matrix& matrix, double rows, RowTable::Kind kind) {
+    return rows * static_cast<double>(HeldRows::row_cost(matrix.row_bytes, kind)) +
+           static_cast<double>(RowTable::fixed_bytes(kind, matrix.rows));
+  }
+
+  static constexpr uint64_t kMostRows = UINT32_MAX - 2;
 
   const std::shared_ptr<const FeatureFile> file_;
   const Matrix matrix_;

@@ -104,7 +104,7 @@ void SegmentPlanner::plan_reads(uint64_t segment, Claims claims) {
   PlannedRead read;
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint32_t row = rows[i];
-    if (i + kRowsAhead < rows.size()) rows_.prefetch_free_entry(first_ + rows[i + kRowsAhead]);
+    if (i + kRowsAhead < rows.size()) rows_.prefetch_entry(first_ + rows[i + kRowsAhead]);
     if (wanted_.slot(row) != HeldRows::kNone) continue;
     uint32_t uses = 0;
     wanted_.for_each_entry(row, [&](const SegmentRows::Entry&) { ++uses; });

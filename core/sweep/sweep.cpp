@@ -171,26 +171,27 @@ void Sweep::admit() {
   }
 }
 
-// Shares the rows that are already in RAM; the others stay in order.
+// Shares the rows that are already in RAM, mostly nearly all: they move to the end in place, and the others, which stay
+// in order, to the beginning.
 void Sweep::share(Claim& claim) {
-  shared_.clear();
-  uint64_t* words = claim.words();
-  size_t kept = 0;
-  for (size_t i = 0; i < claim.size(); ++i) {
-    if (i % kAtOnce == kAtOnce - 1) keep_reading();
-    if (i + 2 * kAhead < claim.size()) rows_.prefetch_entry(claim.value(i + 2 * kAhead));
-    if (i + kAhead < claim.size()) rows_.prefetch_slot_of(claim.value(i + kAhead));
+  absent_.clear();
+  uint64_t* const words = claim.words();
+  size_t to = claim.size();
+  for (size_t i = claim.size(); i-- > 0;) {
+    if (i % kAtOnce == 0) keep_reading();
+    if (i >= 2 * kAhead) rows_.prefetch_entry(claim.value(i - 2 * kAhead));
+    if (i >= kAhead) rows_.prefetch_slot_of(claim.value(i - kAhead));
     const uint32_t slot = rows_.find(claim.value(i));
     if (slot == HeldRows::kNone || rows_.is_loading(slot)) {
-      words[kept++] = words[i];
+      absent_.push_back(words[i]);
     } else {
       rows_.use(slot, 1);
-      shared_.push_back(uint64_t{slot} << 32 | claim.position(i));
+      words[--to] = uint64_t{slot} << 32 | claim.position(i);
     }
   }
-  std::copy(shared_.begin(), shared_.end(), words + kept);
-  claim.wanted = claim.left = kept;
-  stats_.rows_shared += shared_.size();
+  std::reverse_copy(absent_.begin(), absent_.end(), words);
+  claim.wanted = claim.left = absent_.size();
+  stats_.rows_shared += claim.size() - absent_.size();
 }
 
 void Sweep::complete(Claim& claim) {

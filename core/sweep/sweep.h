@@ -161,7 +161,7 @@ class Sweep {
   std::deque<std::shared_ptr<Claim>> waiting_;   // submitted, not admitted
   std::deque<std::shared_ptr<Claim>> admitted_;  // not released, in order of their numbers
   std::vector<std::shared_ptr<Claim>> active_;   // admitted, with rows to be planned or to arrive
-  std::vector<uint64_t> shared_;                 // words of the claim being admitted
+  std::vector<uint64_t> absent_;                 // words of the claim being admitted, of rows that are not in RAM
 };
 
 }  // namespace gz

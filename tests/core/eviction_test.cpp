@@ -1,5 +1,8 @@
 // eviction_test: which row a window evicts: the next one in circular order that no claim holds, whatever was used last
 // or most often, or will be used next.
+#include <algorithm>
+#include <optional>
+#include <random>
 #include <vector>
 
 #include "check.h"
@@ -11,7 +14,7 @@ namespace {
 
 // Slots of 8 bytes for rows that arrive at once.
 struct Window {
-  explicit Window(uint64_t capacity) : rows(capacity, 8, 0) {}
+  explicit Window(uint64_t capacity) : rows(capacity, 8, 2000, RowTable::Kind::kDirect) {}
 
   uint32_t take(uint64_t row, uint32_t uses = 1) {
     const uint32_t slot = rows.take(row, uses);
@@ -95,4 +98,47 @@ TEST(rows_that_a_claim_holds_are_skipped_until_the_next_round) {
     if (const uint64_t evicted = window.evicted_by(row, 100); evicted != UINT64_MAX) next.push_back(evicted);
   }
   CHECK(next == std::vector<uint64_t>({8, 41}));
+}
+
+// Rows that are taken, shared, released and lost at random: both kinds of tables, against a plain map.
+TEST(rows_are_found_where_they_were_put_in_both_kinds_of_tables) {
+  for (const uint64_t capacity : {1, 2, 63, 64, 65, 300}) {
+    constexpr uint64_t kRows = 1000;
+    HeldRows direct(capacity, 8, kRows, RowTable::Kind::kDirect), hashed(capacity, 8, kRows, RowTable::Kind::kHashed);
+    std::vector<std::optional<uint64_t>> row_of(capacity);  // by slot: what find() must return
+    std::vector<uint32_t> uses(capacity);
+    std::mt19937_64 random(capacity);
+    for (int step = 0; step < 20000; ++step) {
+      const uint64_t row = random() % kRows;
+      const auto at = std::find(row_of.begin(), row_of.end(), row);
+      const uint32_t expected = at == row_of.end() ? HeldRows::kNone : static_cast<uint32_t>(at - row_of.begin());
+      CHECK_EQ(direct.find(row), expected);
+      CHECK_EQ(hashed.find(row), expected);
+      const auto held = static_cast<uint32_t>(random() % capacity);
+      if (expected != HeldRows::kNone && random() % 2 == 0) {
+        direct.use(expected, 1);
+        hashed.use(expected, 1);
+        ++uses[expected];
+      } else if (expected == HeldRows::kNone && direct.free() > 0) {
+        const uint32_t slot = direct.take(row, 1);
+        CHECK_EQ(hashed.take(row, 1), slot);
+        CHECK_EQ(uses[slot], 0u);
+        row_of[slot] = row;
+        uses[slot] = 1;
+        if (random() % 8 == 0) {
+          direct.lose(slot);
+          hashed.lose(slot);
+          row_of[slot] = std::nullopt;
+        } else {
+          direct.arrived(slot);
+          hashed.arrived(slot);
+        }
+      } else if (uses[held] > 0) {
+        direct.release(held);
+        hashed.release(held);
+        --uses[held];
+      }
+      CHECK_EQ(direct.free(), hashed.free());
+    }
+  }
 }
