@@ -106,7 +106,7 @@ def test_an_error_of_the_ranks_is_printed_once(start: Start, tmp_path: Path) -> 
     gz.Dataset.create(tmp_path / "nan", edges, features=rows, labels=np.arange(400) % 3, splits=splits, direction="in")
     process = start("--nproc", 2, data=tmp_path / "nan")
     out, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1
+    assert process.returncode == 1, errors
     assert "graphzero: error: rank " in errors
     assert "of 2: the loss is nan" in errors
     assert len(errors.strip().splitlines()) == 1, errors
