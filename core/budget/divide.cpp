@@ -283,14 +283,15 @@ class Divider {
     d.store_bytes = minus(room, waiting_bytes(d) + sure_window(d.window) * d.sizes.packed);
   }
 
-  // Claims that fit: those of a window have read half of their rows on average, and share some of them. An eighth is
-  // left for what the estimate misses: a window that is too full stalls, one that is not full grows.
+  // Claims that fit. A little is left for what the estimate misses: a window that is too full stalls, one that is not
+  // full grows.
   uint64_t most_claims(const Division& d, uint64_t room) const {
+    constexpr double kMore = 1.04;  // of the rows
     const auto fits = [&](uint64_t claims) {
       const double held = sum(d, Way::kWindow, [&](size_t i) {
-        return RowWindow::bytes_for(*facts_.parts[i], uses_[i].distinct(static_cast<double>(claims) / 2));
+        return RowWindow::bytes_for(*facts_.parts[i], kMore * uses_[i].held_by_window(static_cast<double>(claims)));
       });
-      return held * 9 / 8 + static_cast<double>(claims * d.sizes.packed) <= static_cast<double>(room);
+      return held + static_cast<double>(sure_window(claims) * d.sizes.packed) <= static_cast<double>(room);
     };
     uint64_t low = 0, high = std::min(facts_.batches, kMostWindow) + 1;
     while (high - low > 1) (fits((low + high) / 2) ? low : high) = (low + high) / 2;

@@ -93,8 +93,8 @@ Division divide(const Facts& facts, const Sizes& sizes);
 // The most claims that a window planned for so many may hold: batches may share more rows than was estimated, the more
 // batches there are.
 inline uint64_t most_window(uint64_t window) { return window + window / (window < 32 ? 4 : 2) + 1; }
-// Those that fit in any case: when packed, most are smaller than planned.
-inline uint64_t sure_window(uint64_t window) { return window + window / 8 + 1; }
+// Those that memory is set aside for: batches may share a little more rows than estimated.
+inline uint64_t sure_window(uint64_t window) { return window + window / 16 + 1; }
 
 // Batches that wait for the window when the next group is started: the window is filled from them until that is done.
 inline uint64_t lead_of(uint64_t group) { return group / 2; }

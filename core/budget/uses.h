@@ -18,7 +18,9 @@ class Uses {
 
   // Rows that at least one of so many batches uses.
   double distinct(double batches) const;
-  // Rows that a circle of a sweep reads for a window of so many batches: rows that it still holds are not read again.
+  // For a sweep whose window has so many batches, admitted evenly spaced: the rows that are held for them at the same
+  // time, and those that are read by a circle.
+  double held_by_window(double window) const;
   double read_by_circle(double window) const;
 
  private:

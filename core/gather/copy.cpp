@@ -1,5 +1,4 @@
-// copy: kernels that copy and convert rows, with vector instructions if the processor has them, and the loops over
-// rows.
+// copy: kernels that copy rows, with vector instructions if the processor has them, and the loops over rows.
 #include "gather/copy.h"
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <cstring>
 
 #include "base/prefetch.h"
+#include "gather/convert.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define GZ_GATHER_X86 1
@@ -19,48 +19,9 @@ namespace {
 
 void copy_plain(const std::byte* in, size_t bytes, std::byte* out, const float*) { std::memcpy(out, in, bytes); }
 
-struct Half {
-  using Raw = uint16_t;
-  static float value(Raw raw, const float*) { return half_to_float(raw); }
-};
-struct BFloat {
-  using Raw = uint16_t;
-  static float value(Raw raw, const float*) { return bfloat_to_float(raw); }
-};
-struct Scaled {
-  using Raw = int8_t;
-  static float value(Raw raw, const float* scale) { return static_cast<float>(raw) * *scale; }
-};
-template <class T>
-struct Cast {
-  using Raw = T;
-  static float value(Raw raw, const float*) { return static_cast<float>(raw); }
-};
-
-// Elements [begin, end) of a run.
-template <class Element>
-void convert_some(const std::byte* in, size_t begin, size_t end, std::byte* out, const float* scale) {
-  for (size_t i = begin; i < end; ++i) {
-    const auto raw = load_element<typename Element::Raw>(in + i * sizeof(typename Element::Raw));
-    const float value = Element::value(raw, scale == nullptr ? nullptr : scale + i);
-    std::memcpy(out + i * sizeof value, &value, sizeof value);
-  }
-}
-
-template <class Element>
-void convert_plain(const std::byte* in, size_t bytes, std::byte* out, const float* scale) {
-  convert_some<Element>(in, 0, bytes / sizeof(typename Element::Raw), out, scale);
-}
-
 #ifdef GZ_GATHER_X86
 
 constexpr size_t kLine = 64;  // bytes
-
-// Bytes to the next multiple of `unit`, at most `bytes`: streaming stores need alignment. The cache lines at
-// both ends of a row are shared with its neighbours and use ordinary stores.
-size_t head_of(const std::byte* out, size_t unit, size_t bytes) {
-  return std::min((unit - reinterpret_cast<uintptr_t>(out) % unit) % unit, bytes);
-}
 
 __attribute__((target("avx2"))) inline void stream_line(const std::byte* from, std::byte* to) {
   const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -86,11 +47,6 @@ __attribute__((target("avx512f"))) void copy_streaming_avx512(const std::byte* i
   }
   std::memcpy(out + at, in + at, bytes - at);
 }
-
-uint64_t from_of(int64_t id) { return static_cast<uint64_t>(id); }
-uint64_t from_of(const RowMove& move) { return move.from; }
-uint64_t to_of(int64_t, size_t i) { return i; }
-uint64_t to_of(const RowMove& move, size_t) { return move.to; }
 
 // Row i is about to be copied: prefetches the one that comes some distance after it.
 template <class Row>
@@ -186,39 +142,6 @@ __attribute__((target("avx2"))) void shifted_lines_avx2(const std::byte* base, s
   if (!rows.empty()) std::memcpy(out + rows.size() * row_bytes + head - kLine, joint.line(), kLine - head);
 }
 
-// Eight elements as floats.
-__attribute__((target("avx2,f16c"))) inline __m256 eight(Half, const std::byte* in, const float*) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
-}
-__attribute__((target("avx2,f16c"))) inline __m256 eight(BFloat, const std::byte* in, const float*) {
-  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-__attribute__((target("avx2,f16c"))) inline __m256 eight(Scaled, const std::byte* in, const float* scale) {
-  const __m256i wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(in)));
-  return _mm256_mul_ps(_mm256_cvtepi32_ps(wide), _mm256_loadu_ps(scale));
-}
-
-template <class Element, bool kStreaming>
-__attribute__((target("avx2,f16c"))) void convert_avx2(const std::byte* in, size_t bytes, std::byte* out,
-                                                       const float* scale) {
-  constexpr size_t kRaw = sizeof(typename Element::Raw);
-  const size_t count = bytes / kRaw;
-  size_t i = kStreaming ? head_of(out, 32, count * sizeof(float)) / sizeof(float) : 0;
-  convert_some<Element>(in, 0, i, out, scale);
-  const bool aligned = reinterpret_cast<uintptr_t>(out + i * sizeof(float)) % 32 == 0;
-  for (; i + 8 <= count; i += 8) {
-    const __m256 values = eight(Element{}, in + i * kRaw, scale == nullptr ? nullptr : scale + i);
-    auto* to = reinterpret_cast<float*>(out + i * sizeof(float));
-    if (kStreaming && aligned) {
-      _mm256_stream_ps(to, values);
-    } else {
-      _mm256_storeu_ps(to, values);
-    }
-  }
-  convert_some<Element>(in, i, count, out, scale);
-}
-
 // Queried with cpuid: __builtin_cpu_supports needs a runtime that not every compiler links into a shared library.
 Vectors supported() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -232,16 +155,6 @@ Vectors supported() {
 }
 
 #endif
-
-template <class Element>
-RowKernel conversion([[maybe_unused]] const KernelChoice& choice) {
-#ifdef GZ_GATHER_X86
-  if (choice.vectors != Vectors::kPlain) {
-    return choice.streaming ? convert_avx2<Element, true> : convert_avx2<Element, false>;
-  }
-#endif
-  return convert_plain<Element>;
-}
 
 RowKernel plain_copy([[maybe_unused]] const KernelChoice& choice) {
 #ifdef GZ_GATHER_X86
@@ -281,33 +194,7 @@ Vectors best_vectors() {
 
 RowKernel row_kernel(const KernelChoice& choice) {
   if (choice.from == choice.to) return plain_copy(choice);
-  if (choice.to != DType::kFloat32) return nullptr;
-  switch (choice.from) {
-    case DType::kFloat16:
-      return conversion<Half>(choice);
-    case DType::kBFloat16:
-      return conversion<BFloat>(choice);
-    case DType::kFloat64:
-      return convert_plain<Cast<double>>;
-    case DType::kInt64:
-      return convert_plain<Cast<int64_t>>;
-    case DType::kInt32:
-      return convert_plain<Cast<int32_t>>;
-    case DType::kInt16:
-      return convert_plain<Cast<int16_t>>;
-    case DType::kInt8:
-      return choice.scaled ? conversion<Scaled>(choice) : convert_plain<Cast<int8_t>>;
-    case DType::kUInt8:
-    case DType::kBool:
-      return convert_plain<Cast<uint8_t>>;
-    case DType::kUInt32:
-      return convert_plain<Cast<uint32_t>>;
-    case DType::kUInt64:
-      return convert_plain<Cast<uint64_t>>;
-    case DType::kFloat32:
-      break;
-  }
-  return nullptr;
+  return choice.to == DType::kFloat32 ? conversion_kernel(choice) : nullptr;
 }
 
 template <class Row>
@@ -341,17 +228,26 @@ RowCopier::RowCopier(const Matrix& matrix, DType out, bool streaming, Vectors ve
       in_element_(dtype_bytes(matrix.dtype)),
       out_element_(dtype_bytes(out)),
       scale_(out == matrix.dtype || matrix.dtype != DType::kInt8 ? nullptr : matrix.scale),
-      kernel_(row_kernel({matrix.dtype, out, vectors, streaming, scale_ != nullptr})),
-      vectors_(vectors),
+      choice_{matrix.dtype, out, vectors, streaming, scale_ != nullptr},
+      kernel_(row_kernel(choice_)),
       lines_(streaming && out == matrix.dtype && vectors != Vectors::kPlain) {}
+
+// For many rows at once, where there is one for rows that go to `out`.
+template <class Row>
+ConvertRows<Row> RowCopier::convert_rows(const std::byte* out) const {
+  constexpr uint64_t kAligned = 32;
+  const bool is_aligned = out_bytes_ % kAligned == 0 && reinterpret_cast<uintptr_t>(out) % kAligned == 0;
+  return is_aligned ? convert_rows_kernel<Row>(choice_) : nullptr;
+}
 
 void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std::byte* out, size_t first) const {
   if (in_bytes_ == 0) return;
   std::byte* to = out + first * out_bytes_;
   if (whole_lines()) {
-    const auto kernel = on_a_line(to) ? lines_kernel<int64_t>(vectors_) : shifted_lines_kernel(vectors_);
+    const auto kernel = on_a_line(to) ? lines_kernel<int64_t>(choice_.vectors) : shifted_lines_kernel(choice_.vectors);
     return kernel(base, ids, in_bytes_, to);
   }
+  if (const auto kernel = convert_rows<int64_t>(to)) return kernel(base, ids, in_bytes_ / in_element_, to, scale_);
   const auto where = [&](size_t i) { return base + static_cast<uint64_t>(ids[i]) * in_bytes_; };
   const auto run = [&](const auto& move) { interleave(ids.size(), Distance::of(in_bytes_), where, move); };
   if (in_bytes_ == 8 && out_bytes_ == 8) {  // labels and times: a call per row would cost more than the copy
@@ -365,7 +261,8 @@ void RowCopier::gather(const std::byte* base, std::span<const int64_t> ids, std:
 
 void RowCopier::gather(const std::byte* base, std::span<const RowMove> moves, std::byte* out) const {
   if (in_bytes_ == 0) return;
-  if (whole_lines() && on_a_line(out)) return lines_kernel<RowMove>(vectors_)(base, moves, in_bytes_, out);
+  if (whole_lines() && on_a_line(out)) return lines_kernel<RowMove>(choice_.vectors)(base, moves, in_bytes_, out);
+  if (const auto kernel = convert_rows<RowMove>(out)) return kernel(base, moves, in_bytes_ / in_element_, out, scale_);
   const auto where = [&](size_t i) { return base + moves[i].from * in_bytes_; };
   interleave(moves.size(), Distance::of(in_bytes_), where,
              [&](size_t i) { kernel_(where(i), in_bytes_, out + moves[i].to * out_bytes_, scale_); });

@@ -1,8 +1,10 @@
 // row_table: which slot of a window a row is in.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/memory.h"
 #include "base/prefetch.h"
@@ -90,52 +92,73 @@ class HashedRows {
 
 // Row id -> slot: by a number for each row of the file where that takes little memory, otherwise hashed. Rows are
 // looked up in file order, so a number per row is found without a search, mostly on the cache line of the row before
-// it.
+// it. Numbers have three bytes where that suffices: memory is for rows.
 class RowTable {
  public:
   static constexpr uint32_t kNone = HashedRows::kNone;
+  static constexpr uint64_t kMostOfFew = (uint64_t{1} << 24) - 1;  // slots whose numbers have three bytes
   enum class Kind { kDirect, kHashed };
 
   static uint64_t slot_bytes(Kind kind) { return kind == Kind::kDirect ? 0 : HashedRows::kSlotBytes; }
-  static uint64_t fixed_bytes(Kind kind, uint64_t rows) { return kind == Kind::kDirect ? rows * sizeof(uint32_t) : 0; }
+  // For a file of so many rows and a window of so many slots.
+  static uint64_t fixed_bytes(Kind kind, uint64_t rows, uint64_t capacity) {
+    return kind == Kind::kDirect ? rows * width_for(capacity) + sizeof(uint32_t) : 0;  // whole words are loaded
+  }
 
-  RowTable(Kind kind, uint64_t rows, uint64_t capacity) {
+  RowTable(Kind kind, uint64_t rows, uint64_t capacity) : width_(width_for(capacity)) {
     if (kind == Kind::kHashed) {
       hashed_ = HashedRows(capacity);
       return;
     }
-    memory_ = Buffer::zeroed(fixed_bytes(kind, rows), Purpose::kCache, Buffer::Pages::kHuge);
-    direct_ = memory_.as<uint32_t>();
+    memory_ = Buffer::zeroed(fixed_bytes(kind, rows, capacity), Purpose::kCache, Buffer::Pages::kHuge);
+    direct_ = memory_.data();
   }
 
   void prefetch_entry(uint64_t id) const {
-    if (direct_ != nullptr) return prefetch(direct_ + id);
+    if (direct_ != nullptr) return prefetch(direct_ + id * width_);
     hashed_.prefetch_entry(id);
   }
   template <class IdOf>
   uint32_t find(uint64_t id, const IdOf& id_of) const {
-    return direct_ != nullptr ? direct_[id] - 1 : hashed_.find(id, id_of);
+    return direct_ != nullptr ? number_of(id) - 1 : hashed_.find(id, id_of);
   }
   // The slot that most probably holds the id, to prefetch it.
-  uint32_t likely(uint64_t id) const { return direct_ != nullptr ? direct_[id] - 1 : hashed_.likely(id); }
+  uint32_t likely(uint64_t id) const { return direct_ != nullptr ? number_of(id) - 1 : hashed_.likely(id); }
   void insert(uint64_t id, uint32_t slot) {  // the id must be absent
     if (direct_ != nullptr) {
-      direct_[id] = slot + 1;
+      set_number(id, slot + 1);
     } else {
       hashed_.insert(id, slot);
     }
   }
   void erase(uint64_t id, uint32_t slot) {
     if (direct_ != nullptr) {
-      direct_[id] = 0;
+      set_number(id, 0);
     } else {
       hashed_.erase(id, slot);
     }
   }
 
  private:
+  static uint64_t width_for(uint64_t capacity) { return capacity <= kMostOfFew ? 3 : 4; }
+
+  static_assert(std::endian::native == std::endian::little);  // a number begins with its lowest byte
+
+  // Its slot plus one, 0 if it has none.
+  uint32_t number_of(uint64_t id) const {
+    uint32_t word;
+    std::memcpy(&word, direct_ + id * width_, sizeof word);
+    return word & (UINT32_MAX >> (32 - 8 * width_));
+  }
+  void set_number(uint64_t id, uint32_t number) {
+    std::byte* const to = direct_ + id * width_;
+    std::memcpy(to, &number, 3);
+    if (width_ == 4) to[3] = static_cast<std::byte>(number >> 24);
+  }
+
+  const uint64_t width_;  // bytes of a number
   Buffer memory_;
-  uint32_t* direct_ = nullptr;  // its slot plus one, by row; null: hashed
+  std::byte* direct_ = nullptr;  // numbers by row; null: hashed
   HashedRows hashed_;
 };
 

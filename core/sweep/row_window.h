@@ -224,8 +224,12 @@ class RowWindow {
 
  private:
   static uint64_t capacity_of(const Matrix& matrix, uint64_t budget, RowTable::Kind kind) {
-    const uint64_t fixed = std::min(budget, RowTable::fixed_bytes(kind, matrix.rows));
-    return std::min({(budget - fixed) / HeldRows::row_cost(matrix.row_bytes, kind), matrix.rows, kMostRows});
+    const uint64_t row_cost = HeldRows::row_cost(matrix.row_bytes, kind), most = std::min(matrix.rows, kMostRows);
+    const auto fit = [&](uint64_t capacity) {  // beside a table for so many
+      return (budget - std::min(budget, RowTable::fixed_bytes(kind, matrix.rows, capacity))) / row_cost;
+    };
+    const uint64_t few = std::min(fit(0), RowTable::kMostOfFew);
+    return std::min(std::max(few, fit(most)), most);
   }
 
   // Throws before allocating if too few rows fit.
@@ -250,7 +254,7 @@ class RowWindow {
   }
   static double bytes_of(const Matrix& matrix, double rows, RowTable::Kind kind) {
     return rows * static_cast<double>(HeldRows::row_cost(matrix.row_bytes, kind)) +
-           static_cast<double>(RowTable::fixed_bytes(kind, matrix.rows));
+           static_cast<double>(RowTable::fixed_bytes(kind, matrix.rows, static_cast<uint64_t>(rows)));
   }
 
   static constexpr uint64_t kMostRows = UINT32_MAX - 2;

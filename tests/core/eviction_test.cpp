@@ -142,3 +142,26 @@ TEST(rows_are_found_where_they_were_put_in_both_kinds_of_tables) {
     }
   }
 }
+
+// Numbers of three bytes and of four, at both ends of what they hold; neighbours keep theirs.
+TEST(a_table_keeps_the_largest_slots_that_its_numbers_hold) {
+  using Kind = RowTable::Kind;
+  constexpr uint64_t kRows = 5, kFew = RowTable::kMostOfFew;
+  const auto no_id = [](uint32_t) { return uint64_t{0}; };
+  CHECK_EQ(RowTable::fixed_bytes(Kind::kDirect, kRows, kFew + 1) - RowTable::fixed_bytes(Kind::kDirect, kRows, kFew),
+           kRows);
+  for (const uint64_t capacity : {uint64_t{1}, kFew, kFew + 1, uint64_t{UINT32_MAX} - 2}) {
+    RowTable table(Kind::kDirect, kRows, capacity);
+    const auto last = static_cast<uint32_t>(capacity - 1);
+    for (uint64_t row = 0; row < kRows; ++row) CHECK_EQ(table.find(row, no_id), RowTable::kNone);
+    for (uint64_t row = 0; row < kRows; row += 2) table.insert(row, row == 2 ? 0 : last);
+    CHECK_EQ(table.find(0, no_id), last);
+    CHECK_EQ(table.find(1, no_id), RowTable::kNone);
+    CHECK_EQ(table.find(2, no_id), 0u);
+    CHECK_EQ(table.find(3, no_id), RowTable::kNone);
+    CHECK_EQ(table.find(4, no_id), last);
+    table.erase(2, 0);
+    CHECK_EQ(table.find(2, no_id), RowTable::kNone);
+    CHECK_EQ(table.find(0, no_id), last);
+  }
+}

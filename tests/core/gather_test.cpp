@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "check.h"
 #include "fake_reader.h"
+#include "gather/convert.h"
 #include "gather/copy.h"
 #include "gather/read_rows.h"
 #include "gather_files.h"
@@ -338,6 +339,43 @@ TEST(rows_of_whole_lines_stream_to_where_they_belong) {
         for (const RowMove& move : moves) {
           CHECK(std::memcmp(out.data() + shift + move.to * matrix.row_bytes, matrix.data + move.from * matrix.row_bytes,
                             matrix.row_bytes) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(many_converted_rows_equal_those_converted_one_by_one) {
+  for (const uint64_t columns : {8, 12, 16, 24, 128, 136, 1032}) {
+    const auto file =
+        FeatureFile::open(write_features(text("convert-", columns, ".gd"), {{"h", DType::kFloat16, 200, columns},
+                                                                            {"b", DType::kBFloat16, 200, columns},
+                                                                            {"q", DType::kInt8, 200, columns},
+                                                                            {"q.scale", DType::kFloat32, columns, 0}}));
+    const auto ids = some_ids(200, 333, columns);
+    std::vector<RowMove> moves;
+    for (size_t i = 0; i < ids.size(); ++i) moves.push_back({static_cast<uint64_t>(ids[i]), ids.size() - 1 - i});
+    for (const char* name : {"h", "b", "q"}) {
+      const Matrix& matrix = file->matrix(name);
+      const uint64_t row_bytes = columns * sizeof(float);
+      std::vector<std::byte> in_order(ids.size() * row_bytes), moved(in_order);
+      const RowCopier one_by_one(matrix, DType::kFloat32, false, Vectors::kPlain);
+      for (const RowMove& move : moves) {
+        const std::byte* row = matrix.data + move.from * matrix.row_bytes;
+        one_by_one.piece(row, 0, matrix.row_bytes, moved.data(), move.to);
+        one_by_one.piece(row, 0, matrix.row_bytes, in_order.data(), ids.size() - 1 - move.to);
+      }
+      for (const Vectors vectors : {Vectors::kPlain, Vectors::kAvx2, Vectors::kAvx512}) {
+        if (vectors > best_vectors()) continue;
+        const RowCopier copier(matrix, DType::kFloat32, true, vectors);
+        for (const size_t shift : {0, 4, 32, 64}) {
+          Buffer out(moved.size() + 64, Purpose::kBatches);
+          copier.gather(matrix.data, ids, out.data() + shift, 0);
+          finish_streaming();
+          CHECK(std::memcmp(out.data() + shift, in_order.data(), in_order.size()) == 0);
+          copier.gather(matrix.data, std::span<const RowMove>(moves), out.data() + shift);
+          finish_streaming();
+          CHECK(std::memcmp(out.data() + shift, moved.data(), moved.size()) == 0);
         }
       }
     }

@@ -27,6 +27,24 @@ TEST(the_fit_follows_a_skewed_graph) {
   for (size_t i = 0; i < std::size(batches); ++i) CHECK(is_near(fitted.distinct(batches[i]), counted[i], 0.05));
 }
 
+// The preset papers100M, [10, 10, 10] from 1,024 seeds, LABOR: a sweep was simulated with sampled batches, which were
+// admitted evenly spaced.
+TEST(a_window_holds_what_a_simulated_sweep_holds) {
+  const Uses fitted(421'677, 76'500, 111'059'956);
+  const double windows[] = {58, 80, 116};
+  const double simulated[] = {7.93e6, 9.63e6, 12.02e6};
+  for (size_t i = 0; i < std::size(windows); ++i) {
+    CHECK(is_near(fitted.held_by_window(windows[i]), simulated[i], 0.05));
+  }
+}
+
+// Rows that are hardly shared: each is read for one batch, and held for half of a circle on average.
+TEST(a_window_without_shared_rows_holds_half_of_them) {
+  const Uses even(1'000, 1e-3, 1e9);
+  CHECK(is_near(even.held_by_window(100), 50'000, 0.001));
+  CHECK(is_near(even.read_by_circle(100), 100'000, 0.001));
+}
+
 TEST(uses_of_odd_numbers_are_finite_and_ordered) {
   for (const double total : {0.0, 1.0, 2.0, 47.0, 49.0, 1e3, 1e10}) {
     for (const double rows : {0.0, 1.0, total / 2, total, 2 * total}) {
@@ -38,7 +56,12 @@ TEST(uses_of_odd_numbers_are_finite_and_ordered) {
           CHECK(now >= before && now <= std::max(total, 1.0) * 1.001);
           before = now;
         }
-        CHECK(std::isfinite(uses.read_by_circle(16)));
+        for (const double window : {0.0, 1.0, 16.0, 1024.0}) {
+          const double used = uses.distinct(window), held = uses.held_by_window(window);
+          CHECK(held > -1e-3 && held <= used * 1.001 + 1e-3);
+          const double read = uses.read_by_circle(window);
+          CHECK(read >= 0 && read <= used * 1.001);
+        }
       }
     }
   }
