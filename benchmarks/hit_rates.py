@@ -1,14 +1,16 @@
 """How well a plain cache of rows works on the batches of a graph: LRU, SIEVE and the hottest rows, by their size.
 
     python benchmarks/hit_rates.py [--preset papers100M] [--scale 0.05] [--fanouts 10,10,10] [--batch-size 1024]
-                                   [--epochs 2] [--set core=1] [--dependency 1,32] [--json PATH]
+                                   [--epochs 2] [--set core=1] [--dependency 1,32] [--windows 58,116] [--json PATH]
 
 A generator of graphs is judged by this: published logs of GraphBolt on ogbn-papers100M ([10, 10, 10], 1,024 seeds) show
 that a cache of 0.9 % of the rows (LRU) hits 26 %, one of 19 % (SIEVE) 94 to 96 %, one of 36 % 96.5 to 97.4 %. The
 batch size is multiplied by the scale, so that a batch is the same share of the graph. Batches of all epochs pass
 through the caches, those of the last epoch are counted. The graph is written to a temporary folder.
 
-`--dependency` samples by LABOR instead, with each of these values as `batch_dependency`.
+`--dependency` samples by LABOR instead, with each of these values as `batch_dependency`. `--windows` simulates sweeps
+whose windows have so many batches (docs/how-reads-work.md), and prints the most rows that each holds: what
+`Uses::held_by_window()` in core/budget/uses.h estimates.
 """
 
 from __future__ import annotations
@@ -100,6 +102,28 @@ class Sieve:
         return at
 
 
+def held_by_sweep(batches: list[np.ndarray], nodes: int, window: int) -> int:
+    """The most rows that a sweep holds at once for a window of batches that are admitted evenly spaced."""
+    holders = np.zeros(nodes, np.int32)  # by row: batches of the window that hold it
+    admitted: list[tuple[np.ndarray, np.ndarray]] = []  # their rows in file order, and which of them they hold
+    most = 0
+    for number, batch in enumerate(batches):
+        rows = np.sort(batch)
+        held = holders[rows] > 0
+        holders[rows[held]] += 1
+        admitted.append((rows, held))
+        # The sweep passes the next part of the file.
+        ends = [nodes * (number % window + i) // window for i in (0, 1)]
+        for rows, held in admitted:
+            passed = slice(*np.searchsorted(rows, ends))
+            holders[rows[passed][~held[passed]]] += 1
+            held[passed] = True
+        if len(admitted) == window:
+            most = max(most, np.count_nonzero(holders))
+            holders[admitted.pop(0)[0]] -= 1
+    return most
+
+
 def made(args: argparse.Namespace, folder: Path) -> gz.Dataset:
     """Make the graph."""
     options = {k: float(v) if "." in v else int(v) for k, v in (pair.split("=") for pair in args.set)}
@@ -145,6 +169,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=NUMBER", help="of SyntheticGraph")
     parser.add_argument("--dependency", type=lambda t: [int(k) for k in t.split(",")], help="values of LABOR")
+    parser.add_argument("--windows", type=lambda t: [int(n) for n in t.split(",")], default=[], help="in batches")
     parser.add_argument("--json")
     args = parser.parse_args()
     found = {}
@@ -153,6 +178,12 @@ def main() -> None:
         for dependency in args.dependency or [None]:
             epochs = batches_of(args, ds, dependency)
             found[str(dependency or "uniform")] = shown(ds.num_nodes, epochs, dependency)
+            windows = [
+                (f"a window of {n} batches", f"{held_by_sweep(epochs[-1], ds.num_nodes, n):,} rows", "")
+                for n in args.windows
+            ]
+            if windows:
+                measure.show("Held by sweeps, at most", windows)
     measure.save(args.json, found)
 
 

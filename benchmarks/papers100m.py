@@ -12,8 +12,8 @@ separate process, in a control group with the limit and with a cold page cache:
             minute of walking)
     load    the loader, batches discarded: an epoch of [10, 5], --batches of [15, 10, 5]; also batch by batch
             (cache="off"), for --before-batches
-    deep    two epochs of the loader, [10, 10, 10], as published systems are measured; also with dependent batches
-            (LABOR, batch_dependency=32)
+    deep    two epochs of the loader, [10, 10, 10], as published systems are measured, shuffled as for training: rows of
+            the second are read while the first ends; also with dependent batches (LABOR, batch_dependency=32)
     train   GraphSAGE of 256 columns over the same loaders
     epoch   `graphzero train`: an epoch of the train split, validation and test
 
@@ -92,7 +92,8 @@ def load(folder: Path, args: Options) -> dict[str, Any]:
 
 def deep(folder: Path, dependent: bool) -> dict[str, Any]:
     fanouts = [int(n) for n in DEEP.split(",")]
-    loader = make_loader(gz.Dataset(folder), fanouts, 1024, None, **(DEPENDENT if dependent else {}))
+    options: dict[str, Any] = {"shuffle": True} | (DEPENDENT if dependent else {})
+    loader = make_loader(gz.Dataset(folder), fanouts, 1024, None, **options)
     return over_epochs(loader, thrown_away, 2)
 
 

@@ -74,13 +74,12 @@ double Uses::distinct(double batches) const {
   return sum;
 }
 
-// Let a batch of the window use a row `u` times on average: u = -window * log(1 - rate). At time t after the sweep
-// passed it (t = 1: a circle), batches that were admitted before, u * (1 - t) uses, hold it; those admitted since do if
-// it was held then. With h(t), the share of time in which it is held, these are U(t) = u * (1 - t) + u * (integral of
-// h), and h = 1 - exp(-U). That solves to h(t) = 1 - 1 / (exp(u) - u * t), of which this is the mean. Rows that are
-// used rarely are held for half of a circle, those used often always. Simulated with the batches of the preset
-// papers100M, windows of 58 to 116 batches hold up to 3 % more or less (benchmarks/hit_rates.py has the preset's hit
-// rates).
+// Let the batches of a window use a row u times on average: u = -window * log(1 - rate). At time t after the sweep
+// passed it (t = 1: a circle), those admitted before, u * (1 - t) of the uses, hold it; those admitted since hold it if
+// it was held then. With h(t), the probability that it is held, these are U(t) = u * (1 - t) + u * (integral of h from
+// 0 to t) uses, and h = 1 - exp(-U), which solves to h(t) = 1 - 1 / (exp(u) - u * t). This is its mean: rows that are
+// used rarely are held for half of a circle, those used often always. Simulated with batches of the preset papers100M
+// (benchmarks/hit_rates.py --windows), windows of 58 to 116 batches hold up to 3 % more or less.
 double Uses::held_by_window(double window) const {
   double sum = 0;
   for (const Level& level : levels_) {

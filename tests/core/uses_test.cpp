@@ -27,8 +27,8 @@ TEST(the_fit_follows_a_skewed_graph) {
   for (size_t i = 0; i < std::size(batches); ++i) CHECK(is_near(fitted.distinct(batches[i]), counted[i], 0.05));
 }
 
-// The preset papers100M, [10, 10, 10] from 1,024 seeds, LABOR: a sweep was simulated with sampled batches, which were
-// admitted evenly spaced.
+// The preset papers100M, [10, 10, 10] from 1,024 seeds by LABOR: simulated with sampled batches
+// (benchmarks/hit_rates.py --windows).
 TEST(a_window_holds_what_a_simulated_sweep_holds) {
   const Uses fitted(421'677, 76'500, 111'059'956);
   const double windows[] = {58, 80, 116};
