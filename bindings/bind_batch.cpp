@@ -20,7 +20,7 @@ nb::object device_to_python(const GatheredPart& part) {
   d["slots"] = given->slots;
   d["is_whole"] = given->is_whole;
   if (given->is_whole) return d;
-  d["source"] = int32_array(given->source, {given->rows});
+  d["source"] = int32_array(given->source, {size_t{2}, given->rows});
   d["admitted"] = int32_array(given->admitted, {given->admissions, size_t{2}});
   d["page_locked"] = part.buffer->page_locked() && given->source->page_locked() && given->admitted->page_locked();
   return d;

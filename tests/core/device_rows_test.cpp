@@ -38,13 +38,13 @@ struct Device {
   std::vector<float> assemble(const OnDevice& given, const float* missed, uint64_t columns) {
     if (given.generation != generation) cache.assign(given.slots, -1);
     generation = given.generation;
-    const auto* source = given.source->as<int32_t>();
-    std::vector<float> made;
+    const auto *source = given.source->as<int32_t>(), *place = source + given.rows;
+    std::vector<float> made(given.rows);
     for (size_t i = 0; i < given.rows; ++i) {
       const bool hit = source[i] >= 0;
       hits += hit ? 1 : 0;
-      made.push_back(hit ? cache.at(static_cast<size_t>(source[i]))
-                         : missed[static_cast<size_t>(~source[i]) * columns]);
+      made.at(static_cast<size_t>(place[i])) = hit ? cache.at(static_cast<size_t>(source[i]))
+                                                   : missed[static_cast<size_t>(~source[i]) * columns];
     }
     const auto* admitted = given.admitted->as<int32_t>();
     for (size_t i = 0; i < given.admissions; ++i) {
