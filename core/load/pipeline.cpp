@@ -253,16 +253,17 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   lock.unlock();
   const auto start = Clock::now();
   uint64_t bytes_read = 0;
+  const bool waits = division.window > 0 || division.merges;
   const auto sampled = [&](Batch& batch) {
     if (batch.number >= first_request_) prepare_requests(batch, plan_->parts, readers_);
-    shrink(batch, *plan_, division_.window > 0 || division_.merges);
+    shrink(batch, *plan_, waits);
   };
   const Outcome outcome = attempt([&] {
     if (division.merges) {
       bytes_read = sampler_.sample(batches, following, division, cancel, sampled);
       return;
     }
-    for (Batch* batch : batches) sample(*batch), sampled(*batch);
+    for (Batch* batch : batches) sample(*batch, *plan_, waits), sampled(*batch);
   });
   lock.lock();
   stats_.topology_bytes_read += bytes_read;

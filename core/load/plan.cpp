@@ -110,8 +110,9 @@ BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, st
   return batch;
 }
 
-HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch) {
+HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch, bool narrow_edges) {
   SampleOptions options = plan.options.sample;
+  options.narrow_edges = narrow_edges;
   options.seed = batch.key;
   options.dependent = batch.dependent;
   options.threads = 1;  // the pipeline samples several batches at once instead
