@@ -117,11 +117,11 @@ DeviceReader::~DeviceReader() { stop(); }
 
 uint64_t DeviceReader::batches() const {
   const uint64_t below = inner_->batches();
-  return rows_->is_resident(rows_->setting()) ? below : below + horizon_ + together_ + options_.at_once;
+  return is_on_device() ? below : below + horizon_ + together_ + options_.at_once;
 }
 
 std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<const int64_t> ids) {
-  if (rows_->is_resident(rows_->setting())) return nullptr;
+  if (is_on_device()) return nullptr;
   const bool for_inner = inner_->batches() > 0 && matrix_.rows <= DeviceRequest::kMostRequested;
   auto request = std::make_shared<DeviceRequest>(number, ids, rows_->shards(), for_inner);
   if (request->largest >= matrix_.rows) check_row_ids(*file_, matrix_, ids);
@@ -225,7 +225,7 @@ bool DeviceReader::wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& 
     if (std::exchange(seen, submitted) != submitted) since = Clock::now();
     const uint64_t last = requests_.back()->number;
     lock.unlock();
-    const bool at_end = last + 1 >= events_.end() || rows_->is_resident(rows_->setting());
+    const bool at_end = last + 1 >= events_.end() || is_on_device();
     // Memory is too short for so many batches, or one of them failed.
     const bool is_stuck = !at_end && seconds_since(since) > kPatience && events_.starving();
     lock.lock();

@@ -117,6 +117,7 @@ class DeviceReader : public RowReader {
             GatherStats* stats, Progress* progress) override;
   void cancel() override;
   void stop() override;
+  bool is_on_device() const override { return rows_->is_resident(rows_->setting()); }
   uint64_t batches() const override;
   std::optional<WindowStats> stats() const override { return inner_->stats(); }
 

@@ -81,6 +81,7 @@ class RowReader {
   // Stops its threads; only copy(nullptr, ...) may be called afterwards.
   virtual void stop() {}
 
+  virtual bool is_on_device() const { return false; }  // all rows are: copy() copies none
   virtual uint64_t batches() const { return 0; }  // to submit ahead, since they are read together; 0: takes no requests
   virtual std::optional<WindowStats> stats() const { return std::nullopt; }
 };

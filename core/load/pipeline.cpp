@@ -191,7 +191,9 @@ ScheduleView Pipeline::view() {
   queue_.fill(v);
   const uint64_t next = queue_.front() + v.next;
   v.known = epochs_.end() - queue_.front();
-  v.depth = static_cast<uint64_t>(division_.depth);
+  const bool only_ids =
+      !readers_.empty() && std::ranges::all_of(readers_, [](const auto& reader) { return reader->is_on_device(); });
+  v.depth = static_cast<uint64_t>(only_ids ? std::max(division_.depth, plan_->depth_of_ids) : division_.depth);
   // One thread that takes longer must not make the others wait: batches are delivered in order.
   v.ahead = v.depth + static_cast<uint64_t>(std::max(division_.threads, 2));
   for (const auto& reader : readers_) {

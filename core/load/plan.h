@@ -67,6 +67,8 @@ struct LoadPlan {
   LoadOptions options;
   int threads = 1;
   bool feeds_device = false;  // batches are copied to a device
+  // Finished batches that may wait if all their rows are on the device: they are ids alone, and small.
+  int depth_of_ids = 0;
 
   mutable std::mutex mutex;
   Division division;                                     // guarded by mutex; updated by each epoch that runs alone
