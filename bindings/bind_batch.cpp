@@ -20,23 +20,23 @@ nb::object device_to_python(const GatheredPart& part) {
   d["slots"] = given->slots;
   d["is_whole"] = given->is_whole;
   if (given->is_whole) return d;
-  d["source"] = int32_array(given->source, {given->rows});
+  d["source"] = int32_array(given->source, {size_t{2}, given->rows});
   d["admitted"] = int32_array(given->admitted, {given->admissions, size_t{2}});
   d["page_locked"] = part.buffer->page_locked() && given->source->page_locked() && given->admitted->page_locked();
   return d;
 }
 
-// The ids of a batch as int32, how many of them belong to each array (n_id of each node type, then e_id and edge_index
-// of each edge type), and whether the array is page-locked.
+// The ids of a batch as int32, how many of them belong to each array (edge_index and e_id of each edge type, then n_id
+// of each node type), and whether the array is page-locked.
 nb::object narrow_to_python(const LoadedBatch& batch) {
   const auto& narrow = batch.narrow.buffer;
   if (!narrow) return nb::none();
   nb::list sizes;
-  for (const SampledNodes& type : batch.graph.nodes) sizes.append(type.node.size);
   for (const SampledEdges& type : batch.graph.edges) {
-    sizes.append(type.edge.size);
     sizes.append(2 * type.edge.size);
+    sizes.append(type.edge.size);
   }
+  for (const SampledNodes& type : batch.graph.nodes) sizes.append(type.node.size);
   return nb::make_tuple(int32_array(narrow, {batch.narrow.count}), sizes, narrow->page_locked());
 }
 

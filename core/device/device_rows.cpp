@@ -117,13 +117,13 @@ DeviceReader::~DeviceReader() { stop(); }
 
 uint64_t DeviceReader::batches() const {
   const uint64_t below = inner_->batches();
-  return rows_->is_resident(rows_->setting()) ? below : below + horizon_ + together_ + options_.at_once;
+  return is_on_device() ? below : below + horizon_ + together_ + options_.at_once;
 }
 
 std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<const int64_t> ids) {
-  if (rows_->is_resident(rows_->setting())) return nullptr;
+  if (is_on_device()) return nullptr;
   const bool for_inner = inner_->batches() > 0 && matrix_.rows <= DeviceRequest::kMostRequested;
-  auto request = std::make_shared<DeviceRequest>(number, ids, rows_->shards(), rows_->threads_, for_inner);
+  auto request = std::make_shared<DeviceRequest>(number, ids, rows_->shards(), for_inner);
   if (request->largest >= matrix_.rows) check_row_ids(*file_, matrix_, ids);
   request->left = rows_->threads_;
   return request;
@@ -136,9 +136,10 @@ void DeviceReader::submit(std::shared_ptr<RowRequest> request) {
 }
 
 std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<const int64_t> ids) {
+  auto* const request = static_cast<DeviceRequest*>(given);
+  if (request != nullptr && request->collected) return request->collected;
   auto made = std::make_shared<OnDevice>();
   made->rows = ids.size();
-  auto* const request = static_cast<DeviceRequest*>(given);
   const auto setting = request != nullptr ? *request->setting : rows_->setting();
   made->generation = setting.generation;
   made->slots = setting.slots;
@@ -150,7 +151,8 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   }
   if (request == nullptr) return nullptr;
   if (request->error) std::rethrow_exception(request->error);
-  request->collect(ids, *made);
+  request->collect(*made);
+  request->collected = made;
   return made;
 }
 
@@ -223,7 +225,7 @@ bool DeviceReader::wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& 
     if (std::exchange(seen, submitted) != submitted) since = Clock::now();
     const uint64_t last = requests_.back()->number;
     lock.unlock();
-    const bool at_end = last + 1 >= events_.end() || rows_->is_resident(rows_->setting());
+    const bool at_end = last + 1 >= events_.end() || is_on_device();
     // Memory is too short for so many batches, or one of them failed.
     const bool is_stuck = !at_end && seconds_since(since) > kPatience && events_.starving();
     lock.lock();
@@ -266,7 +268,7 @@ void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::
   std::exception_ptr error;
   try {
     for (uint32_t shard = thread; shard < rows_->shards(); shard += rows_->threads_) {
-      reached = plan(thread, shard, next, count, expected, requests, scratch);
+      reached = plan(shard, next, count, expected, requests, scratch);
     }
   } catch (...) {
     error = std::current_exception();
@@ -291,7 +293,7 @@ void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::
 
 // Plans `count` batches of one shard: requests[i] has sequence number next + i. Those before `expected` are announced;
 // returns the first that is not, afterwards.
-uint64_t DeviceReader::plan(uint32_t thread, uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
+uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
                             const std::vector<std::shared_ptr<DeviceRequest>>& requests,
                             RowCalendar::Scratch& scratch) {
   auto& [calendar, generation] = *rows_->calendars_[shard];
@@ -302,8 +304,7 @@ uint64_t DeviceReader::plan(uint32_t thread, uint32_t shard, uint64_t next, uint
     if (request.is_whole) continue;
     if (is_new) calendar.resize(std::min<uint64_t>(request.setting->slots, INT32_MAX) / rows_->shards());
     for (; expected < request.known; ++expected) calendar.expect(expected, requests[expected - next]->rows(shard));
-    const auto found = calendar.plan(i, request.rows(shard), scratch);
-    request.add(thread, shard, found);
+    request.add(shard, calendar.plan(i, request.rows(shard), request.room_for_missed(shard), scratch));
   }
   return expected;
 }
@@ -312,7 +313,7 @@ uint64_t DeviceReader::plan(uint32_t thread, uint32_t shard, uint64_t next, uint
 // it.
 void DeviceReader::complete(DeviceRequest& request) {
   rows_->count(request.size, request.size - request.misses, request.admissions);
-  if (request.misses > 0 && request.for_inner() && !request.error) {
+  if (request.misses > 0 && request.for_inner && !request.error) {
     try {
       request.inner = inner_->prepare(request.number, request.missing_ids());
     } catch (const PoolFull&) {  // it reads its rows directly

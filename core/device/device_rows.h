@@ -86,7 +86,7 @@ struct DeviceRequest;
 
 class DeviceReader : public RowReader {
  public:
-  static constexpr uint64_t kRowBytes = 4;  // of a request
+  static constexpr uint64_t kRowBytes = 12;  // of a request
   // Batches that are planned together: the words of a shard come from memory once for all of them. With 8, planning
   // takes half the time that it takes one by one.
   static constexpr uint64_t kTogether = 8;
@@ -117,6 +117,7 @@ class DeviceReader : public RowReader {
             GatherStats* stats, Progress* progress) override;
   void cancel() override;
   void stop() override;
+  bool is_on_device() const override { return rows_->is_resident(rows_->setting()); }
   uint64_t batches() const override;
   std::optional<WindowStats> stats() const override { return inner_->stats(); }
 
@@ -126,7 +127,7 @@ class DeviceReader : public RowReader {
   void run(uint32_t thread);
   bool wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& lock);
   void advance(uint32_t thread, RowCalendar::Scratch& scratch, std::unique_lock<std::mutex>& lock);
-  uint64_t plan(uint32_t thread, uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
+  uint64_t plan(uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
                 const std::vector<std::shared_ptr<DeviceRequest>>& requests, RowCalendar::Scratch& scratch);
   void complete(DeviceRequest& request);
 

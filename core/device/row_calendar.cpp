@@ -43,16 +43,16 @@ void RowCalendar::expect(uint64_t batch, std::span<const uint32_t> rows) {
   }
 }
 
-RowCalendar::Planned RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows, Scratch& scratch) {
+RowCalendar::Planned RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows, std::span<uint32_t> missed,
+                                       Scratch& scratch) {
   const uint64_t bit = uint64_t{1} << (batch % kRing);
   const size_t count = rows.size();
   lists_[batch % kRing].clear();  // the slots of rows that are used now: they are filed again
   scratch.hits.resize(count + 1);
-  scratch.missed.resize(count + 1);
   scratch.places.resize(count + 1);
   scratch.ranks.resize(count + 1);
   Scratch::Hit* const filed = scratch.hits.data();
-  uint32_t *const missed = scratch.missed.data(), *const places = scratch.places.data();
+  uint32_t* const places = scratch.places.data();
   uint8_t* const ranks = scratch.ranks.data();
   // Without branches on what is a hit, which no processor predicts: both outcomes are written, and one is kept.
   size_t hits = 0, misses = 0;
@@ -72,30 +72,31 @@ RowCalendar::Planned RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows,
     misses += !is_hit;
   }
   for (size_t i = 0; i < hits; ++i) file(filed[i].slot, filed[i].rank, batch);
-  const size_t admissions = slots_ == 0 ? 0 : admit(batch, rows, misses, scratch);
+  const size_t admissions = slots_ == 0 ? 0 : admit(batch, rows, missed.first(misses), scratch);
   if (farthest_ > near_ + 3) ++near_;
   if (farthest_ < near_ + 2) near_ = near_ > 2 ? near_ - 2 : 0;
   for (uint32_t list = kRing; list < kRanks; ++list) {
     if (lists_[list].size() > 2 * slots_ + 1024) drop_outdated(list);
   }
-  return {{missed, misses}, admissions};
+  return {misses, admissions};
 }
 
 // The misses that are needed soonest come first. Those that are needed after all rows in the cache wait for nothing.
-size_t RowCalendar::admit(uint64_t batch, std::span<uint32_t> rows, size_t misses, Scratch& scratch) {
+size_t RowCalendar::admit(uint64_t batch, std::span<uint32_t> rows, std::span<const uint32_t> missed,
+                          Scratch& scratch) {
   size_t admissions = 0;
   farthest_ = kRanks - 1;
   while (used_ == slots_ && farthest_ > 0 && lists_[list_of(farthest_, batch)].empty()) --farthest_;
   for (auto& waiting : scratch.waiting) waiting.clear();
-  for (size_t i = 0; i < misses; ++i) {
+  for (size_t i = 0; i < missed.size(); ++i) {
     const uint32_t rank = scratch.ranks[i];
     if (used_ < slots_ || rank < farthest_) scratch.waiting[rank].push_back(static_cast<uint32_t>(i));
   }
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     const auto& waiting = scratch.waiting[rank];
     for (size_t i = 0; i < waiting.size(); ++i) {
-      if (i + kAhead < waiting.size()) prefetch(&words_[scratch.missed[waiting[i + kAhead]]]);
-      const uint32_t row = scratch.missed[waiting[i]];
+      if (i + kAhead < waiting.size()) prefetch(&words_[missed[waiting[i + kAhead]]]);
+      const uint32_t row = missed[waiting[i]];
       if (slot_of(words_[row]) != kNone) continue;  // it is in the batch twice
       const uint32_t slot = used_ < slots_ ? static_cast<uint32_t>(used_++) : evict(rank, batch);
       if (slot == kNone) return admissions;  // those that follow are needed later still

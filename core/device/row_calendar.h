@@ -36,13 +36,13 @@ class RowCalendar {
   void expect(uint64_t batch, std::span<const uint32_t> rows);
 
   // Plans the next batch: numbers increase. Rows may repeat. Replaces each row by its slot; by kMiss if it has none; or
-  // by kMiss + kAdmitted + the slot that has it once the batch was assembled.
+  // by kMiss + kAdmitted + the slot that has it once the batch was assembled. Rows that are missing go to `missed`, in
+  // order; there must be room for all of them.
   static constexpr uint32_t kMiss = uint32_t{1} << 31, kAdmitted = uint32_t{1} << 30;
   struct Planned {
-    std::span<const uint32_t> misses;  // their rows, in order; in `scratch` until its next use
-    size_t admissions = 0;
+    size_t misses = 0, admissions = 0;
   };
-  Planned plan(uint64_t batch, std::span<uint32_t> rows, Scratch& scratch);
+  Planned plan(uint64_t batch, std::span<uint32_t> rows, std::span<uint32_t> missed, Scratch& scratch);
 
  private:
   // A row's word: a bit for each batch of the horizon that uses it; its slot + 1, or 0; the logarithm of its uses.
@@ -68,7 +68,7 @@ class RowCalendar {
     filed_under_[slot] = static_cast<uint8_t>(list);
     lists_[list].push_back(slot);
   }
-  size_t admit(uint64_t batch, std::span<uint32_t> rows, size_t misses, Scratch& scratch);
+  size_t admit(uint64_t batch, std::span<uint32_t> rows, std::span<const uint32_t> missed, Scratch& scratch);
   uint32_t evict(uint32_t rank, uint64_t batch);
   void drop_outdated(uint32_t list);
 
@@ -90,7 +90,7 @@ class RowCalendar::Scratch {
     uint32_t slot, rank;
   };
   std::vector<Hit> hits;                              // that are filed
-  std::vector<uint32_t> missed, places;               // rows, and where they are in the batch
+  std::vector<uint32_t> places;                       // of misses in the batch
   std::vector<uint8_t> ranks;                         // of those
   std::array<std::vector<uint32_t>, kRanks> waiting;  // misses by rank
 };

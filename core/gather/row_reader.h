@@ -30,7 +30,7 @@ struct OnDevice {
   uint64_t generation = 0;           // of the cache, which is emptied and resized with each
   uint64_t slots = 0;                // of that generation; as many as the matrix has rows: it holds all of them
   bool is_whole = false;             // all rows are there, at their own numbers; there are no buffers
-  std::shared_ptr<Buffer> source;    // int32 per row: its slot, or -1 - the number of its miss
+  std::shared_ptr<Buffer> source;    // int32 (2, rows), in any order: a slot, or -1 - the number of a miss; and its row
   std::shared_ptr<Buffer> admitted;  // int32 (admissions, 2): misses, and the slots they are put into afterwards
 };
 
@@ -81,6 +81,7 @@ class RowReader {
   // Stops its threads; only copy(nullptr, ...) may be called afterwards.
   virtual void stop() {}
 
+  virtual bool is_on_device() const { return false; }  // all rows are: copy() copies none
   virtual uint64_t batches() const { return 0; }  // to submit ahead, since they are read together; 0: takes no requests
   virtual std::optional<WindowStats> stats() const { return std::nullopt; }
 };

@@ -69,10 +69,9 @@ void for_each_buffer(const LoadedBatch& batch, const Call& call) {
   }
 }
 
-void narrow(Batch& batch, const std::vector<Part>& parts) {
-  batch.narrow = narrow_ids(batch.graph);
-  const bool needs_edges = std::ranges::any_of(parts, [](const Part& part) { return part.by_edge; });
-  if (batch.narrow.buffer && !needs_edges) release_edges(batch.graph);
+// Whether ids of edges are needed after sampling, in addition to those that a device gets.
+bool needs_edges(const LoadPlan& plan) {
+  return !plan.options.device_rows || std::ranges::any_of(plan.parts, [](const Part& part) { return part.by_edge; });
 }
 
 }  // namespace
@@ -112,9 +111,9 @@ DrawnSeeds draw_seeds(uint64_t number, const Epoch& epoch) {
   return drawn;
 }
 
-void sample(Batch& batch) {
+void sample(Batch& batch, const LoadPlan& plan, bool waits) {
   DrawnSeeds drawn = draw_seeds(batch.number, *batch.epoch);
-  batch.graph = sample_batch(*batch.epoch->plan, drawn.seeds);
+  batch.graph = sample_batch(*batch.epoch->plan, drawn.seeds, !waits && !needs_edges(plan));
   batch.input = std::move(drawn.input);
   batch.arrays = std::move(drawn.seeds.arrays);
 }
@@ -135,7 +134,8 @@ void shrink(Batch& batch, const LoadPlan& plan, bool waits) {
   if (waits) {
     batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph));
   } else if (plan.options.device_rows) {
-    narrow(batch, plan.parts);
+    batch.narrow = narrow_ids(batch.graph);
+    if (batch.narrow.buffer && !needs_edges(plan)) release_edges(batch.graph);
   }
 }
 

@@ -68,7 +68,8 @@ struct DrawnSeeds {
 };
 DrawnSeeds draw_seeds(uint64_t number, const Epoch& epoch);
 
-void sample(Batch& batch);  // draws the seeds and samples around them
+// Draws the seeds and samples around them. `waits`: the batch is compressed while it waits for its rows, see shrink().
+void sample(Batch& batch, const LoadPlan& plan, bool waits);
 
 // Creates the requests for the rows of a sampled batch; submits them, in the order of batches.
 void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Readers& readers);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 
 #if defined(__x86_64__) || defined(_M_X64)
@@ -49,33 +50,43 @@ uint64_t narrow(std::span<const int64_t> from, int32_t* to) {
   return bits >> 31;
 }
 
-template <class Call>
-void for_each_ids(const HeteroSubgraph& graph, const Call& call) {
-  for (const SampledNodes& type : graph.nodes) call(type.node.span());
-  for (const SampledEdges& type : graph.edges) {
-    call(type.edge.span());
-    call(std::span<const int64_t>(type.edge_index.data(), 2 * type.edge.size));
-  }
+uint64_t num_ids(const HeteroSubgraph& graph) {
+  uint64_t count = 0;
+  for (const SampledEdges& type : graph.edges) count += 3 * type.edge.size;
+  for (const SampledNodes& type : graph.nodes) count += type.node.size;
+  return count;
 }
 
 }  // namespace
 
 NarrowIds narrow_ids(const HeteroSubgraph& graph) {
   NarrowIds made;
-  for_each_ids(graph, [&](std::span<const int64_t> ids) { made.count += ids.size(); });
-  made.buffer = take_buffer(std::max<size_t>(made.count * sizeof(int32_t), 1));
+  made.count = num_ids(graph);
+  const size_t bytes = std::max<size_t>(made.count * sizeof(int32_t), 1);
+  const bool behind = graph.edges.size() == 1 && graph.edges[0].narrow && graph.edges[0].narrow->size() >= bytes;
+  made.buffer = behind ? graph.edges[0].narrow : take_buffer(bytes);
   int32_t* to = made.buffer->as<int32_t>();
   uint64_t excess = 0;
-  for_each_ids(graph, [&](std::span<const int64_t> ids) {
+  const auto add = [&](std::span<const int64_t> ids) {
     excess |= narrow(ids, to);
     to += ids.size();
-  });
+  };
+  for (const SampledEdges& type : graph.edges) {
+    if (type.narrow) {
+      if (!behind) std::memcpy(to, type.narrow->data(), 3 * type.edge.size * sizeof(int32_t));
+      to += 3 * type.edge.size;
+    } else {
+      add({type.edge_index.data(), 2 * type.edge.size});
+      add(type.edge.span());
+    }
+  }
+  for (const SampledNodes& type : graph.nodes) add(type.node.span());
   if (excess != 0) made.buffer = nullptr;
   return made;
 }
 
 void release_edges(HeteroSubgraph& graph) {
-  for (SampledEdges& type : graph.edges) type.edge.buffer = type.edge_index.buffer = nullptr;
+  for (SampledEdges& type : graph.edges) type.edge.buffer = type.edge_index.buffer = type.narrow = nullptr;
 }
 
 }  // namespace gz

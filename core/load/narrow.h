@@ -14,7 +14,8 @@ struct NarrowIds {
   uint64_t count = 0;
 };
 
-// The nodes of each type, then edges and edge_index of each edge type, one after the other.
+// The edge_index and edges of each edge type, then the nodes of each type, one after the other. Edges that were sampled
+// as int32 are not copied, if there is one type and the nodes fit behind them.
 NarrowIds narrow_ids(const HeteroSubgraph& graph);
 
 // Frees the edges of a subgraph, which its narrow ids replace; their number stays.

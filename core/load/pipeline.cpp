@@ -191,7 +191,9 @@ ScheduleView Pipeline::view() {
   queue_.fill(v);
   const uint64_t next = queue_.front() + v.next;
   v.known = epochs_.end() - queue_.front();
-  v.depth = static_cast<uint64_t>(division_.depth);
+  const bool only_ids =
+      !readers_.empty() && std::ranges::all_of(readers_, [](const auto& reader) { return reader->is_on_device(); });
+  v.depth = static_cast<uint64_t>(only_ids ? std::max(division_.depth, plan_->depth_of_ids) : division_.depth);
   // One thread that takes longer must not make the others wait: batches are delivered in order.
   v.ahead = v.depth + static_cast<uint64_t>(std::max(division_.threads, 2));
   for (const auto& reader : readers_) {
@@ -253,16 +255,17 @@ void Pipeline::sample_some(uint64_t first, uint64_t count, Lock& lock) {
   lock.unlock();
   const auto start = Clock::now();
   uint64_t bytes_read = 0;
+  const bool waits = division.window > 0 || division.merges;
   const auto sampled = [&](Batch& batch) {
     if (batch.number >= first_request_) prepare_requests(batch, plan_->parts, readers_);
-    shrink(batch, *plan_, division_.window > 0 || division_.merges);
+    shrink(batch, *plan_, waits);
   };
   const Outcome outcome = attempt([&] {
     if (division.merges) {
       bytes_read = sampler_.sample(batches, following, division, cancel, sampled);
       return;
     }
-    for (Batch* batch : batches) sample(*batch), sampled(*batch);
+    for (Batch* batch : batches) sample(*batch, *plan_, waits), sampled(*batch);
   });
   lock.lock();
   stats_.topology_bytes_read += bytes_read;

@@ -44,7 +44,7 @@ void Pipeline::build_exclusively(Lock& lock) {
     batch.epoch = epoch;
     bool sampled = false;
     outcome = attempt([&] {
-      sample(batch);
+      sample(batch, *plan_, true);
       sampled = true;
       loaded = finish(batch, *plan_, readers_, cancel, gathered);
     });

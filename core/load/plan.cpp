@@ -110,8 +110,9 @@ BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, st
   return batch;
 }
 
-HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch) {
+HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch, bool narrow_edges) {
   SampleOptions options = plan.options.sample;
+  options.narrow_edges = narrow_edges;
   options.seed = batch.key;
   options.dependent = batch.dependent;
   options.threads = 1;  // the pipeline samples several batches at once instead
@@ -147,7 +148,12 @@ std::shared_ptr<LoadPlan> make_outline(SampleGraph graph, std::vector<Part> part
   plan->options = options;
   plan->threads = resolve_threads(options.threads);
   // Each batch is built by one thread: with a smaller depth, threads would be idle.
-  if (options.prefetch == 0) plan->options.prefetch = std::max(kLeastPrefetch, plan->threads + 2);
+  if (options.prefetch == 0) {
+    plan->options.prefetch = std::max(kLeastPrefetch, plan->threads + 2);
+    // They are delivered in order, so one that takes longer makes all wait: measured in
+    // docs/how-the-gpu-tier-works.md.
+    plan->depth_of_ids = 3 * plan->threads;
+  }
   plan->windows.resize(plan->parts.size());
   plan->wholes.resize(plan->parts.size());
   check_load(plan->graph, plan->parts, *plan->seeds, options);

@@ -67,6 +67,8 @@ struct LoadPlan {
   LoadOptions options;
   int threads = 1;
   bool feeds_device = false;  // batches are copied to a device
+  // Finished batches that may wait if all their rows are on the device: they are ids alone, and small.
+  int depth_of_ids = 0;
 
   mutable std::mutex mutex;
   Division division;                                     // guarded by mutex; updated by each epoch that runs alone
@@ -115,7 +117,7 @@ EpochBatches epoch_batches(const LoadPlan& plan, uint64_t epoch, const Share& sh
 
 // Batch `number` of `epoch`, with the seeds at these positions.
 BatchSeeds batch_seeds(const LoadPlan& plan, uint64_t epoch, uint64_t number, std::span<const int64_t> input);
-HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch);
+HeteroSubgraph sample_batch(const LoadPlan& plan, const BatchSeeds& batch, bool narrow_edges = false);
 uint64_t array_bytes(const std::vector<BatchArray>& arrays);
 
 inline const Matrix& matrix_of(const Part& part) { return part.file->matrix(part.matrix); }

@@ -85,7 +85,7 @@ class SeedNodes:
         if raw["tier"] is not None and (kept := raw["tier"].labels(self.labels)) is not None:
             return KeptLabels(kept[0], kept[1], count)
         if raw["narrow"] is not None:
-            return self.labels.of(NarrowArray(*raw["narrow"]).ids(self._number, count))
+            return self.labels.of(NarrowArray(*raw["narrow"]).ids(2 * len(raw["edges"]) + self._number, count))
         return self.labels.of(raw["nodes"][self._number]["n_id"][:count])
 
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -17,31 +17,28 @@ struct Case {
   size_t size;
   uint32_t shards;
   uint64_t rows;
-  bool for_inner;
 };
 
 void check_case(const Case& given, std::mt19937_64& random) {
   std::vector<int64_t> batch(given.size);
   for (int64_t& id : batch) id = static_cast<int64_t>(random() % given.rows);  // rows may repeat
-  constexpr uint32_t kThreads = 3;
-  DeviceRequest request(7, batch, given.shards, kThreads, given.for_inner);
-  std::vector<uint32_t> outcome;  // by shard
+  DeviceRequest request(7, batch, given.shards, false);
   for (uint32_t shard = 0; shard < given.shards; ++shard) {
-    std::vector<uint32_t> missed;
-    size_t admissions = 0;
+    const auto missed = request.room_for_missed(shard);
+    RowCalendar::Planned planned;
     for (uint32_t& row : request.rows(shard)) {
       const auto slot = static_cast<uint32_t>(random() % 1000);
       const uint64_t kind = random() % 3;
-      if (kind > 0) missed.push_back(row);
-      admissions += kind == 2 ? 1 : 0;
+      if (kind > 0) missed[planned.misses++] = row;
+      planned.admissions += kind == 2 ? 1 : 0;
       row = kind == 0 ? slot : kind == 1 ? RowCalendar::kMiss : RowCalendar::kMiss + RowCalendar::kAdmitted + slot;
     }
-    request.add(shard % kThreads, shard, {missed, admissions});
+    request.add(shard, planned);
   }
   // The plain way: the next outcome of its shard for each row.
   std::vector<size_t> next(given.shards);
   std::vector<int64_t> missing;
-  std::vector<std::pair<size_t, int32_t>> admitted;
+  std::map<size_t, int32_t> admitted;  // slots by place
   std::vector<int32_t> hits(given.size, -1);
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto shard = static_cast<uint32_t>(static_cast<uint64_t>(batch[i]) % given.shards);
@@ -49,45 +46,52 @@ void check_case(const Case& given, std::mt19937_64& random) {
     const auto slot = static_cast<int32_t>((found & (RowCalendar::kAdmitted - 1)) * given.shards + shard);
     if ((found & RowCalendar::kMiss) == 0) hits[i] = slot;
     if ((found & RowCalendar::kMiss) != 0) missing.push_back(batch[i]);
-    if ((found & RowCalendar::kAdmitted) != 0) admitted.push_back({i, slot});
+    if ((found & RowCalendar::kAdmitted) != 0) admitted[i] = slot;
   }
 
   OnDevice made;
-  request.collect(batch, made);
+  request.collect(made);
   CHECK_EQ(made.misses, missing.size());
   CHECK_EQ(made.admissions, admitted.size());
-  const int32_t* source = made.source->as<int32_t>();
+  const int32_t *const found = made.source->as<int32_t>(), *const place = found + given.size;
+  std::vector<int32_t> source(given.size);
+  std::vector<int> given_to(given.size);  // each place once
+  for (size_t i = 0; i < given.size; ++i) {
+    source.at(static_cast<size_t>(place[i])) = found[i];
+    ++given_to.at(static_cast<size_t>(place[i]));
+  }
+  CHECK(std::ranges::all_of(given_to, [](int times) { return times == 1; }));
   const int64_t* ids = request.ids->as<int64_t>();
-  std::vector<int> taken(missing.size() + 1);  // each miss by one row
+  std::vector<int> taken(missing.size());  // each miss by one row
+  std::map<int32_t, size_t> place_of;      // a miss
   for (size_t i = 0; i < batch.size(); ++i) {
     if (hits[i] >= 0) CHECK_EQ(source[i], hits[i]);
-    if (hits[i] < 0) CHECK_EQ(ids[-1 - source[i]], batch[i]);
-    taken[static_cast<size_t>(hits[i] < 0 ? -1 - source[i] : 0)] += hits[i] < 0 ? 1 : 0;
+    if (hits[i] >= 0) continue;
+    CHECK_EQ(ids[-1 - source[i]], batch[i]);
+    ++taken.at(static_cast<size_t>(-1 - source[i]));
+    place_of[-1 - source[i]] = i;
   }
+  CHECK(std::ranges::all_of(taken, [](int times) { return times == 1; }));
   for (size_t k = 0; k < admitted.size(); ++k) {
-    CHECK_EQ(made.admitted->as<int32_t>()[2 * k], -1 - source[admitted[k].first]);
-    CHECK_EQ(made.admitted->as<int32_t>()[2 * k + 1], admitted[k].second);
+    const int32_t* const pair = made.admitted->as<int32_t>() + 2 * k;
+    CHECK_EQ(pair[1], admitted.at(place_of.at(pair[0])));
+    admitted.at(place_of.at(pair[0])) = -1;  // once
   }
-  CHECK(std::all_of(taken.begin(), taken.end() - 1, [](int times) { return times == 1; }));
-  if (request.for_inner()) {
-    CHECK(std::ranges::equal(request.missing_ids(), std::span(ids, missing.size())));
-    return;
-  }
+  CHECK(std::ranges::equal(request.missing_ids(), std::span(ids, missing.size())));
   const auto most = static_cast<uint64_t>(batch.empty() ? 0 : *std::ranges::max_element(batch));
   for (size_t k = 1; k < missing.size(); ++k) CHECK(ids[k - 1] <= ids[k] + static_cast<int64_t>(most / 512));
 }
 
 }  // namespace
 
-TEST(outcomes_by_shard_come_back_in_the_order_of_the_batch) {
+TEST(outcomes_by_shard_come_back_with_their_places_in_the_batch) {
   std::mt19937_64 random(5);
   for (const size_t size : {0, 1, 2, 15, 16, 31, 32, 33, 255, 256, 257, 5000}) {
     for (const uint32_t shards : {1u, 2u, 16u, 256u}) {
       for (const uint64_t rows : {uint64_t{1}, uint64_t{256}, uint64_t{2047}, uint64_t{2048}, uint64_t{1} << 22,
                                   uint64_t{1} << 32, uint64_t{1} << 34}) {
         if (rows / shards >= uint64_t{1} << 32) continue;  // a row's number within its shard has 32 bits
-        check_case({size, shards, rows, false}, random);
-        if (rows <= DeviceRequest::kMostRequested) check_case({size, shards, rows, true}, random);
+        check_case({size, shards, rows}, random);
       }
     }
   }

@@ -1,6 +1,9 @@
 // device_rows_test: epochs whose rows a device caches: a device that is made up assembles each batch from what it has.
 #include "device/device_rows.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -38,13 +41,13 @@ struct Device {
   std::vector<float> assemble(const OnDevice& given, const float* missed, uint64_t columns) {
     if (given.generation != generation) cache.assign(given.slots, -1);
     generation = given.generation;
-    const auto* source = given.source->as<int32_t>();
-    std::vector<float> made;
+    const auto *source = given.source->as<int32_t>(), *place = source + given.rows;
+    std::vector<float> made(given.rows);
     for (size_t i = 0; i < given.rows; ++i) {
       const bool hit = source[i] >= 0;
       hits += hit ? 1 : 0;
-      made.push_back(hit ? cache.at(static_cast<size_t>(source[i]))
-                         : missed[static_cast<size_t>(~source[i]) * columns]);
+      made.at(static_cast<size_t>(place[i])) =
+          hit ? cache.at(static_cast<size_t>(source[i])) : missed[static_cast<size_t>(~source[i]) * columns];
     }
     const auto* admitted = given.admitted->as<int32_t>();
     for (size_t i = 0; i < given.admissions; ++i) {
@@ -167,4 +170,21 @@ TEST(batches_that_are_short_of_memory_are_assembled_all_the_same) {
     Device device;
     run_epoch(device, plan, 0);
   }
+}
+
+TEST(more_batches_wait_if_their_rows_are_on_the_device) {
+  const auto most_ready = [](uint64_t slots) {
+    auto plan = hub_plan("waiting", {.threads = 8, .cache = CacheMode::kOff, .device_rows = true});
+    plan->device_rows[0]->resize(slots);
+    Pipeline pipeline(plan, 0, Share{});
+    double most = 0;
+    for (LoadedBatch batch; most < 24 && next_batch(pipeline, batch);) {
+      const double before = pipeline.stats().depth_sum;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (next_batch(pipeline, batch)) most = std::max(most, pipeline.stats().depth_sum - before);
+    }
+    return most;
+  };
+  CHECK_EQ(most_ready(kHubNodes), 24.0);
+  CHECK_EQ(most_ready(0), 10.0);
 }

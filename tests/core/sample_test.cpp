@@ -72,7 +72,7 @@ Rows random_rows(uint64_t nodes, uint64_t edges, uint64_t seed) {
 
 using test::same;
 
-template <class Id>
+template <class Edges = GrowingEdges, class Id>
 HeteroSubgraph sample(const Csr<Id>& csr, const std::vector<int64_t>& seeds, SampleOptions options) {
   options.io = TopologyIo::kMmap;  // the arrays are not in a mapped file
   const NodeType node_type{.name = "", .num_nodes = csr.num_nodes, .times = {}};
@@ -81,8 +81,9 @@ HeteroSubgraph sample(const Csr<Id>& csr, const std::vector<int64_t>& seeds, Sam
     expansion.add(csr, {}, options);
     return expansion.run(options.fanouts.size());
   };
-  if (sizeof(Id) == 4 && !options.disjoint) return run(Expansion<true>({&node_type, 1}, {&typed, 1}, {}, options));
-  return run(Expansion<false>({&node_type, 1}, {&typed, 1}, {}, options));
+  if (sizeof(Id) == 4 && !options.disjoint)
+    return run(Expansion<true, Edges>({&node_type, 1}, {&typed, 1}, {}, options));
+  return run(Expansion<false, Edges>({&node_type, 1}, {&typed, 1}, {}, options));
 }
 
 }  // namespace
@@ -279,6 +280,48 @@ TEST(wide_ids_sample_as_narrow_ones_do_on_any_number_of_threads) {
       }
     }
   }
+}
+
+// Edges that were sampled as int32, as they are otherwise.
+HeteroSubgraph widened(HeteroSubgraph graph) {
+  SampledEdges& edges = graph.edges[0];
+  const size_t count = edges.edge.size;
+  const auto* const from = edges.narrow->as<int32_t>();
+  edges.edge_index.buffer = take_buffer(2 * count * sizeof(int64_t));
+  edges.edge.buffer = take_buffer(count * sizeof(int64_t));
+  std::copy_n(from, 2 * count, edges.edge_index.data());
+  std::copy_n(from + 2 * count, count, edges.edge.data());
+  return graph;
+}
+
+TEST(edges_as_int32_are_those_as_int64) {
+  const uint64_t nodes = 20'000;
+  const Rows rows = random_rows(nodes, 600'000, 1);
+  std::vector<int64_t> seeds(4500);
+  Random random(make_key(2));
+  for (int64_t& seed : seeds) seed = static_cast<int64_t>(random.below(nodes));
+  std::vector<uint64_t> ids(600'000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = INT32_MAX - i;
+  auto csr = rows.csr<uint32_t>(nodes), with_ids = csr;
+  with_ids.edge_ids64 = ids.data();
+  for (const auto choice : {Choice::kUniform, Choice::kLabor}) {
+    for (const bool replace : {false, true}) {
+      if (replace && choice == Choice::kLabor) continue;
+      for (const auto& fanouts : {std::vector<int64_t>{12, 2}, {3, -1}, {70, 0, 1}}) {
+        for (const int threads : {1, 8}) {
+          const SampleOptions options{
+              .fanouts = fanouts, .replace = replace, .choice = choice, .seed = 3, .threads = threads};
+          const HeteroSubgraph found = sample<NarrowEdges>(csr, seeds, options);
+          const size_t ids = 3 * found.edges[0].edge.size + found.nodes[0].node.size;
+          CHECK(fanouts.back() == 1 || found.edges[0].narrow->size() >= ids * sizeof(int32_t));  // room for the nodes
+          CHECK(same(widened(found), sample(csr, seeds, options)));
+          CHECK(same(widened(sample<NarrowEdges>(with_ids, seeds, options)), sample(with_ids, seeds, options)));
+        }
+      }
+    }
+  }
+  std::ranges::fill(ids, uint64_t{INT32_MAX} + 1);
+  CHECK(sample<NarrowEdges>(with_ids, seeds, {.fanouts = {3}}).edges[0].narrow == nullptr);
 }
 
 TEST(ids_past_32_bits_keep_all_their_bits) {

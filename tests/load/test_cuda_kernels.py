@@ -54,11 +54,12 @@ def test_rows_of_both_ways_agree(stored, columns):
         misses = random_rows(missing, columns, dtype)
         # Not aligned, as e_id may be.
         source = torch.randint(0, 5000, (count + 1,), dtype=torch.int32, device="cuda")[1:]
-        source[torch.randperm(count)[:missing].cuda()] = -1 - torch.arange(missing, dtype=torch.int32, device="cuda")
-        arguments = (table, misses, source, wanted, factors)
-        assert equal(torch_rows(*arguments), triton_rows(*arguments)), (count, missing, wanted)
-        whole = (table, None, source.clamp(min=0).long(), wanted, factors)
+        whole = (table, None, source.long(), wanted, factors)
         assert equal(torch_rows(*whole), triton_rows(*whole)), (count, wanted)
+        source[torch.randperm(count)[:missing].cuda()] = -1 - torch.arange(missing, dtype=torch.int32, device="cuda")
+        placed = torch.stack([source, torch.randperm(count, device="cuda").int()])
+        arguments = (table, misses, placed, wanted, factors)
+        assert equal(torch_rows(*arguments), triton_rows(*arguments)), (count, missing, wanted)
     assert triton_rows(table, None, source[:0], None, None).shape == (0, columns)
     assert launch_gather.is_direct
 

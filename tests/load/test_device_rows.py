@@ -130,8 +130,8 @@ def test_ids_that_do_not_fit_in_32_bits(data, monkeypatch, rows):
     def with_wide_ids(self, raw):
         if raw["narrow"] is not None:  # as the core delivers ids of such a graph
             ids = NarrowArray(*raw["narrow"])
-            raw["nodes"][0]["n_id"] = ids.ids(0)
-            raw["edges"][0].update(e_id=ids.ids(1), edge_index=ids.ids(2).reshape(2, -1))
+            raw["edges"][0].update(edge_index=ids.ids(0).reshape(2, -1), e_id=ids.ids(1))
+            raw["nodes"][0]["n_id"] = ids.ids(2)
             raw["narrow"] = None
         return batch_of(self, raw)
 

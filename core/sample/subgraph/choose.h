@@ -96,6 +96,7 @@ struct ChooseScratch {
   WeightedScratch weighted;
   std::vector<double> sums;
   std::vector<uint64_t> listed, latest, holes;
+  std::vector<int64_t> wide;  // what is drawn by weight, before it is narrowed
   SmallestNumbers smallest;
 };
 
@@ -150,7 +151,7 @@ class RowChooser {
 
   // Writes the chosen positions (into the file's arrays) and returns how many. `batch` is 0 unless disjoint; `time` is
   // the seed's, for sampling by node times.
-  size_t choose(const HopRow& row, uint64_t node, uint64_t batch, int64_t* out, ChooseScratch& scratch,
+  size_t choose(const HopRow& row, uint64_t node, uint64_t batch, auto* out, ChooseScratch& scratch,
                 int64_t time = 0) const {
     if (fanout_ == 0 && !all_) return 0;
     if (options_.exclude != nullptr) [[unlikely]] {
@@ -175,8 +176,8 @@ class RowChooser {
     bool plain() const { return false; }
   };
 
-  template <class From>
-  size_t choose_from(const From& from, const HopRow& row, uint64_t node, uint64_t batch, int64_t* out,
+  template <class From, class Out>
+  size_t choose_from(const From& from, const HopRow& row, uint64_t node, uint64_t batch, Out* out,
                      ChooseScratch& scratch) const {
     const uint64_t population = from.count;
     if (population == 0) return 0;
@@ -190,9 +191,9 @@ class RowChooser {
       chosen = choose_weighted(random, row, from, take_all, out, scratch);
     } else if (take_all) {
       chosen = static_cast<size_t>(population);
-      for (size_t i = 0; i < chosen; ++i) out[i] = static_cast<int64_t>(i);
+      for (size_t i = 0; i < chosen; ++i) out[i] = static_cast<Out>(i);
     } else if (options_.replace) {
-      for (size_t i = 0; i < count; ++i) out[i] = static_cast<int64_t>(random.below(population));
+      for (size_t i = 0; i < count; ++i) out[i] = static_cast<Out>(random.below(population));
     } else if (options_.choice == Choice::kLabor) {
       choose_labor(row, from, count, out, scratch.smallest);
     } else {
@@ -203,7 +204,7 @@ class RowChooser {
   }
 
   // The same from a row with neighbours that must not be taken.
-  size_t choose_past(std::span<const uint64_t> refused, const HopRow& row, uint64_t node, uint64_t batch, int64_t* out,
+  size_t choose_past(std::span<const uint64_t> refused, const HopRow& row, uint64_t node, uint64_t batch, auto* out,
                      ChooseScratch& scratch, int64_t time) const {
     scratch.holes.clear();
     if (row.degree > 0) find_places(csr_, row.begin, row.degree, refused, scratch.holes);
@@ -299,26 +300,36 @@ class RowChooser {
     return low;
   }
 
-  template <class From>
-  void to_positions(const HopRow& row, const From& from, int64_t* out, size_t count) const {
+  template <class From, class Out>
+  void to_positions(const HopRow& row, const From& from, Out* out, size_t count) const {
     if (timed_ || !from.plain()) {
       for (size_t i = 0; i < count; ++i) {
-        out[i] = static_cast<int64_t>(position_of(row, from, static_cast<uint64_t>(out[i])));
+        out[i] = static_cast<Out>(position_of(row, from, static_cast<uint64_t>(out[i])));
       }
     } else {
-      const auto begin = static_cast<int64_t>(row.begin);
+      const auto begin = static_cast<Out>(row.begin);
       for (size_t i = 0; i < count; ++i) out[i] += begin;
     }
   }
 
-  void choose_distinct(Random& random, uint64_t population, size_t count, int64_t* out, ChooseScratch& scratch) const {
+  template <class Out>
+  void choose_distinct(Random& random, uint64_t population, size_t count, Out* out, ChooseScratch& scratch) const {
     if (count <= 64 && population <= UINT32_MAX) {  // 32-bit look-backs: half the compares of 64-bit ones
       uint32_t drawn[64];
       draw_distinct(random, population, count, drawn, scratch.seen);
-      for (size_t i = 0; i < count; ++i) out[i] = drawn[i];
+      for (size_t i = 0; i < count; ++i) out[i] = static_cast<Out>(drawn[i]);
     } else {
       draw_distinct(random, population, count, out, scratch.seen);
     }
+  }
+
+  template <class From>
+  size_t choose_weighted(Random& random, const HopRow& row, const From& from, bool take_all, int32_t* out,
+                         ChooseScratch& scratch) const {
+    scratch.wide.resize(static_cast<size_t>(take_all ? from.count : fanout_));
+    const size_t chosen = choose_weighted(random, row, from, take_all, scratch.wide.data(), scratch);
+    for (size_t i = 0; i < chosen; ++i) out[i] = static_cast<int32_t>(scratch.wide[i]);
+    return chosen;
   }
 
   template <class From>
@@ -355,8 +366,8 @@ class RowChooser {
   // LABOR-0 with a fixed size (sequential Poisson sampling): the `count` neighbours whose shared random numbers are
   // smallest. For one row that is a uniform draw without replacement; rows with common neighbours tend to agree. Reads
   // the whole row.
-  template <class From>
-  void choose_labor(const HopRow& row, const From& from, size_t count, int64_t* out, SmallestNumbers& smallest) const {
+  template <class From, class Out>
+  void choose_labor(const HopRow& row, const From& from, size_t count, Out* out, SmallestNumbers& smallest) const {
     smallest.begin(count);
     offer(
         0, from.count,
@@ -365,7 +376,7 @@ class RowChooser {
           return csr_.neighbour(row.begin + i);  // times and layer-neighbour sampling do not go together
         },
         smallest);
-    for (const auto& candidate : smallest.by_place()) *out++ = static_cast<int64_t>(candidate.place);
+    for (const auto& candidate : smallest.by_place()) *out++ = static_cast<Out>(candidate.place);
   }
 
   // The function that gives each neighbour its random number, the same for all rows of the hop.

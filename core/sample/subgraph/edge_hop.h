@@ -20,8 +20,9 @@
 
 namespace gz {
 
-// What the expansion sees of an edge type, whatever the width of its ids. kNarrow: see Labels.
-template <bool kNarrow>
+// What the expansion sees of an edge type, whatever the width of its ids. kNarrow: see Labels. Edges: GrowingEdges or
+// NarrowEdges.
+template <bool kNarrow, class Edges>
 class EdgeHop {
  public:
   EdgeHop(const SampleOptions& options_, GrowingNodes& target_nodes)
@@ -30,13 +31,14 @@ class EdgeHop {
 
   const SampleOptions options;  // its own fanouts among them
   GrowingNodes& target;         // the nodes that are expanded
-  GrowingEdges edges;
+  Edges edges;
 
   // Prefetches the whole file if the sample will read most of it.
   virtual void whole_if_most() const = 0;
   // Reads the bounds of the rows of the targets from `frontier` on; returns how many edges they give at most.
   virtual uint64_t measure(size_t hop, size_t frontier) = 0;
-  virtual void reserve(bool last) = 0;
+  // Room for those; the subgraph will have `most_nodes` at most.
+  virtual void reserve(bool last, size_t most_nodes) = 0;
   // Where edges are on disk: chooses all of them, and asks for their pages before the first is read.
   virtual void choose_ahead(int threads, std::vector<ChooseScratch>& scratch) = 0;
   // Any chunk by any thread: chooses its edges and reads their neighbours.
@@ -53,12 +55,12 @@ class EdgeHop {
   std::vector<uint64_t> starts_{0};  // destination of each chunk's edges, after those of earlier hops
 };
 
-template <class Csr, bool kNarrow>
-class CsrHop final : public EdgeHop<kNarrow> {
+template <class Csr, bool kNarrow, class Edges>
+class CsrHop final : public EdgeHop<kNarrow, Edges> {
  public:
   // `times`: of the trees, empty if edges are taken at any time; `timed`: whether the edges' own times count.
   CsrHop(const Csr& csr, const SampleOptions& options, GrowingNodes& target, std::span<const int64_t> times, bool timed)
-      : EdgeHop<kNarrow>(options, target), csr_(csr), times_(times), timed_(timed) {
+      : EdgeHop<kNarrow, Edges>(options, target), csr_(csr), times_(times), timed_(timed) {
     if (options.io == TopologyIo::kAuto) ahead_.emplace(csr_, this->options, timed_);
   }
 
@@ -79,10 +81,10 @@ class CsrHop final : public EdgeHop<kNarrow> {
     return starts_.back();
   }
 
-  void reserve(bool last) override {
+  void reserve(bool last, size_t most_nodes) override {
     const auto more = static_cast<size_t>(starts_.back());
     first_ = edges.edges;
-    if (more > 0) edges.reserve_edges(edges.edges + more, last);
+    if (more > 0) edges.reserve_edges(edges.edges + more, last, most_nodes);
     neighbours_ = room_for<Id>(neighbours_memory_, more);
   }
 
@@ -91,7 +93,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
     if (!cold_) return;
     parallel_for(this->chunks(), 1, threads,
                  [&](size_t c, size_t, int worker) { choose(c, scratch[static_cast<size_t>(worker)]); });
-    ahead_->edges({edges.edge + first_, static_cast<size_t>(starts_.back())});
+    ahead_->edges(std::span<const Edge>(edges.edge + first_, static_cast<size_t>(starts_.back())));
   }
 
   void make(size_t chunk, ChooseScratch& scratch) override {
@@ -103,8 +105,8 @@ class CsrHop final : public EdgeHop<kNarrow> {
   void label(size_t chunk, Labels<kNarrow>& labels) override {
     const size_t from = first_ + static_cast<size_t>(starts_[chunk]), to = edges.edges, count = written_[chunk];
     if (from != to) {
-      std::memmove(edges.edge + to, edges.edge + from, count * sizeof(int64_t));
-      std::memmove(edges.col + to, edges.col + from, count * sizeof(int64_t));
+      std::memmove(edges.edge + to, edges.edge + from, count * sizeof(Edge));
+      std::memmove(edges.col + to, edges.col + from, count * sizeof(Edge));
     }
     for (size_t i = 0; i < count; i += kWorkALook) {
       check_interrupt();
@@ -125,7 +127,9 @@ class CsrHop final : public EdgeHop<kNarrow> {
 
  private:
   using Id = typename Csr::Id;
-  using EdgeHop<kNarrow>::options, EdgeHop<kNarrow>::target, EdgeHop<kNarrow>::edges, EdgeHop<kNarrow>::starts_;
+  using Edge = typename Edges::Edge;
+  using Base = EdgeHop<kNarrow, Edges>;
+  using Base::options, Base::target, Base::edges, Base::starts_;
   static constexpr size_t kRows = 256;                   // a chunk
   static constexpr size_t kWorkALook = size_t{1} << 16;  // edges after which an interrupt is noticed
   static constexpr size_t kShareRows = size_t{1} << 12;  // fewer rows are not worth waking threads to measure them
@@ -193,7 +197,7 @@ class CsrHop final : public EdgeHop<kNarrow> {
       const uint64_t batch = target.disjoint ? static_cast<uint64_t>(target.batch[label]) : 0;
       const auto node = static_cast<uint64_t>(target.node[label]);
       const size_t count = chooser_->choose(rows_[i], node, batch, edges.edge + at, scratch, time_of(label));
-      std::fill_n(edges.col + at, count, static_cast<int64_t>(label));
+      std::fill_n(edges.col + at, count, static_cast<Edge>(label));
       at += count;
       if ((work += rows_[i].degree) > kWorkALook) {  // hubs
         check_interrupt();
@@ -202,14 +206,14 @@ class CsrHop final : public EdgeHop<kNarrow> {
     }
     written_[chunk] = at - first;
     // Rows with weights of zero or excluded edges gave fewer: what is left must be positions too, for the look-ahead.
-    std::fill(edges.edge + at, edges.edge + first_ + starts_[chunk + 1], int64_t{0});
+    std::fill(edges.edge + at, edges.edge + first_ + starts_[chunk + 1], Edge{0});
   }
 
   // Reads the neighbours of a chunk's edges, and turns positions into the user's edge ids.
   void fetch(size_t chunk) {
     constexpr size_t kAhead = 32;
     const size_t count = written_[chunk];
-    int64_t* position = edges.edge + first_ + starts_[chunk];
+    Edge* position = edges.edge + first_ + starts_[chunk];
     Id* neighbours = neighbours_ + starts_[chunk];
     for (size_t i = 0; i < std::min(kAhead, count); ++i) prefetch(csr_.indices + position[i]);
     for (size_t i = 0; i < count; ++i) {
@@ -222,17 +226,23 @@ class CsrHop final : public EdgeHop<kNarrow> {
       return;
     }
     for (size_t i = 0; i < std::min(kAhead, count); ++i) prefetch_edge_id(static_cast<uint64_t>(position[i]));
+    uint64_t bits = 0;
     for (size_t i = 0; i < count; ++i) {
       if (i + kAhead < count) prefetch_edge_id(static_cast<uint64_t>(position[i + kAhead]));
-      position[i] = static_cast<int64_t>(csr_.stored_edge_id(static_cast<uint64_t>(position[i])));
+      const uint64_t id = csr_.stored_edge_id(static_cast<uint64_t>(position[i]));
+      bits |= id;
+      position[i] = static_cast<Edge>(id);
+    }
+    if constexpr (sizeof(Edge) < sizeof(int64_t)) {
+      if (bits > INT32_MAX) edges.is_exceeded = true;
     }
   }
 
   // Positions become places among all edges in order, which differ with deltas.
-  void to_places(int64_t* position, const int64_t* col, size_t count) const {
+  void to_places(Edge* position, const Edge* col, size_t count) const {
     for (size_t i = 0; i < count; ++i) {
       const uint64_t shift = shifts_[static_cast<size_t>(col[i]) - frontier_];
-      position[i] = static_cast<int64_t>(static_cast<uint64_t>(position[i]) + shift);
+      position[i] = static_cast<Edge>(static_cast<uint64_t>(position[i]) + shift);
     }
   }
 

@@ -74,8 +74,8 @@ void make_and_finish(size_t chunks, int threads, const Make& make, const Finish&
   });
 }
 
-// kNarrow: see Labels.
-template <bool kNarrow>
+// kNarrow: see Labels. Edges: GrowingEdges or NarrowEdges.
+template <bool kNarrow, class Edges>
 class Expansion {
  public:
   // `seeds` has an entry for each node type, in the order of types; `times` are those of all trees.
@@ -101,7 +101,8 @@ class Expansion {
     const bool timed = !times_.empty() && csr.has_times();
     sources_.push_back(edge.source);
     targets_.push_back(edge.target);
-    hops_.push_back(std::make_unique<CsrHop<Csr, kNarrow>>(csr, options, types_[edge.target].nodes, times_, timed));
+    hops_.push_back(
+        std::make_unique<CsrHop<Csr, kNarrow, Edges>>(csr, options, types_[edge.target].nodes, times_, timed));
   }
 
   HeteroSubgraph run(size_t num_hops) {
@@ -146,7 +147,9 @@ class Expansion {
       most += static_cast<size_t>(more);
       chunks += hops_[e]->chunks();
     }
-    for (const auto& part : hops_) part->reserve(last);
+    // Where there is one edge type, all ids may share a buffer.
+    const size_t most_nodes = hops_.size() == 1 && types_.size() == 1 ? types_[0].nodes.nodes + types_[0].coming : 0;
+    for (const auto& part : hops_) part->reserve(last, most_nodes);
     reserve_nodes(hop, last);
     const int threads = most < kShare ? 1 : options_.threads;
     for (const auto& part : hops_) part->choose_ahead(threads, scratch_);
@@ -201,8 +204,8 @@ class Expansion {
   std::vector<ChooseScratch> scratch_;  // one per worker
   std::deque<Type> types_;              // stable addresses
   size_t trees_ = 0;
-  std::vector<std::unique_ptr<EdgeHop<kNarrow>>> hops_;  // one per edge type
-  std::vector<size_t> sources_, targets_;                // their node types
+  std::vector<std::unique_ptr<EdgeHop<kNarrow, Edges>>> hops_;  // one per edge type
+  std::vector<size_t> sources_, targets_;                       // their node types
   struct Part {
     size_t edge_type, chunk;
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -103,6 +104,7 @@ struct GrowingNodes {
 
 // The edges of one type, grouped by hop.
 struct GrowingEdges {
+  using Edge = int64_t;
   explicit GrowingEdges(int threads_) : copy_threads(threads_) {}
 
   const int copy_threads;
@@ -112,7 +114,7 @@ struct GrowingEdges {
 
   // Room for `count` edges. After the last hop `edge_index` is (2, E) without a gap, so the last hop asks for its exact
   // number and the others' edges are moved while they are few.
-  void reserve_edges(size_t count, bool last) {
+  void reserve_edges(size_t count, bool last, size_t /*most_nodes*/ = 0) {
     edge = edge_.grow(edges, count, copy_threads);
     if (edge_index_.buffer && edge_index_.buffer->size() >= 2 * count * sizeof(int64_t)) {
       lay_out_edges(last ? count : edge_index_.buffer->size() / (2 * sizeof(int64_t)));
@@ -132,7 +134,7 @@ struct GrowingEdges {
     lay_out_edges(edges);
     edge_.array.size = edges;
     edge_index_.size = 2 * edges;
-    return {std::move(edge_index_), std::move(edge_.array), std::move(num_sampled_edges)};
+    return {std::move(edge_index_), std::move(edge_.array), std::move(num_sampled_edges), nullptr};
   }
 
  private:
@@ -146,8 +148,48 @@ struct GrowingEdges {
   Int64Array edge_index_;
 };
 
+// The same as int32, in one buffer, for a device that widens them: half the memory to write, and nothing to narrow
+// afterwards (benchmarks/gpu.py).
+struct NarrowEdges {
+  using Edge = int32_t;
+  explicit NarrowEdges(int) {}
+
+  size_t edges = 0;
+  int32_t *row = nullptr, *col = nullptr, *edge = nullptr;
+  std::vector<int64_t> num_sampled_edges;
+  std::atomic<bool> is_exceeded{false};  // an edge's id does not fit: these edges are of no use
+
+  // Room for `count` edges. The last hop asks for its exact number, and leaves room for the nodes.
+  void reserve_edges(size_t count, bool last, size_t most_nodes) {
+    auto larger = take_buffer((3 * count + (last ? most_nodes : 0)) * sizeof(int32_t));
+    auto* const to = larger->as<int32_t>();
+    if (edges > 0) move_edges(to, count);
+    buffer_ = std::move(larger);
+    row = to, col = to + count, edge = to + 2 * count;
+  }
+
+  SampledEdges finish_edges() {
+    if (!buffer_) reserve_edges(0, true, 1);
+    move_edges(row, edges);
+    SampledEdges made{{nullptr, 2 * edges}, {nullptr, edges}, std::move(num_sampled_edges), nullptr};
+    if (!is_exceeded) made.narrow = std::move(buffer_);
+    return made;
+  }
+
+ private:
+  void move_edges(int32_t* to, size_t apart) const {  // in this order: each may overlap with the next
+    const int32_t* const from[] = {row, col, edge};
+    for (size_t i = 0; i < 3; ++i) {
+      if (from[i] != to + i * apart) std::memmove(to + i * apart, from[i], edges * sizeof(int32_t));
+    }
+  }
+
+  std::shared_ptr<Buffer> buffer_;
+};
+
 // Throws ArgumentError if so many more edges are too many for labels of 32 bits.
-inline void check_hop(const GrowingNodes& nodes, const GrowingEdges& edges, size_t hop, uint64_t more) {
+template <class Edges>
+void check_hop(const GrowingNodes& nodes, const Edges& edges, size_t hop, uint64_t more) {
   if (edges.edges + more + nodes.nodes >= kMostLabels) {
     fail<ArgumentError>("hop ", hop, " has ", more, " edges to ", nodes.nodes, " nodes so far, a subgraph holds below ",
                         kMostLabels, "; sample fewer seeds at once or smaller fanouts");
@@ -218,12 +260,14 @@ class Labels {
 
   // Labels edges from `first` on, whose `col` is there and whose neighbours are given: writes their `row` and adds the
   // nodes that are new. `trees` are the batches of the nodes that `col` counts. There must be room.
-  template <class Id>
-  void label(const GrowingEdges& edges, size_t first, const int64_t* trees, const Id* neighbours, size_t count) {
+  template <class Edges, class Id>
+  void label(const Edges& edges, size_t first, const int64_t* trees, const Id* neighbours, size_t count) {
+    using Edge = typename Edges::Edge;
     constexpr size_t kAhead = 24;  // benchmarks/sampling: flat from 16 to 48
     size_t nodes = nodes_.nodes;
-    int64_t *const node = nodes_.node, *const batches = nodes_.batch, *const row = edges.row + first;
-    const int64_t* const col = edges.col + first;
+    int64_t *const node = nodes_.node, *const batches = nodes_.batch;
+    Edge* const row = edges.row + first;
+    const Edge* const col = edges.col + first;
     const auto batch_of = [&](size_t i) { return nodes_.disjoint ? trees[col[i]] : 0; };
     const auto ask = [&](size_t i) { prefetch(entries_ + home(key_of(neighbours[i], batch_of(i)))); };
     for (size_t i = 0; i < std::min(kAhead, count); ++i) ask(i);
@@ -240,7 +284,7 @@ class Labels {
       node[nodes] = static_cast<int64_t>(neighbour);
       if (nodes_.disjoint) batches[nodes] = batch;
       nodes += fresh;
-      row[i] = static_cast<int64_t>(word & UINT32_MAX);
+      row[i] = static_cast<Edge>(word & UINT32_MAX);
     }
     nodes_.nodes = nodes;
   }

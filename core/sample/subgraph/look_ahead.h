@@ -71,7 +71,8 @@ class LookAhead {
   }
 
   // The edges at these positions.
-  void edges(std::span<const int64_t> positions) {
+  template <class Edge>
+  void edges(std::span<const Edge> positions) {
     at(positions, csr_.indices);
     if (!options_.edge_ids) return;
     if (csr_.edge_ids32 != nullptr) at(positions, csr_.edge_ids32);
@@ -118,8 +119,8 @@ class LookAhead {
     prefetcher_.request(rows.size(), [&](size_t i) { return whole_row(rows[i], array); });
   }
 
-  template <class T>
-  void at(std::span<const int64_t> positions, const T* array) {
+  template <class Edge, class T>
+  void at(std::span<const Edge> positions, const T* array) {
     prefetcher_.request(positions.size(), [&](size_t i) { return range(array + positions[i], 1); });
   }
 

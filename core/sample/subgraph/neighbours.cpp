@@ -38,10 +38,10 @@ void check_combination(const SampleOptions& options, bool with_times) {
   }
 }
 
-template <bool kNarrow>
+template <bool kNarrow, class Edges>
 HeteroSubgraph expand(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,
                       std::span<const TypedSeeds> seeds, std::span<const int64_t> times, const SampleOptions& options) {
-  Expansion<kNarrow> expansion(node_types, seeds, times, options);
+  Expansion<kNarrow, Edges> expansion(node_types, seeds, times, options);
   for (size_t e = 0; e < edge_types.size(); ++e) {
     const EdgeType& edge = edge_types[e];
     SampleOptions own = options;
@@ -53,6 +53,15 @@ HeteroSubgraph expand(std::span<const NodeType> node_types, std::span<const Edge
     edge.topology->visit(edge.direction, [&](const auto& csr) { expansion.add(csr, edge, own); });
   }
   return expansion.run(options.fanouts.size());
+}
+
+// Whether nodes and positions of edges fit into an int32. Ids of edges that the user gave may be larger still.
+bool fit_int32(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types) {
+  constexpr uint64_t kMost = uint64_t{1} << 31;
+  return std::ranges::all_of(node_types, [](const NodeType& type) { return type.num_nodes <= kMost; }) &&
+         std::ranges::all_of(edge_types, [](const EdgeType& edge) {
+           return edge.topology->visit(edge.direction, [](const auto& csr) { return csr.limit <= kMost; });
+         });
 }
 
 }  // namespace
@@ -139,8 +148,12 @@ HeteroSubgraph expand_typed(std::span<const NodeType> node_types, std::span<cons
   const bool narrow = !options.disjoint && std::all_of(node_types.begin(), node_types.end(), [](const NodeType& type) {
     return type.num_nodes <= uint64_t{1} << 32;
   });
-  return narrow ? expand<true>(node_types, edge_types, seeds, times, options)
-                : expand<false>(node_types, edge_types, seeds, times, options);
+  if (narrow && options.narrow_edges && fit_int32(node_types, edge_types)) {
+    auto made = expand<true, NarrowEdges>(node_types, edge_types, seeds, times, options);
+    if (std::ranges::all_of(made.edges, [](const SampledEdges& type) { return type.narrow != nullptr; })) return made;
+  }
+  return narrow ? expand<true, GrowingEdges>(node_types, edge_types, seeds, times, options)
+                : expand<false, GrowingEdges>(node_types, edge_types, seeds, times, options);
 }
 
 HeteroSubgraph sample_hetero(std::span<const NodeType> node_types, std::span<const EdgeType> edge_types,

@@ -48,6 +48,7 @@ struct SampleOptions {
   Temporal temporal = Temporal::kUniform;
   Direction direction = Direction::kNone;  // kNone: the file's first
   bool edge_ids = true;  // false: `edge` holds positions even where the file keeps the user's own ids (one read less)
+  bool narrow_edges = false;  // edges as int32 where all of them fit: SampledEdges::narrow
   uint64_t seed = 0;
   DependentDraws dependent;  // with kLabor
   int threads = 1;
@@ -78,6 +79,9 @@ struct SampledEdges {
   Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
   Int64Array edge;        // the user's edge ids if the file has them, else positions in its rows
   std::vector<int64_t> num_sampled_edges;  // one per hop
+  // If set: edge_index and edge as int32, one after the other, instead of those above, which have sizes alone. There
+  // may be room for the nodes behind them.
+  std::shared_ptr<Buffer> narrow;
 };
 
 // A sampled graph. A homogeneous graph is one of one node type and one edge type.

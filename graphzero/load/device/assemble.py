@@ -53,11 +53,16 @@ def torch_rows(
     wanted: torch.dtype | None,
     scale: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Return the rows of a batch, on any device: table[source], and misses[-1 - source] where that is negative."""
+    """Return the rows of a batch, on any device.
+
+    Without misses: table[source]. Else row source[1, i] is table[source[0, i]], or misses[-1 - source[0, i]] where that
+    is negative.
+    """
     import torch
 
     if misses is None:
         return _converted(_words(table).index_select(0, source).view(table.dtype), wanted, scale)
+    source = torch.empty_like(source[0]).index_copy_(0, source[1].long(), source[0])
     rows = _words(table).index_select(0, source.clamp(min=0))
     number = torch.arange(len(source), device=source.device)
     positions = number.new_empty(len(misses) + 1)  # of misses in the batch; the last takes what is not one
@@ -107,7 +112,7 @@ def choose_passes(*arguments: Any) -> Passes:
     import torch
 
     table, misses, source, *_ = arguments
-    if not table.is_cuda or not 0 < table.shape[1] <= _MOST_COLUMNS or source.shape[0] == 0:
+    if not table.is_cuda or not 0 < table.shape[1] <= _MOST_COLUMNS or source.numel() == 0:
         return TORCH
     try:
         from .triton_rows import triton_admit, triton_rows

@@ -174,13 +174,13 @@ Pending = (NarrowIds, *Made)
 def narrow(given: tuple[Any, Sequence[int], bool], nodes: list[dict[str, Any]], edges: list[dict[str, Any]]) -> None:
     """Add to each type its ids, which are parts of one array, in the order in which the core wrote them."""
     array, index = NarrowArray(*given), 0
+    for values in edges:
+        values["edge_index"] = NarrowIds(array, index, is_pair=True)
+        values["e_id"] = NarrowIds(array, index + 1)
+        index += 2
     for values in nodes:
         values["n_id"] = NarrowIds(array, index)
         index += 1
-    for values in edges:
-        values["e_id"] = NarrowIds(array, index)
-        values["edge_index"] = NarrowIds(array, index + 1, is_pair=True)
-        index += 2
 
 
 def sizes_of(batch: AnyBatch) -> tuple[int, int]:

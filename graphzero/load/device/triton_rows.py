@@ -26,6 +26,7 @@ def _gather(
     block: tl.constexpr,
     width: tl.constexpr,
     scaled: tl.constexpr,
+    placed: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     column = tl.arange(0, width)
@@ -38,6 +39,8 @@ def _gather(
     value = tl.where(hit, cached, missed).to(out.dtype.element_ty)
     if scaled:
         value = value * tl.load(scale + column, mask=column < columns, other=0)[None, :]
+    if placed:
+        row = tl.load(source + rows + row, mask=inside, other=0).to(tl.int64)
     tl.store(out + (row * columns)[:, None] + column[None, :], value, mask=here)
 
 
@@ -89,16 +92,17 @@ def _shape(columns):
 
 def triton_rows(table, misses, source, wanted, scale):
     """Return what `torch_rows` returns."""
-    columns, rows = table.shape[1], source.shape[0]
+    columns, rows, placed = table.shape[1], source.shape[-1], misses is not None
     misses = table if misses is None else misses  # none is taken
     out = table.new_empty((rows, columns), dtype=wanted or table.dtype)
     if rows == 0:
         return out
     block, width = _shape(columns)
-    kind = (table.dtype, out.dtype, source.dtype, columns, scale is None, table.device.index)
+    kind = (table.dtype, out.dtype, source.dtype, columns, scale is None, placed, table.device.index)
     factors = table if scale is None else scale  # not read
     programs = (rows + block - 1) // block
-    launch_gather(kind, programs, out, table, misses, source, factors, rows, columns, block, width, scale is not None)
+    constants = (columns, block, width, scale is not None, placed)
+    launch_gather(kind, programs, out, table, misses, source, factors, rows, *constants)
     return out
 
 
