@@ -1,4 +1,5 @@
-// base_test: checksums against the table, random streams, the pool.
+// base_test: checksums against the table, random streams, sorts, the pool.
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sort_words.h"
 #include "base/threads.h"
 #include "check.h"
 
@@ -147,6 +149,30 @@ TEST(pages_are_locked_once_and_a_buffer_that_cannot_be_is_used_as_it_is) {
     CHECK_EQ(unlocks, 0);
   }
   CHECK_EQ(unlocks, 1);  // not the one that was never locked
+}
+
+// Sizes around those at which another way is chosen; digits that differ, that are few, and that are equal.
+TEST(words_are_sorted_by_some_of_their_bits) {
+  for (const size_t count : {0, 1, 2, 63, 64, 65, 1000, 32767, 32768, 32769, 100'000}) {
+    for (const auto& [low, bits] : {std::pair{0, 0}, {0, 1}, {40, 24}, {27, 17}, {5, 18}, {33, 19}, {13, 31}}) {
+      for (const uint64_t distinct : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
+        Random random(make_key(count));
+        const uint64_t mask = ((uint64_t{1} << bits) - 1) << low, above = low + bits < 64 ? 1ull << (low + bits) : 0;
+        std::vector<uint64_t> words(count);
+        for (uint64_t& word : words) {
+          const uint64_t key = random.next() % distinct << low & mask;
+          word = above | key | (random.next() & ((uint64_t{1} << low) - 1));
+        }
+        std::vector<uint64_t> expected = words;
+        sort_by_bits(words, low, bits);
+        const auto key_of = [&](uint64_t word) { return word & mask; };
+        CHECK(std::ranges::is_sorted(words, {}, key_of));
+        std::ranges::sort(words);
+        std::ranges::sort(expected);
+        CHECK(words == expected);
+      }
+    }
+  }
 }
 
 TEST(a_buffer_that_came_back_is_handed_out_for_the_same_size) {

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/sort_words.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "sample/merged/merged.h"
@@ -62,9 +63,13 @@ class FileOrder {
     const uint64_t widest = low_bits_ + shift_ == 64 ? 1 : uint64_t{1} << std::min(63, 64 - low_bits_ - shift_);
     uint64_t items = 0;
     borders_.assign(1, 0);
+    stretches_.assign(1, first_);
     for (last_ = first_; last_ < counts_.size() && last_ - first_ < widest; ++last_) {
       if (items > 0 && items + counts_[last_] > room) break;
-      if (items - borders_.back() >= kBlock) borders_.push_back(items);
+      if (items - borders_.back() >= kBlock) {
+        borders_.push_back(items);
+        stretches_.push_back(last_);
+      }
       items += counts_[last_];
     }
     if (items > borders_.back()) borders_.push_back(items);
@@ -73,10 +78,13 @@ class FileOrder {
   }
 
   size_t blocks() const { return borders_.size() - 1; }
-  // The items of a block, in order. Different ones may be taken at the same time; again costs little.
+  // The items of a block, in the order of their places. Different ones may be taken at the same time.
   std::span<const uint64_t> take(size_t block) {
-    uint64_t* words = words_->template as<uint64_t>();
-    std::sort(words + borders_[block], words + borders_[block + 1]);
+    uint64_t* const words = words_->template as<uint64_t>();
+    uint64_t* at = words + borders_[block];
+    for (size_t stretch = stretches_[block]; at < words + borders_[block + 1]; at += counts_[stretch++]) {
+      sort_by_bits(std::span(at, counts_[stretch]), low_bits_, shift_);
+    }
     return {words + borders_[block], words + borders_[block + 1]};
   }
 
@@ -140,8 +148,9 @@ class FileOrder {
   const int number_bits_, low_bits_, shift_;
   std::vector<uint64_t> counts_;  // items of each stretch of 2^shift_ places
   uint64_t total_ = 0;
-  size_t first_ = 0, last_ = 0;  // stretches of the part
-  std::vector<uint64_t> borders_;
+  size_t first_ = 0, last_ = 0;    // stretches of the part
+  std::vector<uint64_t> borders_;  // where blocks begin among the items of the part, and the end
+  std::vector<size_t> stretches_;  // the first of each block
   std::shared_ptr<Buffer> words_;
 };
 
