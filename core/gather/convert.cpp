@@ -99,17 +99,13 @@ __attribute__((target("avx2,f16c"))) void rows_avx2(const std::byte* base, std::
     const std::byte* in = base + from_of(rows[i]) * row_bytes;
     auto* to = reinterpret_cast<float*>(out) + to_of(rows[i], i) * columns;
     size_t c = 0;
-    for (; c + 32 <= columns; c += 32) {  // two lines
+    for (; c + 16 <= columns; c += 16) {  // a line
       const __m256 first = eight(Element{}, in + c * kRaw, scale_at(scale, c));
       const __m256 second = eight(Element{}, in + (c + 8) * kRaw, scale_at(scale, c + 8));
-      const __m256 third = eight(Element{}, in + (c + 16) * kRaw, scale_at(scale, c + 16));
-      const __m256 fourth = eight(Element{}, in + (c + 24) * kRaw, scale_at(scale, c + 24));
       _mm256_stream_ps(to + c, first);
       _mm256_stream_ps(to + c + 8, second);
-      _mm256_stream_ps(to + c + 16, third);
-      _mm256_stream_ps(to + c + 24, fourth);
     }
-    for (; c < columns; c += 8) _mm256_stream_ps(to + c, eight(Element{}, in + c * kRaw, scale_at(scale, c)));
+    if (c < columns) _mm256_stream_ps(to + c, eight(Element{}, in + c * kRaw, scale_at(scale, c)));
   }
 }
 

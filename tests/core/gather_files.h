@@ -25,6 +25,13 @@ inline std::vector<std::byte> noise_bytes(uint64_t bytes, uint64_t seed) {
   return out;
 }
 
+inline std::vector<int64_t> some_ids(uint64_t rows, size_t count, uint64_t seed) {
+  Random random(make_key(seed));
+  std::vector<int64_t> ids(count);
+  for (int64_t& id : ids) id = static_cast<int64_t>(random.below(rows));
+  return ids;
+}
+
 inline std::string write_features(const std::string& name, const std::vector<NoiseArray>& arrays) {
   Container container;
   container.kind = Kind::kFeatures;
