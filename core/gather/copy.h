@@ -67,8 +67,9 @@ LinesKernel<Row> lines_kernel(Vectors vectors);
 // The same for consecutive rows to a destination that is not aligned.
 LinesKernel<int64_t> shifted_lines_kernel(Vectors vectors);
 
-// Many rows at once with streaming stores: avoids a call per row, which takes a quarter of the time of a row of 128
-// bytes (benchmarks/gather). `out` must be aligned to 32 bytes, and `columns` a multiple of 8.
+// Many rows at once with streaming stores: avoids a call per row, which takes a tenth of the time of a row of 128 int8
+// (423,000 random rows take 14.6 ms instead of 16.4 on an AMD EPYC). `out` must be aligned to 32 bytes, and `columns` a
+// multiple of 8.
 template <class Row>
 using ConvertRows = void (*)(const std::byte* base, std::span<const Row> rows, size_t columns, std::byte* out,
                              const float* scale);
