@@ -22,7 +22,9 @@ nb::object device_to_python(const GatheredPart& part) {
   if (given->is_whole) return d;
   d["source"] = int32_array(given->source, {size_t{2}, given->rows});
   d["admitted"] = int32_array(given->admitted, {given->admissions, size_t{2}});
-  d["page_locked"] = part.buffer->page_locked() && given->source->page_locked() && given->admitted->page_locked();
+  const Buffer& misses = given->missing ? *given->missing : *part.buffer;
+  if (given->missing) d["missing"] = array_over(misses.data(), {given->misses}, nb::dtype<int64_t>(), given->missing);
+  d["page_locked"] = misses.page_locked() && given->source->page_locked() && given->admitted->page_locked();
   return d;
 }
 

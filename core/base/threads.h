@@ -66,9 +66,8 @@ void lower_thread_priority() noexcept;
 // From now on this thread runs on all its processors but one for each of `ranks` processes: for threads that feed a
 // device, next to those that launch its kernels. Priority alone does not keep a processor free for them. On
 // an H200 with 16 processors, bfloat16 training with a fifth of the rows there makes 170 and 185 steps per second if
-// the loader's threads are confined to 15 of them, and 163 and 173 if not; with all rows and 14 of them, 211, and 174
-// and 188 (docs/how-the-gpu-tier-works.md). Does nothing with fewer than 8 processors per rank, and where threads
-// cannot choose.
+// the loader's threads are confined to 15 of them, and 163 and 173 if not. Does nothing with fewer than 8 processors
+// per rank, and where threads cannot choose.
 void leave_processors(uint64_t ranks) noexcept;
 // How many it leaves, of so many.
 uint64_t processors_left(uint64_t processors, uint64_t ranks);

@@ -152,6 +152,7 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   if (request == nullptr) return nullptr;
   if (request->error) std::rethrow_exception(request->error);
   request->collect(*made);
+  if (rows_->reads_host_ && inner_->batches() == 0) made->missing = request->ids;
   request->collected = made;
   return made;
 }
@@ -161,6 +162,13 @@ void DeviceReader::copy(RowRequest* given, std::span<const int64_t> ids, std::by
   if (given == nullptr) return inner_->copy(nullptr, ids, out, options, stats, progress);
   auto& request = *static_cast<DeviceRequest*>(given);
   const std::span<const int64_t> misses{request.ids->as<int64_t>(), request.misses};
+  if (request.collected->missing) {
+    GatherStats done;
+    done.rows = done.rows_cached = misses.size();
+    done.bytes_useful = misses.size() * matrix_.row_bytes;
+    if (stats != nullptr) stats->add(done);
+    return;
+  }
   if (!misses.empty()) inner_->copy(request.inner.get(), misses, out, options, stats, progress);
 }
 

@@ -52,6 +52,10 @@ class DeviceRows {
   uint64_t resize(uint64_t slots);
   void forget();  // batches that were planned did not reach the device: its cache is empty from the next epoch on
 
+  // From now on the device reads missing rows from the memory of the host by their ids, where the rows are mapped or
+  // copied whole; they are not copied for it.
+  void set_reads_host(bool reads) { reads_host_ = reads; }
+
   DeviceRowsStats stats() const;
 
  private:
@@ -66,6 +70,7 @@ class DeviceRows {
 
   const uint64_t rows_;
   const uint32_t threads_;
+  std::atomic<bool> reads_host_{false};
   mutable std::mutex mutex_;
   Setting setting_;           // guarded by mutex_
   bool attached_ = false;     // guarded by mutex_

@@ -24,7 +24,8 @@ class RowRequest {
   virtual ~RowRequest() = default;
 };
 
-// The rows of one part of a batch that a device assembles: from its cache, and from `misses` that the host copies.
+// The rows of one part of a batch that a device assembles: from its cache, and from `misses`, which the host copies or
+// the device reads.
 struct OnDevice {
   uint64_t rows = 0, misses = 0, admissions = 0;
   uint64_t generation = 0;           // of the cache, which is emptied and resized with each
@@ -32,6 +33,7 @@ struct OnDevice {
   bool is_whole = false;             // all rows are there, at their own numbers; there are no buffers
   std::shared_ptr<Buffer> source;    // int32 (2, rows), in any order: a slot, or -1 - the number of a miss; and its row
   std::shared_ptr<Buffer> admitted;  // int32 (admissions, 2): misses, and the slots they are put into afterwards
+  std::shared_ptr<Buffer> missing;   // int64 (misses): their ids, if the device reads them itself; else null
 };
 
 // Statistics of a reader that holds rows for coming batches; counters start when its memory is allocated.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace {
 // Has rows of one number each, and does with a batch what the loader says.
 struct Device {
   std::vector<float> cache;
-  uint64_t generation = UINT64_MAX, hits = 0, plain = 0, whole = 0;
+  uint64_t generation = UINT64_MAX, hits = 0, plain = 0, whole = 0, reads = 0;
 
   void take(const LoadedBatch& batch) {
     const GatheredPart& part = batch.parts.at(0);
@@ -31,6 +32,12 @@ struct Device {
       ++whole;
       CHECK_EQ(part.rows, 0u);
       return;
+    } else if (part.device->missing) {
+      ++reads;
+      CHECK_EQ(part.rows, 0u);
+      const std::span<const int64_t> missing{part.device->missing->as<int64_t>(), part.device->misses};
+      const std::vector<float> read(missing.begin(), missing.end());  // the row of a node is its number
+      made = assemble(*part.device, read.data(), 1);
     } else {
       made = assemble(*part.device, rows, part.columns);
     }
@@ -88,6 +95,26 @@ TEST(a_device_has_the_rows_that_it_is_said_to_have) {
     CHECK(device.hits > stats.hits);
     CHECK(stats.admitted <= stats.rows - stats.hits);
   }
+}
+
+TEST(a_device_that_reads_the_host_gets_ids_instead_of_rows) {
+  const auto plan = make("reads", 800, 2, 4);
+  Device device;
+  run_epoch(device, plan, 0);
+  CHECK_EQ(device.reads, 0u);
+  plan->device_rows[0]->set_reads_host(true);
+  Pipeline pipeline(plan, 1, Share{});
+  uint64_t seen = 0;
+  for (LoadedBatch batch; next_batch(pipeline, batch); ++seen) {
+    device.take(batch);
+    CHECK(bytes_of(batch) >= batch.parts[0].device->misses * sizeof(int64_t));
+  }
+  CHECK_EQ(device.reads, seen);
+  const DeviceRowsStats stats = plan->device_rows[0]->stats();
+  CHECK_EQ(pipeline.stats().gather.rows, stats.rows - stats.hits);
+  plan->device_rows[0]->set_reads_host(false);
+  run_epoch(device, plan, 2);
+  CHECK_EQ(device.reads, seen);
 }
 
 TEST(misses_do_not_depend_on_timing_or_threads) {
