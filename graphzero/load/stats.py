@@ -11,6 +11,8 @@ from ..args.sizes import format_size
 
 __all__ = ["LoaderStats"]
 
+_BEGINNING = 0.15  # of an epoch: a wait for its first batches may take as much, and bound nothing
+
 
 @dataclass(frozen=True)
 class LoaderStats:
@@ -21,7 +23,8 @@ class LoaderStats:
     to end, `step_wait_seconds` how long your steps to be done with earlier batches.
 
     `device` has, for each part whose rows the device keeps (`gpu_memory`): `rows` that batches needed, `hits` that the
-    device had, `admitted` others that it kept afterwards, its `slots` and the `bytes` they take.
+    device had, `admitted` others that it kept afterwards, its `slots` and the `bytes` they take, and
+    `reads_host`: whether it reads the rows that it lacks from RAM by itself.
 
     `held_bytes` is what the loader (or its group) holds now. `next_epoch` is the epoch of this loader that memory and
     threads are held for between two loops, None where they are not.
@@ -80,13 +83,16 @@ class LoaderStats:
         on_device = sum(part["hits"] for part in self.device.values())
         total = max(self.rows + on_device, 1)
         cached = self.rows_cached + self.rows_mapped
+        from_host = self.copy_seconds
+        if any(part.get("reads_host") for part in self.device.values()):  # the device copies, and not the host
+            from_host += self.copy_to_device_seconds
         bytes_on_device = sum(part["hits"] * part["row_bytes"] for part in self.device.values())
         seconds = self.starved_seconds + self.consumer_seconds
         return {
             name: {"rows": rows, "share": rows / total, "bytes": size, "gb_per_second": size / max(took, 1e-9) / 1e9}
             for name, rows, size, took in (
                 ("device", on_device, bytes_on_device, seconds),
-                ("host", cached, self.bytes_useful * self.hit_rate, self.copy_seconds),
+                ("host", cached, self.bytes_useful * self.hit_rate, from_host),
                 ("disk", self.rows - cached, self.bytes_read, self.read_seconds),
             )
         }
@@ -118,7 +124,7 @@ class LoaderStats:
                 return "training step"
             if self.copy_wait_seconds > self.host_wait_seconds:
                 return "copy to device"
-        elif self.starved_seconds < 0.1 * (self.starved_seconds + self.consumer_seconds):
+        if self.starved_seconds < _BEGINNING * (self.starved_seconds + self.consumer_seconds):
             return "training step"
         stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
         return max(stages, key=lambda stage: stages[stage])

@@ -82,13 +82,13 @@ def local_threads(asked: int | None = None, feeds_gpu: bool = False, plans_rows:
 
     If a GPU is fed, one of several processors is left to the thread that launches its kernels, and of 8 or more none of
     the loader's threads runs there (`leave_processors` in `core/base/threads.h`). If rows are planned for its cache,
-    threads of their own do so (`core/device/`), one for every four of these.
+    threads of their own do so (`core/device/`), one for every three of these.
     """
     part = max(1, _core.default_threads() // current_local_rank(asked, (0, 1)).world_size)
     if part <= 4:
         return part - part // 5 if plans_rows else part
     if plans_rows:
-        return (part - 1) * 4 // 5
+        return part - 1 - max(1, (part + 1) // 4)
     return part - 1 if feeds_gpu else part
 
 

@@ -82,6 +82,19 @@ def test_admissions_of_both_ways_agree(stored, columns):
     assert launch_admit.is_direct
 
 
+@pytest.mark.parametrize("columns", [1, 3, 100, 128, 1000])
+@pytest.mark.parametrize("word", ["int64", "int32", "int16", "uint8"])
+def test_reads_of_both_ways_agree(word, columns):
+    from graphzero.load.device.host_rows import torch_read
+    from graphzero.load.device.triton_rows import launch_read, triton_read
+
+    rows = random_rows(5000, columns, getattr(torch, word))
+    for count in (0, 1, 31, 32, 33, 511, 4097, 20_000):
+        ids = torch.randint(0, 5000, (count + 1,), device="cuda")[1:]
+        assert equal(torch_read(rows, ids), triton_read(rows, ids)), count
+    assert launch_read.is_direct
+
+
 def test_a_loader_takes_the_faster_way(data):
     there = make(data, device="cuda", gpu_memory=NODES * DIM)
     list(itertools.islice(there, 40))

@@ -75,6 +75,25 @@ def test_rows_are_converted_on_the_device(data, tmp_path, stored, dim):
             same(a, b)
 
 
+def test_pages_are_locked_once_and_unlocked_with_the_last_loader(data):
+    from graphzero.load.device.host_rows import _locked
+
+    gc.collect()
+    memory = NODES * DIM * 4 // 5
+    for _ in range(2):
+        loaders = [make(data, device="cuda", gpu_memory=memory) for _ in range(2)]
+        for loader in loaders:
+            for a, b in itertools.islice(zip(make(data), loader, strict=True), 40):
+                same(a, b)
+            assert loader.stats().device["x"]["reads_host"]
+        assert len(_locked) == 1
+        for loader in loaders:
+            loader.close()
+        del loaders, loader
+        gc.collect()
+        assert len(_locked) == 0
+
+
 def test_auto_takes_what_training_leaves_and_never_makes_it_fail(data):
     filler = torch.empty(free() - (3 << 30), dtype=torch.uint8, device="cuda")  # 3 GiB are left
     there = make(data, device="cuda", gpu_memory="auto")

@@ -14,9 +14,11 @@ from graphzero.load.device.pending import NarrowArray
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def on_cpu(monkeypatch):
+@pytest.fixture(autouse=True, params=["the device reads", "the host copies"])
+def on_cpu(monkeypatch, request):
     monkeypatch.setattr(tier, "caches_on_cpu", True)
+    if request.param == "the host copies":
+        monkeypatch.setattr(part_rows.HostRows, "of", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,15 @@ def test_threads_are_those_that_a_rank_may_use(
     assert alone.stats().plan["threads"] == threads
 
 
+@pytest.mark.parametrize(("processors", "threads"), [(1, 1), (2, 2), (4, 4), (5, 3), (8, 5), (16, 11), (32, 23)])
+def test_threads_that_plan_rows_for_a_gpu_are_not_among_the_loaders(processors: int, threads: int) -> None:
+    _core.set_default_threads(processors)
+    try:
+        assert local_threads(feeds_gpu=True, plans_rows=True) == threads
+    finally:
+        _core.set_default_threads(0)
+
+
 @pytest.mark.parametrize(("processors", "threads"), [(1, 1), (2, 2), (4, 4), (5, 4), (16, 15)])
 def test_a_processor_is_left_to_the_thread_that_drives_a_gpu(processors: int, threads: int) -> None:
     _core.set_default_threads(processors)

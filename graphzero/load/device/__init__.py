@@ -5,6 +5,7 @@
 - `pending`: what stands in a batch on the host for tensors that are made on the device
 - `tier`: what a loader keeps on its device, and how much memory that takes
 - `part_rows`: the table of one part, and a batch's rows from it
+- `host_rows`: rows in the host's memory that the device reads by itself
 - `assemble`, `triton_rows`: the passes over rows, in operations of torch and in a kernel
 """
 

@@ -61,13 +61,13 @@ def torch_rows(
     import torch
 
     if misses is None:
-        return _converted(_words(table).index_select(0, source).view(table.dtype), wanted, scale)
+        return _converted(words(table).index_select(0, source).view(table.dtype), wanted, scale)
     source = torch.empty_like(source[0]).index_copy_(0, source[1].long(), source[0])
-    rows = _words(table).index_select(0, source.clamp(min=0))
+    rows = words(table).index_select(0, source.clamp(min=0))
     number = torch.arange(len(source), device=source.device)
     positions = number.new_empty(len(misses) + 1)  # of misses in the batch; the last takes what is not one
     positions.scatter_(0, torch.where(source < 0, -1 - source, len(misses)).to(torch.int64), number)
-    rows.index_copy_(0, positions[:-1], _words(misses))
+    rows.index_copy_(0, positions[:-1], words(misses))
     return _converted(rows.view(table.dtype), wanted, scale)
 
 
@@ -83,10 +83,10 @@ def torch_admit(table: torch.Tensor, misses: torch.Tensor, admitted: torch.Tenso
 
     if len(admitted) > 0:
         number, slot = admitted.unbind(1)
-        _words(table).index_copy_(0, slot.to(torch.int64), _words(misses).index_select(0, number))
+        words(table).index_copy_(0, slot.to(torch.int64), words(misses).index_select(0, number))
 
 
-def _words(rows: torch.Tensor) -> torch.Tensor:
+def words(rows: torch.Tensor) -> torch.Tensor:
     """Return rows as integers, so that every dtype can be indexed."""
     import torch
 
@@ -124,7 +124,7 @@ def choose_passes(*arguments: Any) -> Passes:
                 return TORCH
             if not _admit_alike(TORCH, other, table if misses is None or len(misses) == 0 else misses):
                 return TORCH
-        seconds = [_seconds(lambda way=way: way.rows(*arguments)) for way in (TORCH, other)]  # type: ignore[misc]
+        seconds = [seconds_of(lambda way=way: way.rows(*arguments)) for way in (TORCH, other)]  # type: ignore[misc]
     except torch.OutOfMemoryError:
         raise
     except Exception:  # no Triton, no compiler for it, or a dtype that it does not have
@@ -144,7 +144,8 @@ def _admit_alike(first: Passes, second: Passes, rows: torch.Tensor) -> bool:
     return torch.equal(*(table.view(torch.uint8) for table in tables))
 
 
-def _seconds(call: Callable[[], Any]) -> float:
+def seconds_of(call: Callable[[], Any]) -> float:
+    """The time that the device takes for three calls; only to be compared."""
     import torch
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]

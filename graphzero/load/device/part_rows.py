@@ -9,6 +9,7 @@ import numpy as np
 
 from ...args.progress import Reporting
 from .assemble import TORCH, Conversion, Passes, choose_passes
+from .host_rows import HostRows
 
 if TYPE_CHECKING:
     import torch
@@ -38,11 +39,18 @@ class PartRows:
         self._table: torch.Tensor | None = None
         self._generation = 0  # of the table; 0: there was none yet
         self._passes: Passes | None = None  # chosen with the first batch that needs a table
+        self._host: HostRows | None = None  # rows that the device reads by itself
+        self._tried_host = False
 
     @property
     def table_bytes(self) -> int:
         """What the table takes on the device."""
         return 0 if self._table is None else self._table.numel() * self._table.element_size()
+
+    @property
+    def reads_host(self) -> bool:
+        """Whether the device reads missing rows by itself."""
+        return self._host is not None
 
     def drop(self) -> None:
         """Free the table. Batches that were planned with it get their rows from the host."""
@@ -67,7 +75,12 @@ class PartRows:
             found = self._assembled(table, None, ids)
         else:
             page_locked = given["page_locked"]
-            misses, source = (to(torch.from_numpy(a), page_locked) for a in (planned.misses, given["source"]))
+            source = to(torch.from_numpy(given["source"]), page_locked)
+            if "missing" in given:
+                assert self._host is not None
+                misses = self._host.read(to(torch.from_numpy(given["missing"]), page_locked))
+            else:
+                misses = to(torch.from_numpy(planned.misses), page_locked)
             if misses.dtype != self._stored or misses.dim() != 2:
                 misses = misses.view(self._stored).view(-1, self.columns)
             # Without slots all rows are misses.
@@ -99,6 +112,10 @@ class PartRows:
             if given["is_whole"]:
                 self._upload(table)
             self._table = table
+            if not given["is_whole"] and not self._tried_host:
+                self._tried_host = True
+                self._host = HostRows.of(self._store, self._stored, self._device)
+                self.core.set_reads_host(self._host is not None)
 
     def _upload(self, table: torch.Tensor) -> None:
         step = max(1, _UPLOAD_BYTES // self.row_bytes)

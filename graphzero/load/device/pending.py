@@ -104,7 +104,10 @@ class PlannedRows:
         """Bytes that are copied to the device."""
         if self.misses is None:
             return 0
-        return int(self.misses.nbytes + self.given["source"].nbytes + self.given["admitted"].nbytes)
+        lists = int(self.given["source"].nbytes + self.given["admitted"].nbytes)
+        if (missing := self.given.get("missing")) is not None:  # the device reads these rows by itself
+            return lists + int(missing.nbytes + len(missing) * self.part.row_bytes)
+        return lists + int(self.misses.nbytes)
 
     @property
     def device_bytes(self) -> int:

@@ -30,6 +30,11 @@ def as_device(device: Any) -> torch.device:
     return found
 
 
+def driver_library() -> ctypes.CDLL:
+    """The CUDA driver's own library; OSError if there is none."""
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
 def page_lock(device: torch.device | None) -> PageLock:
     """The context of a CUDA device and the driver's functions that lock and unlock pages; zeros where there are none.
 
@@ -43,7 +48,7 @@ def page_lock(device: torch.device | None) -> PageLock:
         torch.cuda.current_stream().synchronize()  # the device's context exists from here on
         index = torch.cuda.current_device()
     try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        driver = driver_library()
         names = ("cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuMemHostRegister_v2", "cuMemHostUnregister")
         functions = [ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0 for name in names]
         number, context = ctypes.c_int(), ctypes.c_void_p()

@@ -122,11 +122,12 @@ class DeviceTier:
             part.core.forget()
 
     def stats(self) -> dict[str, Any]:
-        """By part: rows that batches needed, those that the device had, its slots, and their bytes."""
+        """By part: rows that batches needed, those that the device had, its slots, and who moves the others."""
         found = {}
         for name, part in zip(self._names, self.parts, strict=True):
             core = part.core.stats
-            found[name] = core | {"bytes": part.table_bytes, "row_bytes": part.row_bytes, "all_rows": part.num_rows}
+            sizes = {"bytes": part.table_bytes, "row_bytes": part.row_bytes, "all_rows": part.num_rows}
+            found[name] = core | sizes | {"reads_host": part.reads_host}
         return found
 
     def give_back(self) -> None:

@@ -12,6 +12,9 @@ import triton
 import triton.language as tl
 
 _ELEMENTS = 4096  # that one program moves
+# Programs that read from the host, and the bytes that each has under way: enough for a link of 55 GB/s. There are few
+# of them, each with as many threads as there can be, since a program takes a processor of the device from the model.
+_READERS, _READ_BYTES, _READ_WARPS = 4, 65536, 32
 
 
 @triton.jit(do_not_specialize=["source", "rows"])
@@ -56,6 +59,18 @@ def _admit(table, misses, admitted, count, columns: tl.constexpr, block: tl.cons
     tl.store(table + (slot * columns)[:, None] + column[None, :], values, mask=here)
 
 
+@triton.jit(do_not_specialize=["host", "ids", "count"])
+def _read(out, host, ids, count, columns: tl.constexpr, block: tl.constexpr, width: tl.constexpr):
+    column = tl.arange(0, width)
+    for first in range(tl.program_id(0) * block, count, tl.num_programs(0) * block):
+        number = first + tl.arange(0, block)
+        inside = number < count
+        here = inside[:, None] & (column < columns)[None, :]
+        row = tl.load(ids + number, mask=inside, other=0).to(tl.int64)
+        values = tl.load(host + (row * columns)[:, None] + column[None, :], mask=here, other=0)
+        tl.store(out + (number.to(tl.int64) * columns)[:, None] + column[None, :], values, mask=here)
+
+
 class Launcher:
     """Launches a kernel. Triton compiles it at the first launch of a kind, and later ones use what it compiled.
 
@@ -63,9 +78,9 @@ class Launcher:
     alone must be aligned to 16 bytes, as what torch allocates is.
     """
 
-    def __init__(self, kernel) -> None:
-        """Nothing is compiled yet."""
-        self._kernel = kernel
+    def __init__(self, kernel, **options) -> None:
+        """Nothing is compiled yet; `options` are Triton's, such as num_warps."""
+        self._kernel, self._options = kernel, options
         self._compiled = {}
         self.is_direct = True  # False once this version of Triton was found not to do it
 
@@ -78,11 +93,12 @@ class Launcher:
                 return
             except Exception:  # another interface; the arguments were refused before the launch
                 self.is_direct = False
-        self._compiled[kind] = self._kernel[(programs,)](*arguments)
+        self._compiled[kind] = self._kernel[(programs,)](*arguments, **self._options)
 
 
 launch_gather = Launcher(_gather)
 launch_admit = Launcher(_admit)
+launch_read = Launcher(_read, num_warps=_READ_WARPS)
 
 
 def _shape(columns):
@@ -113,3 +129,15 @@ def triton_admit(table, misses, admitted):
         block, width = _shape(columns)
         kind = (table.dtype, columns, table.device.index)
         launch_admit(kind, (count + block - 1) // block, table, misses, admitted, count, columns, block, width)
+
+
+def triton_read(rows, ids):
+    """Return what `torch_read` returns."""
+    columns, count = rows.shape[1], ids.shape[0]
+    out = ids.new_empty((count, columns), dtype=rows.dtype)
+    if count > 0:
+        width = triton.next_power_of_2(columns)
+        block = min(max(1, _READ_BYTES // (width * rows.element_size())), _ELEMENTS)
+        kind = (rows.dtype, ids.dtype, columns, rows.device.index)
+        launch_read(kind, _READERS, out, rows, ids, count, columns, block, width)
+    return out

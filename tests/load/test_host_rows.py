@@ -1,0 +1,115 @@
+"""Rows in RAM that a device reads by itself: which files it reads, and that it reads what the host would copy."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero.load.device import host_rows, tier
+from graphzero.load.device.host_rows import HostRows
+from graphzero.load.stats import LoaderStats
+
+torch = pytest.importorskip("torch")
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setattr(tier, "caches_on_cpu", True)
+    return gz.synthesize(tmp_path / "data", nodes=3000, edges=20_000, dim=8, seed=0)
+
+
+def make(data, **extra):
+    options = {"fanouts": [4, 4], "batch_size": 64, "seed": 1, "memory": "64MB", "num_threads": 2}
+    return gz.NeighborLoader(data, **options | extra)
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16", "bfloat16", "int8", "int64"])
+@pytest.mark.parametrize("columns", [1, 3, 8, 129])
+def test_it_reads_what_is_stored(tmp_path, stored, columns):
+    values = np.random.default_rng(0).integers(-100, 100, size=(777, columns)).astype(np.float32)
+    gz.compile_features(values if stored != "int64" else values.astype(np.int64), tmp_path / "x.gd", dtype=stored)
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    rows = HostRows.of(store, getattr(torch, stored), CPU)
+    ids = torch.tensor([776, 0, 0, 5, 775])
+    expected = store.gather(ids, as_torch=True).reshape(5, columns)
+    assert rows is not None
+    assert rows.read(ids).dtype == expected.dtype
+    assert torch.equal(rows.read(ids), expected)
+    assert rows.read(ids[:0]).shape == (0, columns)
+
+
+def test_batches_say_that_the_device_reads(data):
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for _ in there:
+        pass
+    first = there.stats()
+    here = make(data)
+    here.set_epoch(1)
+    for a, b in zip(here, there, strict=True):
+        assert torch.equal(a.x, b.x)
+    found = there.stats().device["x"]
+    assert found["reads_host"]
+    misses = found["rows"] - found["hits"]
+    assert there.stats().rows == misses > 0
+    assert there.stats().copy_to_device_bytes >= misses * 32  # they cross the link all the same
+    assert first.copy_to_device_bytes > 0
+
+
+def test_rates_of_rows_that_the_device_reads_are_those_of_its_copies():
+    part = {"rows": 4, "hits": 2, "bytes": 0, "row_bytes": 10, "reads_host": True}
+    read = {"rows": 2, "rows_cached": 2, "bytes_useful": 10**9, "copy_to_device_seconds": 0.5}
+    assert LoaderStats(device={"x": part}, **read).tiers["host"]["gb_per_second"] == pytest.approx(2)
+
+
+def test_pages_that_are_locked_already_count(data):
+    file = data.features["x"]._open()
+    assert file.rows_in_ram("x") is not None
+    assert file.rows_in_ram("x", 1 << 62) is None
+
+
+def test_a_write_to_a_view_of_the_user_does_not_reach_batches(data):
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for _ in there:
+        pass
+    data.features["x"].get_tensor()[:] = -1
+    here = make(data)
+    here.set_epoch(1)
+    for a, b in zip(here, there, strict=True):
+        assert torch.equal(a.x, b.x)
+        assert not torch.any(b.x == -1)
+
+
+def test_a_file_that_is_not_in_ram_is_not_read(data):
+    store = data.features["x"]
+    assert HostRows.of(store, torch.float32, CPU) is not None
+    store.close()
+    path = store.path
+    fresh = gz.FeatureStore(path)
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    resident = fresh._open().rows_in_ram(fresh.name)
+    if resident is not None:
+        pytest.skip("this file system keeps its files in RAM")
+    assert HostRows.of(fresh, torch.float32, CPU) is None
+
+
+def test_appended_rows_are_copied_by_the_host(data):
+    grown = data.append(edges=np.array([[3000], [0]]), features=np.full((1, 8), 7, np.float32)).dataset
+    assert grown.features["x"].deltas
+    assert HostRows.of(grown.features["x"], torch.float32, CPU) is None
+    for a, b in zip(make(grown), make(grown, device="cpu", gpu_memory=500 * 32), strict=True):
+        assert torch.equal(a.x, b.x)
+
+
+def test_rows_that_a_device_reads_wrongly_are_copied(data, monkeypatch):
+    monkeypatch.setattr(host_rows, "torch_read", lambda rows, ids: rows.index_select(0, ids) + 1)
+    assert HostRows.of(data.features["x"], torch.float32, CPU) is None
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for a, b in zip(make(data), there, strict=True):
+        assert torch.equal(a.x, b.x)
+    assert not there.stats().device["x"]["reads_host"]
