@@ -178,6 +178,7 @@ void bind_device_rows(nb::module_& m) {
       .def_prop_ro("rows", &DeviceRows::rows)
       .def("resize", &DeviceRows::resize, nb::arg("slots"))
       .def("forget", &DeviceRows::forget)
+      .def_prop_ro("is_mapped", &DeviceRows::is_mapped)
       .def("set_reads_host", &DeviceRows::set_reads_host, nb::arg("reads"))
       .def_prop_ro("stats", [](const DeviceRows& rows) {
         const DeviceRowsStats stats = rows.stats();

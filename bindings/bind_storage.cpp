@@ -1,6 +1,5 @@
 // bind_storage: mounted files, topology and features as views, verify.
 #include "base/ids.h"
-#include "base/system.h"
 #include "base/threads.h"
 #include "bindings.h"
 #include "storage/features.h"
@@ -217,14 +216,12 @@ void bind_topology(nb::module_& m) {
           nb::arg("name"), nb::arg("begin"), nb::arg("end"));
 }
 
-// The address of a matrix in the engine's own mapping and its bytes, if nearly all of its pages are in RAM and, with
-// `locked` bytes of other files, they take at most half of the memory that is available; else None.
-std::optional<std::pair<uintptr_t, uint64_t>> rows_in_ram(const FeatureFile& f, const std::string& name,
-                                                          uint64_t locked) {
+// The address of a matrix in the engine's own mapping and its bytes, if nearly all of its pages are in RAM; else None.
+std::optional<std::pair<uintptr_t, uint64_t>> rows_in_ram(const FeatureFile& f, const std::string& name) {
   constexpr double kNearlyAll = 0.97;
   const Matrix& x = f.matrix(name);
   const uint64_t bytes = x.rows * x.row_bytes;
-  if (bytes == 0 || f.file().composed() || bytes + locked > available_memory() / 2) return std::nullopt;
+  if (bytes == 0 || f.file().composed()) return std::nullopt;
   const auto cached = cached_bytes(f.file(), x.offset, bytes);
   if (!cached || static_cast<double>(*cached) < kNearlyAll * static_cast<double>(bytes)) return std::nullopt;
   return std::pair{reinterpret_cast<uintptr_t>(x.data), bytes};
@@ -262,7 +259,7 @@ void bind_features(nb::module_& m) {
              auto mapping = f.file().user_mapping();
              return rows_array(mapping->writable() + x.offset, x.rows, x.columns, x.is_vector, x.dtype, mapping);
            })
-      .def("rows_in_ram", &rows_in_ram, nb::arg("name"), nb::arg("locked") = 0)
+      .def("rows_in_ram", &rows_in_ram, nb::arg("name"))
       .def("row",
            [](const FeatureFile& f, const std::string& name, int64_t node) {
              const Matrix& x = f.matrix(name);

@@ -2,6 +2,7 @@
 #include "base/system.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 
@@ -12,6 +13,14 @@
 #endif
 
 namespace gz {
+namespace {
+
+std::atomic<uint64_t> locked_pages{0};  // bytes
+
+}  // namespace
+
+void add_locked_pages(int64_t bytes) { locked_pages += static_cast<uint64_t>(bytes); }
+
 #ifdef __linux__
 namespace {
 
@@ -138,7 +147,8 @@ SystemMemory system_memory(const std::string& root) {
 
 uint64_t available_memory(const std::string& root) {
   const uint64_t machine = field_of(read_text(root + "/proc/meminfo"), "MemAvailable").value_or(0);
-  return std::min(machine, cgroup_memory(root).left_bytes.value_or(machine));
+  const uint64_t found = std::min(machine, cgroup_memory(root).left_bytes.value_or(machine));
+  return found - std::min(found, locked_pages.load());
 }
 
 std::optional<double> cpu_quota(const std::string& root) {

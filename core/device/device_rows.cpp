@@ -92,6 +92,7 @@ std::shared_ptr<DeviceReader> DeviceReader::attach(std::shared_ptr<DeviceRows> r
                                                    std::shared_ptr<const FeatureFile> file, const Matrix& matrix,
                                                    const Options& options, Events events) {
   if (!rows->attach()) return nullptr;
+  rows->is_mapped_ = options.is_mapped;
   return std::shared_ptr<DeviceReader>(
       new DeviceReader(std::move(rows), std::move(inner), std::move(file), matrix, options, std::move(events)));
 }
@@ -152,7 +153,7 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   if (request == nullptr) return nullptr;
   if (request->error) std::rethrow_exception(request->error);
   request->collect(*made);
-  if (rows_->reads_host_ && inner_->batches() == 0) made->missing = request->ids;
+  if (rows_->reads_host_ && options_.is_mapped) made->missing = request->ids;
   request->collected = made;
   return made;
 }
@@ -163,6 +164,8 @@ void DeviceReader::copy(RowRequest* given, std::span<const int64_t> ids, std::by
   auto& request = *static_cast<DeviceRequest*>(given);
   const std::span<const int64_t> misses{request.ids->as<int64_t>(), request.misses};
   if (request.collected->missing) {
+    file_->file().check();
+    file_->file().check_size();
     GatherStats done;
     done.rows = done.rows_cached = misses.size();
     done.bytes_useful = misses.size() * matrix_.row_bytes;

@@ -52,9 +52,10 @@ class DeviceRows {
   uint64_t resize(uint64_t slots);
   void forget();  // batches that were planned did not reach the device: its cache is empty from the next epoch on
 
-  // From now on the device reads missing rows from the memory of the host by their ids, where the rows are mapped or
-  // copied whole; they are not copied for it.
+  // From now on the device reads missing rows from the mapped file by their ids, where that is how the host would read
+  // them; they are not copied for it.
   void set_reads_host(bool reads) { reads_host_ = reads; }
+  bool is_mapped() const { return is_mapped_; }  // whether the host reads them so, in this epoch or the last one
 
   DeviceRowsStats stats() const;
 
@@ -70,7 +71,7 @@ class DeviceRows {
 
   const uint64_t rows_;
   const uint32_t threads_;
-  std::atomic<bool> reads_host_{false};
+  std::atomic<bool> reads_host_{false}, is_mapped_{false};
   mutable std::mutex mutex_;
   Setting setting_;           // guarded by mutex_
   bool attached_ = false;     // guarded by mutex_
@@ -106,6 +107,7 @@ class DeviceReader : public RowReader {
     uint64_t ahead = kAhead;  // batches that can be sampled ahead
     uint64_t at_once = 1;     // that are being sampled, and not yet submitted
     uint64_t ranks = 0;       // see leave_processors()
+    bool is_mapped = false;   // the reader below copies from the mapped file
     std::shared_ptr<BufferPool> pool;
   };
 

@@ -32,6 +32,11 @@ uint64_t batches_ahead(const LoadPlan& plan, const Division& d) {
   return std::min(DeviceReader::kAhead, room / std::max<uint64_t>(d.sizes.sampling, 1));
 }
 
+// Whether rows of a part are copied from its mapping.
+bool is_mapped(const LoadPlan& plan, const Division& division, size_t part) {
+  return division.ways[part] == Way::kMapped && (plan.options.io == Io::kAuto || plan.options.io == Io::kMmap);
+}
+
 }  // namespace
 
 // Allocates the windows and whole copies that hold rows.
@@ -139,6 +144,7 @@ Readers make_readers(const std::shared_ptr<LoadPlan>& plan, const Division& divi
     const DeviceReader::Options device{.ahead = batches_ahead(*plan, division),
                                        .at_once = static_cast<uint64_t>(division.threads),
                                        .ranks = options.ranks,
+                                       .is_mapped = is_mapped(*plan, division, i),
                                        .pool = plan->pool};
     auto above = DeviceReader::attach(plan->device_rows[i], readers.back(), part.file, matrix, device,
                                       {events.ready, events.end, events.starving});

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero import _core
 from graphzero.load.device import host_rows, tier
 from graphzero.load.device.host_rows import HostRows
 from graphzero.load.stats import LoaderStats
@@ -65,10 +66,92 @@ def test_rates_of_rows_that_the_device_reads_are_those_of_its_copies():
     assert LoaderStats(device={"x": part}, **read).tiers["host"]["gb_per_second"] == pytest.approx(2)
 
 
-def test_pages_that_are_locked_already_count(data):
+def test_locked_pages_are_not_available():
+    free = _core.available_memory()
+    _core.add_locked_pages(1 << 40)
+    try:
+        assert _core.available_memory() == 0
+    finally:
+        _core.add_locked_pages(-(1 << 40))
+    assert _core.available_memory() > free // 2
+
+
+class Driver:
+    """Locks pages on paper."""
+
+    def __init__(self):
+        self.locked, self.fails = set(), False
+
+    def cuMemHostRegister_v2(self, begin, size, flags):  # noqa: N802
+        self.locked.add(begin.value)
+        return 0
+
+    def cuMemHostUnregister(self, begin):  # noqa: N802
+        if self.fails:
+            return 1
+        self.locked.remove(begin.value)
+        return 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_pages_are_locked_once_and_a_file_stays_if_they_cannot_be_unlocked(data, monkeypatch, fails):
+    driver, kept = Driver(), []
+    monkeypatch.setattr(host_rows, "driver_library", lambda: driver)
+    monkeypatch.setattr(host_rows, "_kept", kept)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     file = data.features["x"]._open()
-    assert file.rows_in_ram("x") is not None
-    assert file.rows_in_ram("x", 1 << 62) is None
+    address, size = file.rows_in_ram("x")
+    first = host_rows._lock_pages(address, size, file, CPU)
+    monkeypatch.setattr(_core, "available_memory", lambda: size)  # a second loader of the file locks nothing more
+    assert host_rows._lock_pages(address, size, file, CPU) is first
+    assert len(driver.locked) == 1
+    driver.fails = fails
+    del first
+    assert len(driver.locked) == len(kept) == int(fails)
+    with pytest.raises(OSError, match="too large"):
+        host_rows._lock_pages(address, size, file, CPU)
+    if fails:
+        _core.add_locked_pages(-(-(-(address + size) // 4096) * 4096 - address // 4096 * 4096))
+
+
+@pytest.mark.parametrize("options", [{"io": "pread"}, {"cache": "on"}])
+def test_what_the_user_chose_to_read_otherwise_is_copied_by_the_host(data, options):
+    there = make(data, device="cpu", gpu_memory=500 * 32, **options)
+    for a, b in zip(make(data), there, strict=True):
+        assert torch.equal(a.x, b.x)
+    assert not there.stats().device["x"]["reads_host"]
+
+
+def test_a_file_that_is_truncated_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tier, "caches_on_cpu", True)
+    data = gz.synthesize(tmp_path / "big", nodes=30_000, edges=60_000, dim=64, seed=0)
+    there = make(data, device="cpu", gpu_memory=500 * 256)
+    path = data.features["x"].path
+    with pytest.raises(gz.StorageError, match="x.gd|truncated|shorter"):
+        for number, _ in enumerate(there):
+            if number == 20:
+                os.truncate(path, os.path.getsize(path) // 8)
+    assert there.stats().batches < len(there)
+
+
+def test_a_trial_without_memory_leaves_the_cache_as_it_is(data, monkeypatch):
+    def fails(*arguments):
+        raise torch.OutOfMemoryError("no")
+
+    monkeypatch.setattr(HostRows, "_works", fails)
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for a, b in zip(make(data), there, strict=True):
+        assert torch.equal(a.x, b.x)
+    found = there.stats().device["x"]
+    assert found["slots"] == 500
+    assert not found["reads_host"]
+
+
+def test_a_store_that_is_closed_is_copied_by_the_host(data):
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    epoch = iter(there)
+    data.features["x"].close()
+    assert sum(1 for _ in epoch) == len(there)
 
 
 def test_a_write_to_a_view_of_the_user_does_not_reach_batches(data):

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import _core
 from .assemble import seconds_of, words
 from .target import driver_library
 
 if TYPE_CHECKING:
     import torch
 
-    from ... import _core
     from ...stores.features import FeatureStore
 
 _PAGE = 4096
@@ -31,10 +31,11 @@ _SLOWEST = 2.0  # times the seconds of a copy of as many bytes from page-locked 
 
 _lock = threading.Lock()
 _locked: weakref.WeakValueDictionary[int, _LockedPages] = weakref.WeakValueDictionary()  # by address
+_kept: list[_core.FeatureFile] = []  # whose pages could not be unlocked
 
 
 class _LockedPages:
-    """Pages of a mapping that are locked for devices, until nobody has this object any more."""
+    """Pages of a mapping that are locked for devices, until there is no reference to this object."""
 
     def __init__(self, address: int, num_bytes: int, file: _core.FeatureFile) -> None:
         """Lock them, in the current context; OSError if that is refused. The file keeps the mapping alive."""
@@ -44,20 +45,41 @@ class _LockedPages:
         error = driver.cuMemHostRegister_v2(ctypes.c_void_p(begin), ctypes.c_size_t(size), ctypes.c_uint(_FLAGS))
         if error != 0:
             raise OSError(f"cuMemHostRegister returned {error}")
-        self.num_bytes = size
+        _core.add_locked_pages(size)
         self.devices: set[torch.device] = set()  # that read them
-        self._release = weakref.finalize(self, _unlock, driver, begin, self.devices, file, os.getpid())
+        self._release = weakref.finalize(self, _unlock, driver, begin, size, self.devices, file, os.getpid())
         self._release.atexit = False  # the driver's own exit unlocks them
 
 
-def _unlock(driver: Any, begin: int, devices: set[torch.device], file: _core.FeatureFile, process: int) -> None:
+def _unlock(
+    driver: Any, begin: int, size: int, devices: set[torch.device], file: _core.FeatureFile, process: int
+) -> None:
     import torch
 
-    if process == os.getpid():  # else the devices are the parent's
+    if process != os.getpid():  # the devices are the parent's
+        return
+    try:
         for device in devices:
             torch.cuda.synchronize(device)  # it may still be reading
-        driver.cuMemHostUnregister(ctypes.c_void_p(begin))
-    del file  # unmapped from here on
+        failed = driver.cuMemHostUnregister(ctypes.c_void_p(begin)) != 0
+    except RuntimeError:  # as while a graph is captured
+        failed = True
+    if failed:  # no other memory may get an address that the driver takes for locked
+        _kept.append(file)
+    else:
+        _core.add_locked_pages(-size)
+
+
+def _lock_pages(address: int, num_bytes: int, file: _core.FeatureFile, device: torch.device) -> _LockedPages:
+    """Return the pages of a matrix, locked; OSError if they take more than half of the available memory."""
+    with _lock:
+        owner = _locked.get(address)
+        if owner is None:
+            if num_bytes > _core.available_memory() // 2:
+                raise OSError("too large to be locked")
+            owner = _locked[address] = _LockedPages(address, num_bytes, file)
+        owner.devices.add(device)
+        return owner
 
 
 class _Pointer:
@@ -83,29 +105,29 @@ class HostRows:
         """Return the rows of a store if they are in RAM, and the device reads them correctly and fast; else None."""
         import torch
 
-        file = store._open()
-        with _lock:
-            locked = sum(pages.num_bytes for pages in _locked.values())
-        found = file.rows_in_ram(store.name, locked)
         is_cuda = device.type == "cuda" and torch.version.cuda is not None
-        if found is None or not (is_cuda or device.type == "cpu"):
+        if not (is_cuda or device.type == "cpu"):
             return None
-        address, num_bytes = found
-        shape = (store.num_nodes, num_bytes // store.num_nodes)
         try:
+            file = store._open()
+            found = file.rows_in_ram(store.name)
+            if found is None:
+                return None
+            address, num_bytes = found
+            shape = (store.num_nodes, num_bytes // store.num_nodes)
             if device.type == "cpu":
                 memory = (ctypes.c_uint8 * num_bytes).from_address(address)
-                made = cls(torch.frombuffer(memory, dtype=torch.uint8).view(shape).view(stored), file)
+                rows, owner = torch.frombuffer(memory, dtype=torch.uint8).view(shape), file
             else:
-                with _lock:
-                    owner = _locked.get(address) or _LockedPages(address, num_bytes, file)
-                    _locked[address] = owner
-                    owner.devices.add(device)
-                made = cls(torch.as_tensor(_Pointer(address, shape), device=device).view(stored), owner)
+                owner = _lock_pages(address, num_bytes, file, device)
+                with torch.cuda.device(device):
+                    rows = torch.as_tensor(_Pointer(address, shape))
+                if rows.device != device or rows.data_ptr() != address:  # a copy
+                    return None
+            made = cls(rows.view(stored), owner)
             return made if made._works(store, device) else None
-        except torch.OutOfMemoryError:
-            raise
-        except (OSError, RuntimeError, TypeError, ValueError):  # not for this memory, driver or version of torch
+        # Not for this memory, driver or version of torch; or there is no memory for the trial.
+        except (OSError, RuntimeError, TypeError, ValueError, AttributeError):
             return None
 
     def read(self, ids: torch.Tensor) -> torch.Tensor:
@@ -117,7 +139,8 @@ class HostRows:
         import torch
 
         count = min(len(self._rows), max(1, _TRIED // (self._rows.shape[1] * self._rows.element_size())))
-        ids = np.sort(np.random.default_rng(0).choice(len(self._rows), count, replace=False))
+        ids = np.unique(np.random.default_rng(0).integers(0, len(self._rows), count))
+        count = len(ids)
         expected = store.gather(ids, as_torch=True).reshape(count, -1).view(torch.uint8)
         there = torch.from_numpy(ids).to(device)
         if not torch.equal(self.read(there).view(torch.uint8).cpu(), expected):

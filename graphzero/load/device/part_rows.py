@@ -40,7 +40,6 @@ class PartRows:
         self._generation = 0  # of the table; 0: there was none yet
         self._passes: Passes | None = None  # chosen with the first batch that needs a table
         self._host: HostRows | None = None  # rows that the device reads by itself
-        self._tried_host = False
 
     @property
     def table_bytes(self) -> int:
@@ -50,7 +49,7 @@ class PartRows:
     @property
     def reads_host(self) -> bool:
         """Whether the device reads missing rows by itself."""
-        return self._host is not None
+        return self._host is not None and self.core.is_mapped
 
     def drop(self) -> None:
         """Free the table. Batches that were planned with it get their rows from the host."""
@@ -112,8 +111,7 @@ class PartRows:
             if given["is_whole"]:
                 self._upload(table)
             self._table = table
-            if not given["is_whole"] and not self._tried_host:
-                self._tried_host = True
+            if not given["is_whole"] and self._host is None and self.core.is_mapped:
                 self._host = HostRows.of(self._store, self._stored, self._device)
                 self.core.set_reads_host(self._host is not None)
 
