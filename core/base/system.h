@@ -37,8 +37,8 @@ struct SystemMemory {
 SystemMemory system_memory(const std::string& root = "");
 
 // What this process could still take: the machine's available memory, or what the container leaves if that is less
-// (its page cache counts as free, since the kernel evicts it first), less the pages that are locked for devices. 0 where
-// the system does not say.
+// (its page cache counts as free, since the kernel evicts it first), less the pages that are locked for devices. 0
+// where the system does not say.
 uint64_t available_memory(const std::string& root = "");
 
 // Bytes of the page cache that this process has locked (or, negative, unlocked) for devices: they cannot be evicted.

@@ -35,9 +35,9 @@ _kept: list[_core.FeatureFile] = []  # whose pages could not be unlocked
 
 
 class _LockedPages:
-    """Pages of a mapping that are locked for devices, until there is no reference to this object."""
+    """Pages of a mapping that are locked for a device, until there is no reference to this object."""
 
-    def __init__(self, address: int, num_bytes: int, file: _core.FeatureFile) -> None:
+    def __init__(self, address: int, num_bytes: int, file: _core.FeatureFile, device: torch.device) -> None:
         """Lock them, in the current context; OSError if that is refused. The file keeps the mapping alive."""
         driver = driver_library()
         begin = address // _PAGE * _PAGE
@@ -46,21 +46,18 @@ class _LockedPages:
         if error != 0:
             raise OSError(f"cuMemHostRegister returned {error}")
         _core.add_locked_pages(size)
-        self.devices: set[torch.device] = set()  # that read them
-        self._release = weakref.finalize(self, _unlock, driver, begin, size, self.devices, file, os.getpid())
+        self.device = device
+        self._release = weakref.finalize(self, _unlock, driver, begin, size, device, file, os.getpid())
         self._release.atexit = False  # the driver's own exit unlocks them
 
 
-def _unlock(
-    driver: Any, begin: int, size: int, devices: set[torch.device], file: _core.FeatureFile, process: int
-) -> None:
+def _unlock(driver: Any, begin: int, size: int, device: torch.device, file: _core.FeatureFile, process: int) -> None:
     import torch
 
-    if process != os.getpid():  # the devices are the parent's
+    if process != os.getpid():  # the device is the parent's
         return
     try:
-        for device in devices:
-            torch.cuda.synchronize(device)  # it may still be reading
+        torch.cuda.synchronize(device)  # it may still be reading
         failed = driver.cuMemHostUnregister(ctypes.c_void_p(begin)) != 0
     except RuntimeError:  # as while a graph is captured
         failed = True
@@ -71,14 +68,19 @@ def _unlock(
 
 
 def _lock_pages(address: int, num_bytes: int, file: _core.FeatureFile, device: torch.device) -> _LockedPages:
-    """Return the pages of a matrix, locked; OSError if they take more than half of the available memory."""
+    """Return the pages of a matrix, locked.
+
+    OSError if they take more than half of the available memory, or are locked for another device of this process:
+    torch would copy all rows to this one.
+    """
     with _lock:
         owner = _locked.get(address)
         if owner is None:
             if num_bytes > _core.available_memory() // 2:
                 raise OSError("too large to be locked")
-            owner = _locked[address] = _LockedPages(address, num_bytes, file)
-        owner.devices.add(device)
+            owner = _locked[address] = _LockedPages(address, num_bytes, file, device)
+        if owner.device != device:
+            raise OSError(f"locked for {owner.device}")
         return owner
 
 
@@ -115,13 +117,13 @@ class HostRows:
                 return None
             address, num_bytes = found
             shape = (store.num_nodes, num_bytes // store.num_nodes)
+            owner: Any = file
             if device.type == "cpu":
                 memory = (ctypes.c_uint8 * num_bytes).from_address(address)
-                rows, owner = torch.frombuffer(memory, dtype=torch.uint8).view(shape), file
+                rows = torch.frombuffer(memory, dtype=torch.uint8).view(shape)
             else:
                 owner = _lock_pages(address, num_bytes, file, device)
-                with torch.cuda.device(device):
-                    rows = torch.as_tensor(_Pointer(address, shape))
+                rows = torch.as_tensor(_Pointer(address, shape), device=device)
                 if rows.device != device or rows.data_ptr() != address:  # a copy
                     return None
             made = cls(rows.view(stored), owner)
