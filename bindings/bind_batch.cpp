@@ -55,6 +55,7 @@ nb::dict to_python(const LoadedBatch& batch) {
     if (!is_narrow) of_type["n_id"] = vector_of(type.node);
     if (type.batch.buffer) of_type["batch"] = vector_of(type.batch);
     of_type["num_sampled_nodes"] = nb::cast(type.num_sampled_nodes);
+    if (!type.num_padding_nodes.empty()) of_type["num_padding_nodes"] = nb::cast(type.num_padding_nodes);
     nodes.append(of_type);
   }
   for (const SampledEdges& type : batch.graph.edges) {

@@ -135,7 +135,7 @@ void bind_options(nb::module_& m) {
              int prefetch, int threads, int held, const std::string& io, const std::string& cache,
              std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
              const std::string& method, const std::optional<std::string>& direction, const std::string& edge_order,
-             const std::optional<uint64_t>& window, uint64_t batch_dependency, bool device_rows) {
+             const std::optional<uint64_t>& window, uint64_t batch_dependency, bool device_rows, bool pad_nodes) {
             new (self) LoadOptions{
                 .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
                 .batch_size = batch_size,
@@ -155,12 +155,13 @@ void bind_options(nb::module_& m) {
                 .local = {}};
             self->sample.window = window;
             self->sample.dependent.batches = batch_dependency;
+            self->sample.pad_nodes = pad_nodes;
           },
           nb::kw_only(), nb::arg("batch_size"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("seed"),
           nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("held"), nb::arg("io"), nb::arg("cache"),
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"), nb::arg("window") = nb::none(),
-          nb::arg("batch_dependency") = 1, nb::arg("device_rows") = false);
+          nb::arg("batch_dependency") = 1, nb::arg("device_rows") = false, nb::arg("pad_nodes") = false);
 
   nb::class_<Share>(m, "Share")
       .def(

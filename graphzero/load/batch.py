@@ -20,6 +20,7 @@ ATTRIBUTES = (
     *("y", "edge_index", "n_id", "e_id", "input_id"),
     *("edge_label_index", "edge_label", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
     *("batch", "seed_time", "batch_size", "num_sampled_nodes", "num_sampled_edges"),
+    "num_padding_nodes",
 )
 
 
@@ -83,6 +84,7 @@ class Batch(Attributes):
     - `n_id`: global node ids, the seeds first; `e_id`: edge ids
     - `batch_size`: how many seeds (int); `input_id`: their positions among the loader's seeds
     - `num_sampled_nodes`, `num_sampled_edges`: how many each hop added (lists of int)
+    - `num_padding_nodes`: with `pad_nodes=True`, how many of the former are padding, the last ones of each hop
     - `batch`: for disjoint sampling, the seed each node belongs to; `seed_time`: for temporal sampling
 
     >>> for batch in loader:  # doctest: +SKIP
@@ -135,10 +137,11 @@ class HeteroBatch:
     """A sampled subgraph of a typed graph with its rows: what `NeighborLoader` yields for typed graphs.
 
     `batch["paper"]` has, for the nodes of a type: `x` and the other named features, `n_id`, `num_sampled_nodes` (the
-    number of seeds, then one number per hop); for the type of the seeds also `y`, `batch_size`, `input_id`, and
-    `seed_time` for temporal sampling; `batch` for disjoint sampling. `batch["author", "writes", "paper"]` has, for the
-    edges of a type: `edge_index`, where row 0 counts in the source type's `n_id` and row 1 in the target type's,
-    `e_id`, `num_sampled_edges` and the named edge features. Every type of the graph is present, empty or not.
+    number of seeds, then one number per hop), `num_padding_nodes` if nodes are padded; for the type of the seeds also
+    `y`, `batch_size`, `input_id`, and `seed_time` for temporal sampling; `batch` for disjoint sampling.
+    `batch["author", "writes", "paper"]` has, for the edges of a type: `edge_index`, where row 0 counts in the source
+    type's `n_id` and row 1 in the target type's, `e_id`, `num_sampled_edges` and the named edge features. Every type of
+    the graph is present, empty or not.
 
     `batch.x_dict`, `batch.edge_index_dict`, ... collect one attribute from all types that have it.
 

@@ -54,6 +54,7 @@ class LoaderOptions:
     window: int | None
     method: str
     batch_dependency: int
+    pad_nodes: bool
     io: str
     cache: str
     rank: int | None
@@ -123,6 +124,7 @@ class EpochLoader(Closing):
             temporal=options.temporal,
             method=options.method,
             batch_dependency=as_count(options.batch_dependency, "batch_dependency", least=1),
+            pad_nodes=bool(options.pad_nodes),
             window=None if window is None else as_count(window, "window", least=0),
         )
         self._check_views()

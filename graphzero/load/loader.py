@@ -84,6 +84,7 @@ class NeighborLoader(EpochLoader):
         window: int | None = None,
         method: str = "uniform",
         batch_dependency: int = 1,
+        pad_nodes: bool = False,
         direction: str | None = None,
         dtype: Any = None,
         io: str = "auto",
@@ -115,6 +116,12 @@ class NeighborLoader(EpochLoader):
         or all of them if they fit; they are neither read nor copied again. A size such as "20GB"; "auto" waits for a
         few batches and then takes what training has left free, and less when that becomes short; 0 keeps none.
 
+        `pad_nodes=True` adds nodes without edges at the end of each hop, up to a thirty-second more, so that batches
+        have few different sizes: a GPU's libraries search for a kernel for each new size of a matrix, which can take
+        longer than the rest of a step in bfloat16. What a GNN computes for the seeds does not change. The padding
+        consists of copies of other nodes, which normalisation and pooling over all nodes of a batch would count:
+        `batch.num_padding_nodes` has their number at the end of each hop.
+
         `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from
         one batch to the next, one of k nodes is chosen anew. Each batch alone is as random as before, but successive
         batches share more nodes, so fewer rows are read. Up to 64 is usual; far more may reduce the accuracy.
@@ -134,8 +141,8 @@ class NeighborLoader(EpochLoader):
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, gpu_memory=gpu_memory, transform=transform, edge_order=edge_order,
             replace=replace, weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
-            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
-            local_world_size=local_world_size, uneven=uneven,
+            batch_dependency=batch_dependency, pad_nodes=pad_nodes, io=io, cache=cache, rank=rank,
+            world_size=world_size, local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,
@@ -219,6 +226,7 @@ class LinkNeighborLoader(EpochLoader):
         window: int | None = None,
         method: str = "uniform",
         batch_dependency: int = 1,
+        pad_nodes: bool = False,
         direction: str | None = None,
         dtype: Any = None,
         io: str = "auto",
@@ -250,8 +258,8 @@ class LinkNeighborLoader(EpochLoader):
             batch_size=batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, memory=memory, prefetch=prefetch,
             num_threads=num_threads, device=device, gpu_memory=gpu_memory, transform=transform, edge_order=edge_order,
             replace=replace, weighted=weighted, disjoint=disjoint, temporal=temporal, window=window, method=method,
-            batch_dependency=batch_dependency, io=io, cache=cache, rank=rank, world_size=world_size,
-            local_world_size=local_world_size, uneven=uneven,
+            batch_dependency=batch_dependency, pad_nodes=pad_nodes, io=io, cache=cache, rank=rank,
+            world_size=world_size, local_world_size=local_world_size, uneven=uneven,
         )  # fmt: skip
         source = LoadSource(
             graph, features, edge_features, fanouts=fanouts, direction=direction, node_time=node_time, dtype=dtype,

@@ -111,6 +111,16 @@ TEST(merged_batches_are_what_they_are_alone) {
   }
 }
 
+TEST(merged_batches_are_padded_as_alone) {
+  const auto topology = write_graph("padded.gl", 5000, 60000);
+  const Group group(*topology, 10, 50);
+  SampleOptions options = options_of({7, 5}, 2);
+  options.pad_nodes = true;
+  CHECK(same_as_alone(*topology, group, options, cold()));
+  options.choice = Choice::kLabor;
+  CHECK(same_as_alone(*topology, group, options, cold()));
+}
+
 // Groups of random sizes, with random numbers of batches ahead of them, some of which do not come.
 TEST(batches_that_are_begun_ahead_are_what_they_are_alone) {
   const auto topology = write_graph("merged-ahead.gl", 4000, 100000);

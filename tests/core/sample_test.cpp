@@ -206,7 +206,7 @@ std::vector<int64_t> labels_of(GrowingSubgraph& graph, Labels<kNarrow>& labels, 
 
 TEST(labels_grow_and_keep_what_they_have) {
   const std::vector<int64_t> seeds{0, 7, 0};
-  GrowingSubgraph graph(seeds, false, 2);
+  GrowingSubgraph graph(seeds, {}, 2);
   Labels<true> labels(graph);
   for (uint32_t round = 0; round < 12; ++round) {
     std::vector<uint32_t> neighbours;
@@ -223,7 +223,7 @@ TEST(nodes_with_equal_hashes_are_distinguished) {
   CHECK_EQ(hash(twins[0]) << 32, hash(twins[1]) << 32);
   CHECK_EQ(hash(twins[0]) >> 54, hash(twins[1]) >> 54);
   const std::vector<int64_t> seeds{static_cast<int64_t>(twins[1])};
-  GrowingSubgraph graph(seeds, false, 2);
+  GrowingSubgraph graph(seeds, {}, 2);
   Labels<false> labels(graph);
   CHECK(labels_of(graph, labels, std::vector<uint64_t>{twins[0], twins[1], twins[0]}) ==
         (std::vector<int64_t>{1, 0, 1}));

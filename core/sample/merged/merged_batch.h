@@ -36,7 +36,7 @@ struct HopBatch {
         num_seeds(batch.seeds.size()),
         owner(batch.owner),
         options(all),
-        graph(batch.seeds, all.disjoint, 1) {
+        graph(batch.seeds, all, 1) {
     options.seed = batch.seed;
     options.exclude = batch.exclude != nullptr && !batch.exclude->empty() ? batch.exclude : nullptr;
     options.dependent = batch.dependent;

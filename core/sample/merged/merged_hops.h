@@ -151,7 +151,7 @@ class MergedHops : public AnyHops {
 
   void lay_out_rows() {
     const auto count = [&](const Batch& batch) {
-      return options_.fanouts[batch.hop] == 0 ? 0 : batch.graph.nodes - batch.frontier;
+      return options_.fanouts[batch.hop] == 0 ? 0 : batch.graph.end_of_frontier() - batch.frontier;
     };
     size_t total = 0;
     for (const Batch* batch : batches_) total += count(*batch);
@@ -359,14 +359,15 @@ class MergedHops : public AnyHops {
         std::fill(graph.col + graph.edges + batch.rows[i].start, graph.col + graph.edges + batch.end_of(i),
                   static_cast<int64_t>(batch.frontier + i));
       }
-      graph.reserve_nodes(graph.nodes + batch.edges);
+      graph.reserve_nodes(graph.most(batch.edges));
       const size_t fresh = graph.disjoint ? batch.edges : std::min<uint64_t>(batch.edges, csr_.num_nodes);
       Labels<kNarrow> labels(graph, fresh);
       labels.label(graph, graph.edges, graph.batch, batch.neighbours, batch.edges);
       graph.edges += batch.edges;
       scratch.labels = std::max(scratch.labels, labels.bytes());
-      graph.trim_nodes();
     }
+    graph.pad();
+    if (batch.edges > 0) graph.trim_nodes();
     batch.memory.reset();
     batch.frontier = before;
     graph.num_sampled_nodes.push_back(static_cast<int64_t>(graph.nodes - before));

@@ -70,7 +70,7 @@ class CsrHop final : public EdgeHop<kNarrow, Edges> {
 
   uint64_t measure(size_t hop, size_t frontier) override {
     frontier_ = frontier;
-    num_rows_ = options.fanouts[hop] == 0 ? 0 : target.nodes - frontier;
+    num_rows_ = options.fanouts[hop] == 0 ? 0 : target.end_of_frontier() - frontier;
     starts_.assign((num_rows_ + kRows - 1) / kRows + 1, 0);
     written_.assign(starts_.size() - 1, 0);
     cold_ = false;

@@ -112,6 +112,7 @@ class Expansion {
       for (const Type& type : types_) nodes.push_back(type.nodes.nodes);
       for (const auto& part : hops_) edges.push_back(part->edges.edges);
       expand(hop, hop + 1 == num_hops);
+      for (Type& type : types_) type.nodes.pad();
       for (size_t t = 0; t < types_.size(); ++t) {
         types_[t].frontier = nodes[t];
         types_[t].nodes.num_sampled_nodes.push_back(static_cast<int64_t>(types_[t].nodes.nodes - nodes[t]));
@@ -128,7 +129,7 @@ class Expansion {
 
   struct Type {
     Type(const NodeType& type, std::span<const int64_t> seeds, size_t first_tree, const SampleOptions& options)
-        : num_nodes(type.num_nodes), nodes(seeds, options.disjoint, options.threads, first_tree), labels(nodes) {}
+        : num_nodes(type.num_nodes), nodes(seeds, options, options.threads, first_tree), labels(nodes) {}
     const uint64_t num_nodes;
     GrowingNodes nodes;
     Labels<kNarrow> labels;
@@ -148,7 +149,7 @@ class Expansion {
       chunks += hops_[e]->chunks();
     }
     // Where there is one edge type, all ids may share a buffer.
-    const size_t most_nodes = hops_.size() == 1 && types_.size() == 1 ? types_[0].nodes.nodes + types_[0].coming : 0;
+    const size_t most_nodes = hops_.size() == 1 && types_.size() == 1 ? types_[0].nodes.most(types_[0].coming) : 0;
     for (const auto& part : hops_) part->reserve(last, most_nodes);
     reserve_nodes(hop, last);
     const int threads = most < kShare ? 1 : options_.threads;
@@ -170,7 +171,7 @@ class Expansion {
   void reserve_nodes(size_t hop, bool last) {
     for (size_t t = 0; t < types_.size(); ++t) {
       Type& type = types_[t];
-      type.nodes.reserve_nodes(type.nodes.nodes + type.coming);
+      type.nodes.reserve_nodes(type.nodes.most(type.coming));
       double labels = static_cast<double>(type.nodes.nodes + type.coming);
       // What the next hop is likely to bring, so that the table is not filled now only to be moved then.
       for (size_t e = 0; e < hops_.size() && !last; ++e) {

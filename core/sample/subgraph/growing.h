@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "sample/subgraph/neighbours.h"
+#include "sample/subgraph/pad.h"
 
 namespace gz {
 
@@ -66,20 +67,42 @@ class GrowingArray {
 // The nodes of one type: seeds first, in input order.
 struct GrowingNodes {
   // Where trees are disjoint, the first seed's is number `first_tree`.
-  GrowingNodes(std::span<const int64_t> seeds, bool disjoint_, int threads_, size_t first_tree = 0)
-      : disjoint(disjoint_), threads(threads_), nodes(seeds.size()) {
+  GrowingNodes(std::span<const int64_t> seeds, const SampleOptions& options, int threads_, size_t first_tree = 0)
+      : disjoint(options.disjoint), padded(options.pad_nodes), threads(threads_), nodes(seeds.size()) {
     reserve_nodes(nodes);
     for (size_t i = 0; i < nodes; ++i) {
       node[i] = seeds[i];
       if (disjoint) batch[i] = static_cast<int64_t>(first_tree + i);
     }
+    if (padded) num_padding_nodes.push_back(0);
   }
 
-  const bool disjoint;
+  const bool disjoint, padded;
   const int threads;                                                    // that may copy
   size_t nodes;                                                         // so far
   int64_t *node = nullptr, *batch = nullptr;                            // with spare capacity
   std::vector<int64_t> num_sampled_nodes{static_cast<int64_t>(nodes)};  // the seeds, then what each hop added
+  std::vector<int64_t> num_padding_nodes;                               // of these; empty unless `padded`
+
+  // How many there may be after a hop that reaches `coming` more.
+  size_t most(size_t coming) const {
+    return padded ? static_cast<size_t>(padded_count(nodes + coming)) : nodes + coming;
+  }
+
+  // After a hop: copies of the first nodes up to a padded_count(). They are neither expanded nor found again.
+  void pad() {
+    if (!padded) return;
+    const auto count = std::min(static_cast<size_t>(padded_count(nodes)), std::max(nodes, size_t{kMostLabels - 1}));
+    reserve_nodes(count);
+    std::copy_n(node, count - nodes, node + nodes);
+    num_padding_nodes.push_back(static_cast<int64_t>(count - nodes));
+    nodes = count;
+  }
+
+  // The next hop expands the nodes of the last one, but its padding.
+  size_t end_of_frontier() const {
+    return nodes - (num_padding_nodes.empty() ? 0 : static_cast<size_t>(num_padding_nodes.back()));
+  }
 
   void reserve_nodes(size_t count) {
     node = node_.grow(nodes, count, threads);
@@ -95,7 +118,8 @@ struct GrowingNodes {
   SampledNodes finish_nodes() {
     node_.array.size = nodes;
     batch_.array.size = disjoint ? nodes : 0;
-    return {std::move(node_.array), std::move(batch_.array), std::move(num_sampled_nodes)};
+    return {std::move(node_.array), std::move(batch_.array), std::move(num_sampled_nodes),
+            std::move(num_padding_nodes)};
   }
 
  private:
@@ -198,8 +222,8 @@ void check_hop(const GrowingNodes& nodes, const Edges& edges, size_t hop, uint64
 
 // Nodes and edges of one type each.
 struct GrowingSubgraph : GrowingNodes, GrowingEdges {
-  GrowingSubgraph(std::span<const int64_t> seeds, bool disjoint_, int threads_)
-      : GrowingNodes(seeds, disjoint_, threads_), GrowingEdges(threads_) {}
+  GrowingSubgraph(std::span<const int64_t> seeds, const SampleOptions& options, int threads_)
+      : GrowingNodes(seeds, options, threads_), GrowingEdges(threads_) {}
 
   HeteroSubgraph finish() {
     HeteroSubgraph graph;

@@ -25,6 +25,10 @@ void check_combination(const SampleOptions& options, bool with_times) {
   if (options.dependent.batches > 1 && options.choice != Choice::kLabor) {
     fail<ArgumentError>("batch_dependency is ", options.dependent.batches, ", which needs method 'labor'");
   }
+  if (options.pad_nodes && (options.disjoint || with_times)) {
+    fail<ArgumentError>("pad_nodes adds nodes that belong to no seed, so it cannot be combined with ",
+                        with_times ? "time=" : "disjoint=True");
+  }
   if (options.choice == Choice::kLabor) {
     const char* other = options.replace    ? "replace=True"
                         : options.weighted ? "weighted=True"

@@ -47,7 +47,8 @@ struct SampleOptions {
   Choice choice = Choice::kUniform;
   Temporal temporal = Temporal::kUniform;
   Direction direction = Direction::kNone;  // kNone: the file's first
-  bool edge_ids = true;  // false: `edge` holds positions even where the file keeps the user's own ids (one read less)
+  bool edge_ids = true;    // false: `edge` holds positions even where the file keeps the user's own ids (one read less)
+  bool pad_nodes = false;  // nodes without edges at the end of each hop, so that few sizes occur: see pad.h
   bool narrow_edges = false;  // edges as int32 where all of them fit: SampledEdges::narrow
   uint64_t seed = 0;
   DependentDraws dependent;  // with kLabor
@@ -74,6 +75,7 @@ struct SampledNodes {
   Int64Array node;   // seeds in input order (repeats kept), then new nodes in the order they were reached
   Int64Array batch;  // the seed index of each node; empty unless disjoint
   std::vector<int64_t> num_sampled_nodes;  // hops + 1 numbers, the first is the number of seeds
+  std::vector<int64_t> num_padding_nodes;  // how many of those were added by padding, at the end of each hop; or empty
 };
 struct SampledEdges {
   Int64Array edge_index;  // (2, E), contiguous: row (the neighbour's label), then col (the expanded node's)
