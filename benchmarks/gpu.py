@@ -12,10 +12,10 @@ simulated with all batches at hand. What a slower link would give is computed fr
 epoch of a loader warms it up; of the three after it, the fastest counts. `--check` first compares batches on the GPU
 with those on the CPU; a run of all parts does so anyway.
 
-Each batch has sizes of its own, and for matrices of sizes that it has not seen, cuBLASLt searches for kernels. In
-bfloat16 this takes the processor longer than the rest of the step leaves it. So there are two figures of the model
-alone: for a few batches on the GPU, again and again, and for many that are new; and three of training: for new epochs,
-for one that is trained again, and for new epochs whose batches have few sizes (pad_nodes).
+Each batch has sizes of its own, and for matrices of sizes that it has not seen, cuBLASLt searches for kernels, which
+costs the thread that launches them up to half of a step in bfloat16. So there are two figures of the model alone: for a
+few batches on the GPU, again and again, and for many that are new; and three of training: for new epochs, for one that
+is trained again, and for new epochs whose batches have few sizes (pad_nodes).
 
 `--only profile` prints instead, for training with rows on the GPU, the processor time per batch of each kind of thread,
 what the device does, and the calls in which the host waits for it. `--only next` prints what next() costs the thread

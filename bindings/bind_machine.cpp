@@ -94,7 +94,9 @@ nb::list mounted_files_list() {
 void bind_machine(nb::module_& m) {
   m.def("system_memory", &system_memory_dict, nb::arg("root") = "");
   m.def("available_memory", &available_memory, nb::arg("root") = "");
-  m.def("add_locked_pages", &add_locked_pages, nb::arg("bytes"));
+  m.def("add_locked_pages", &add_locked_pages, nb::arg("begin"), nb::arg("bytes"));
+  m.def("remove_locked_pages", &remove_locked_pages, nb::arg("begin"));
+  m.def("locked_pages", [] { return locked_pages(); });
   m.def("cpu_quota", &cpu_quota, nb::arg("root") = "");
   m.def("control_group", &control_group_tuple, nb::arg("controller"), nb::arg("root") = "");
   m.def("disk_info", &disk_info_dict, nb::arg("major"), nb::arg("minor"), nb::arg("root") = "");

@@ -5,6 +5,7 @@
 #include "storage/features.h"
 #include "storage/merged_rows.h"
 #include "storage/page_requests.h"
+#include "storage/residency.h"
 #include "storage/topology.h"
 #include "storage/verify.h"
 
@@ -218,12 +219,11 @@ void bind_topology(nb::module_& m) {
 
 // The address of a matrix in the engine's own mapping and its bytes, if nearly all of its pages are in RAM; else None.
 std::optional<std::pair<uintptr_t, uint64_t>> rows_in_ram(const FeatureFile& f, const std::string& name) {
-  constexpr double kNearlyAll = 0.97;
   const Matrix& x = f.matrix(name);
   const uint64_t bytes = x.rows * x.row_bytes;
   if (bytes == 0 || f.file().composed()) return std::nullopt;
-  const auto cached = cached_bytes(f.file(), x.offset, bytes);
-  if (!cached || static_cast<double>(*cached) < kNearlyAll * static_cast<double>(bytes)) return std::nullopt;
+  const auto cached = without_gil([&] { return cached_bytes(f.file(), x.offset, bytes); });
+  if (!cached || static_cast<double>(*cached) < kResident * static_cast<double>(bytes)) return std::nullopt;
   return std::pair{reinterpret_cast<uintptr_t>(x.data), bytes};
 }
 

@@ -2,6 +2,7 @@
 #include "base/system.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -15,11 +16,42 @@
 namespace gz {
 namespace {
 
-std::atomic<uint64_t> locked_pages{0};  // bytes
+// Free if `begin` is 0. There is no mutex, since a child may be forked at any moment.
+struct LockedRange {
+  std::atomic<uintptr_t> begin{0};
+  std::atomic<uint64_t> bytes{0};
+};
+std::array<LockedRange, 64> locked_ranges;
 
 }  // namespace
 
-void add_locked_pages(int64_t bytes) { locked_pages += static_cast<uint64_t>(bytes); }
+bool add_locked_pages(uintptr_t begin, uint64_t bytes) {
+  for (LockedRange& range : locked_ranges) {
+    uintptr_t none = 0;
+    if (!range.begin.compare_exchange_strong(none, begin)) continue;
+    range.bytes = bytes;
+    return true;
+  }
+  return false;
+}
+
+void remove_locked_pages(uintptr_t begin) {
+  for (LockedRange& range : locked_ranges) {
+    if (range.begin != begin) continue;
+    range.bytes = 0;
+    range.begin = 0;
+    return;
+  }
+}
+
+uint64_t locked_pages(uintptr_t begin, uintptr_t end) {
+  uint64_t sum = 0;
+  for (const LockedRange& range : locked_ranges) {
+    const uintptr_t first = range.begin, last = first + range.bytes;
+    sum += std::min(last, end) - std::min(std::max(first, begin), std::min(last, end));
+  }
+  return sum;
+}
 
 #ifdef __linux__
 namespace {
@@ -148,7 +180,7 @@ SystemMemory system_memory(const std::string& root) {
 uint64_t available_memory(const std::string& root) {
   const uint64_t machine = field_of(read_text(root + "/proc/meminfo"), "MemAvailable").value_or(0);
   const uint64_t found = std::min(machine, cgroup_memory(root).left_bytes.value_or(machine));
-  return found - std::min(found, locked_pages.load());
+  return found - std::min(found, locked_pages());
 }
 
 std::optional<double> cpu_quota(const std::string& root) {

@@ -41,8 +41,11 @@ SystemMemory system_memory(const std::string& root = "");
 // where the system does not say.
 uint64_t available_memory(const std::string& root = "");
 
-// Bytes of the page cache that this process has locked (or, negative, unlocked) for devices: they cannot be evicted.
-void add_locked_pages(int64_t bytes);
+// Pages of a mapping that this process has locked for a device: they stay in the page cache, but cannot be evicted.
+// False if there are too many such ranges already.
+bool add_locked_pages(uintptr_t begin, uint64_t bytes);
+void remove_locked_pages(uintptr_t begin);
+uint64_t locked_pages(uintptr_t begin = 0, uintptr_t end = UINTPTR_MAX);  // bytes of them, between these addresses
 
 // Processors that the tightest CPU quota allows; nothing where there is no quota.
 std::optional<double> cpu_quota(const std::string& root = "");

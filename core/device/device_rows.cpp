@@ -167,7 +167,7 @@ void DeviceReader::copy(RowRequest* given, std::span<const int64_t> ids, std::by
     file_->file().check();
     file_->file().check_size();
     GatherStats done;
-    done.rows = done.rows_cached = misses.size();
+    done.rows = done.rows_mapped = misses.size();
     done.bytes_useful = misses.size() * matrix_.row_bytes;
     if (stats != nullptr) stats->add(done);
     return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <ranges>
+#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,8 +20,6 @@
 
 namespace gz {
 namespace {
-
-constexpr double kResident = 0.97;  // share of a file's pages that counts as resident
 
 double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return 1;
@@ -44,8 +43,7 @@ Facts collect_facts(const LoadPlan& plan) {
   facts.rows_looked_up = reads.empty() ? 0 : reads[0].rows;
   if (facts.may_merge) facts.topology_rows = static_cast<double>(plan.graph.topology(0).num_nodes());
   facts.shares_reads = plan.group != nullptr;
-  const uint64_t free = available_memory();
-  facts.available = free == 0 ? UINT64_MAX / 4 : free + held_bytes(plan) + held_by_others(plan);
+  facts.available = memory_for(plan);
   facts.topology = plan.graph.file_bytes();
   for (size_t e = 0; e < plan.graph.edge_types().size(); ++e) {
     SampleOptions sample = options.sample;
@@ -157,6 +155,19 @@ void apply(LoadPlan& plan, const Sizes& sizes, Progress* progress) {
 }
 
 }  // namespace
+
+uint64_t memory_for(const LoadPlan& plan) {
+  const uint64_t free = available_memory();
+  if (free == 0) return UINT64_MAX / 4;
+  uint64_t locked = 0;  // of files in the page cache, which are counted whether they are locked or not
+  std::set<const std::byte*> matrices;
+  for (const Part& part : plan.parts) {
+    const Matrix& matrix = matrix_of(part);
+    const auto begin = reinterpret_cast<uintptr_t>(matrix.data);
+    if (matrices.insert(matrix.data).second) locked += locked_pages(begin, begin + matrix_bytes(matrix));
+  }
+  return free + locked + held_bytes(plan) + held_by_others(plan);
+}
 
 void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>& guests, Progress* progress) {
   const std::lock_guard lock(plan.mutex);

@@ -15,6 +15,8 @@
 
 namespace gz {
 
+constexpr double kResident = 0.97;  // share of a file's pages that counts as resident
+
 // Remembers for a moment that an array was found in RAM as a whole: counting the pages of a large file takes
 // milliseconds, and a batch must not pay that each time. Thread-safe.
 class Warmth {

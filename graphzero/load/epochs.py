@@ -137,6 +137,7 @@ class EpochLoader(Closing):
         self._final: tuple[Any, Any] | None = None  # what an epoch that is over said of itself
         self._copies: DeviceBatches | None = None  # of the last epoch, where there is a CUDA device
         self._tier: DeviceTier | None = None  # rows on the device, of the plan
+        self._making = threading.Lock()  # of a plan: two threads may begin an epoch at once
         self._iterators: weakref.WeakSet[_Batches] = weakref.WeakSet()
         self._process = os.getpid()
         self._handoff = Handoff([self], goes_on=bool(options.shuffle))
@@ -184,7 +185,9 @@ class EpochLoader(Closing):
             raise
         self._epoch = number if self._handoff.repeats(self) else number + 1
         self._last, self._final = run, None
-        tier = self._handoff.owner(self)._tier
+        tier = run.tier
+        if tier is not None:
+            tier.begin_epoch()
         batches = self._deliver(run.epoch, tier)
         self._copies = None
         if self._device is not None and self._is_cuda():
@@ -212,6 +215,8 @@ class EpochLoader(Closing):
         self._leave_parent()
         for iterator in list(self._iterators):
             iterator.abort()
+        if self._copies is not None:
+            self._copies.stop()  # what the device keeps is freed
         if self._last is not None:
             self._final = self._last.epoch.stats, self._last.epoch.info
         self._last = self._plan = self._outline = self._tier = None
@@ -257,19 +262,25 @@ class EpochLoader(Closing):
 
     def _ready_plan(self) -> _core.LoadPlan:
         """Divide the budget, for this loader and those whose batches are made within it; raises BudgetError."""
+        return self._ready()[0]
+
+    def _ready(self) -> tuple[_core.LoadPlan, DeviceTier | None]:
+        """The same, and what the device keeps by this plan."""
         self._leave_parent()
-        if self._plan is None:
-            graph, parts = self._source.open()
-            local = current_local_rank(self._asked_local, self._asked_rank)
-            guests = [loader for loader in self._handoff.members() if loader is not self and self._serves(loader)]
-            self._plan = _core.LoadPlan.make(
-                graph, parts, self._seeds, self._options, page_lock(self._device),
-                local_rank=local.rank, local_world_size=local.world_size, group=local.group,
-                guests=[loader._known_plan() for loader in guests],
-            )  # fmt: skip
-            if self._gpu_memory != 0 and self._device is not None:
-                self._tier = DeviceTier(self._plan, self._source.stores, self._device, self._gpu_memory)
-        return self._plan
+        with self._making:
+            if self._plan is None:
+                graph, parts = self._source.open()
+                local = current_local_rank(self._asked_local, self._asked_rank)
+                guests = [loader for loader in self._handoff.members() if loader is not self and self._serves(loader)]
+                plan = _core.LoadPlan.make(
+                    graph, parts, self._seeds, self._options, page_lock(self._device),
+                    local_rank=local.rank, local_world_size=local.world_size, group=local.group,
+                    guests=[loader._known_plan() for loader in guests],
+                )  # fmt: skip
+                if self._gpu_memory != 0 and self._device is not None:
+                    self._tier = DeviceTier(plan, self._source.stores, self._device, self._gpu_memory)
+                self._plan = plan
+            return self._plan, self._tier
 
     def _known_plan(self) -> _core.LoadPlan:
         if self._plan is not None:
@@ -295,6 +306,7 @@ class EpochLoader(Closing):
         if self._process != os.getpid():
             self._plan = self._outline = self._last = self._copies = self._final = self._tier = None
             self._iterators = weakref.WeakSet()
+            self._making = threading.Lock()
             self._handoff.leave_parent()
             self._process = os.getpid()
 

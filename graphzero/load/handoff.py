@@ -22,6 +22,7 @@ from .. import _core
 from ..errors import BudgetError
 
 if TYPE_CHECKING:
+    from .device import DeviceTier
     from .epochs import EpochLoader
 
 __all__ = ["HOLD_SECONDS", "Handoff", "Run", "make_room", "release_held"]
@@ -39,6 +40,7 @@ class Run:
 
     epoch: _core.LoadEpoch
     plan: _core.LoadPlan  # whose budget it is
+    tier: DeviceTier | None  # what the device keeps by this plan
     coming: deque[tuple[weakref.ref[EpochLoader], int]] = field(default_factory=deque)  # said to follow
 
     def expect(self, following: Iterator[tuple[EpochLoader, int]]) -> None:
@@ -128,8 +130,8 @@ class Handoff:
     def _start(self, owner: EpochLoader, loader: EpochLoader, number: int, share: _core.Share) -> Run:
         if owner._memory == 0:
             release_held(but=self, auto_only=True)
-        plan = owner._ready_plan()
-        return Run(_core.LoadEpoch(plan, number, share, None if owner is loader else loader._known_plan()), plan)
+        plan, tier = owner._ready()
+        return Run(_core.LoadEpoch(plan, number, share, None if owner is loader else loader._known_plan()), plan, tier)
 
     def _take_up(self, loader: EpochLoader, number: int, share: _core.Share) -> Run | None:
         with self._lock:

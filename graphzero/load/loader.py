@@ -116,11 +116,11 @@ class NeighborLoader(EpochLoader):
         or all of them if they fit; they are neither read nor copied again. A size such as "20GB"; "auto" waits for a
         few batches and then takes what training has left free, and less when that becomes short; 0 keeps none.
 
-        `pad_nodes=True` adds nodes without edges at the end of each hop, up to a thirty-second more, so that batches
-        have few different sizes: a GPU's libraries search for a kernel for each new size of a matrix, which can take
-        longer than the rest of a step in bfloat16. What a GNN computes for the seeds does not change. The padding
-        consists of copies of other nodes, which normalisation and pooling over all nodes of a batch would count:
-        `batch.num_padding_nodes` has their number at the end of each hop.
+        `pad_nodes=True` adds nodes without edges at the end of each hop, up to a thirty-second of the nodes so far, so
+        that batches have few different sizes: a GPU's libraries search for a kernel for each new size of a matrix,
+        which can take half as long as the step of a small model in bfloat16. What a GNN computes for the seeds does
+        not change. The padding consists of copies of other nodes, which normalisation and pooling over all nodes of a
+        batch would count: `batch.num_padding_nodes` has their number for each hop. Not with `disjoint` or times.
 
         `method="labor"` is that of `Graph.sample`. With `batch_dependency=k`, its random choices change slowly: from
         one batch to the next, one of k nodes is chosen anew. Each batch alone is as random as before, but successive

@@ -11,7 +11,7 @@ from ..args.sizes import format_size
 
 __all__ = ["LoaderStats"]
 
-_BEGINNING = 0.15  # of an epoch: a wait for its first batches may take as much, and bound nothing
+_SMALL_WAIT = 0.15  # of an epoch: the wait for its first batches may take as much, and does not bound it
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class LoaderStats:
                 return "training step"
             if self.copy_wait_seconds > self.host_wait_seconds:
                 return "copy to device"
-        if self.starved_seconds < _BEGINNING * (self.starved_seconds + self.consumer_seconds):
+        if self.starved_seconds < _SMALL_WAIT * (self.starved_seconds + self.consumer_seconds):
             return "training step"
         stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
         return max(stages, key=lambda stage: stages[stage])

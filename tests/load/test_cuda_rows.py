@@ -89,8 +89,6 @@ def test_pages_are_locked_once_and_unlocked_with_the_last_loader(data):
         assert len(_locked) == 1
         for loader in loaders:
             loader.close()
-        del loaders, loader
-        gc.collect()
         assert len(_locked) == 0
 
 

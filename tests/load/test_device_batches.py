@@ -221,7 +221,7 @@ def test_the_bottleneck_is_named():
     assert LoaderStats(**there, copy_wait_seconds=4.0, host_wait_seconds=1.0).bottleneck == "copy to device"
     assert LoaderStats(**there, copy_wait_seconds=1.0, host_wait_seconds=4.0).bottleneck == "sampling"
     assert LoaderStats(**there, copy_wait_seconds=1.0, step_wait_seconds=4.0).bottleneck == "training step"
-    beginning = there | {"starved_seconds": 0.1, "host_wait_seconds": 0.1}  # then there was always a batch
+    beginning = there | {"starved_seconds": 0.1, "host_wait_seconds": 0.1}  # then a batch was always ready
     assert LoaderStats(**beginning).bottleneck == "training step"
     assert LoaderStats(**base).bottleneck == "sampling"
     assert LoaderStats(**base | {"starved_seconds": 0.0}).bottleneck == "training step"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero import _core
+from graphzero.load import epochs
 from graphzero.load.device import part_rows, tier
 from graphzero.load.device.pending import NarrowArray
 
@@ -218,6 +223,33 @@ def test_two_iterators_of_one_loader(data):
         same(a, b)
         assert c.x.shape == (c.num_nodes, 8)
         assert torch.equal(c.x, torch.from_numpy(data.features["x"].gather(c.n_id.numpy())))
+
+
+def test_threads_that_begin_epochs_at_once_share_a_plan(data, monkeypatch):
+    made, plan = [], _core.LoadPlan.make
+
+    def make_slowly(*arguments, **options):
+        made.append(plan(*arguments, **options))
+        time.sleep(0.05)  # until the others have begun
+        return made[-1]
+
+    monkeypatch.setattr(epochs._core, "LoadPlan", SimpleNamespace(make=make_slowly, outline=_core.LoadPlan.outline))
+    there = make(data, device="cpu", gpu_memory=500 * 32, memory="200MB")
+    rows, wrong = data.features["x"], []
+
+    def consume():
+        for batch in there:
+            if not torch.equal(batch.x, rows.gather(batch.n_id.numpy(), as_torch=True)):
+                wrong.append(batch)
+
+    threads = [threading.Thread(target=consume) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert there._tier is not None
+    assert not wrong
 
 
 def test_loaders_of_a_group_share_the_cache(data):

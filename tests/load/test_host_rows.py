@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -62,28 +64,34 @@ def test_batches_say_that_the_device_reads(data):
 
 def test_rates_of_rows_that_the_device_reads_are_those_of_its_copies():
     part = {"rows": 4, "hits": 2, "bytes": 0, "row_bytes": 10, "reads_host": True}
-    read = {"rows": 2, "rows_cached": 2, "bytes_useful": 10**9, "copy_to_device_seconds": 0.5}
+    read = {"rows": 2, "rows_mapped": 2, "bytes_useful": 10**9, "copy_to_device_seconds": 0.5}
     assert LoaderStats(device={"x": part}, **read).tiers["host"]["gb_per_second"] == pytest.approx(2)
 
 
 def test_locked_pages_are_not_available():
-    free = _core.available_memory()
-    _core.add_locked_pages(1 << 40)
+    free, begin = _core.available_memory(), 1 << 50
+    assert _core.add_locked_pages(begin, 1 << 45)
     try:
+        assert _core.locked_pages() == 1 << 45
         assert _core.available_memory() == 0
     finally:
-        _core.add_locked_pages(-(1 << 40))
+        _core.remove_locked_pages(begin)
+    assert _core.locked_pages() == 0
     assert _core.available_memory() > free // 2
 
 
 class Driver:
-    """Locks pages on paper."""
+    """A fake driver that records which pages are locked."""
 
     def __init__(self):
-        self.locked, self.fails = set(), False
+        self.locked, self.fails, self.moves = set(), False, 0
 
     def cuMemHostRegister_v2(self, begin, size, flags):
         self.locked.add(begin.value)
+        return 0
+
+    def cuMemHostGetDevicePointer_v2(self, pointer, begin, flags):
+        pointer._obj.value = begin.value + self.moves
         return 0
 
     def cuMemHostUnregister(self, begin):
@@ -93,27 +101,89 @@ class Driver:
         return 0
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_pages_are_locked_once_and_a_file_stays_if_they_cannot_be_unlocked(data, monkeypatch, fails):
-    driver, kept = Driver(), []
-    monkeypatch.setattr(host_rows, "driver_library", lambda: driver)
-    monkeypatch.setattr(host_rows, "_kept", kept)
+@pytest.fixture
+def driver(monkeypatch):
+    found = Driver()
+    monkeypatch.setattr(host_rows, "driver_library", lambda: found)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    yield found
+    found.fails = False
+    gc.collect()
+    for begin in found.locked:
+        _core.remove_locked_pages(begin)
+    assert _core.locked_pages() == 0
+
+
+@pytest.mark.parametrize("why", [None, "the driver refuses", "a graph is captured"])
+def test_pages_are_locked_once_and_a_file_stays_if_they_cannot_be_unlocked(data, monkeypatch, driver, why):
+    kept = []
+    monkeypatch.setattr(host_rows, "_kept", kept)
     file = data.features["x"]._open()
     address, size = file.rows_in_ram("x")
     first = host_rows._lock_pages(address, size, file, CPU)
-    monkeypatch.setattr(_core, "available_memory", lambda: size)  # a second loader of the file locks nothing more
     assert host_rows._lock_pages(address, size, file, CPU) is first
     with pytest.raises(OSError, match="locked for cpu"):
         host_rows._lock_pages(address, size, file, torch.device("cuda", 1))
     assert len(driver.locked) == 1
-    driver.fails = fails
+    assert _core.locked_pages() >= size
+    driver.fails = why == "the driver refuses"
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: why == "a graph is captured")
     del first
-    assert len(driver.locked) == len(kept) == int(fails)
+    assert len(driver.locked) == len(kept) == int(why is not None)
+    assert (_core.locked_pages() > 0) == (why is not None)
+
+
+def test_at_most_half_of_the_memory_is_locked(data, monkeypatch, driver):
+    file = data.features["x"]._open()
+    begin = file.rows_in_ram("x")[0] // 4096 * 4096
+    memory = 10 * 4096  # in all, of which locked pages are not available
+    monkeypatch.setattr(_core, "available_memory", lambda: memory - _core.locked_pages())
+    held = [host_rows._lock_pages(begin + 4096 * page, 4096, file, CPU) for page in range(5)]
     with pytest.raises(OSError, match="too large"):
-        host_rows._lock_pages(address, size, file, CPU)
-    if fails:
-        _core.add_locked_pages(-(-(-(address + size) // 4096) * 4096 - address // 4096 * 4096))
+        host_rows._lock_pages(begin + 4096 * 5, 4096, file, CPU)
+    held.clear()
+    assert not driver.locked
+
+
+def test_pages_that_the_device_sees_elsewhere_are_not_used(data, driver):
+    driver.moves = 1 << 40
+    file = data.features["x"]._open()
+    with pytest.raises(OSError, match="another address"):
+        host_rows._lock_pages(*file.rows_in_ram("x"), file, CPU)
+    gc.collect()
+    assert not driver.locked
+
+
+def test_pages_are_unlocked_when_the_loader_is_closed(data):
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for end in ("all", "early", "none"):
+        for number, _ in enumerate(there):
+            if end == "early" and number == 5:
+                break
+        host = weakref.ref(there._tier.parts[0]._host)
+        assert host() is not None
+        if end == "none":
+            epoch = iter(there)
+            next(epoch)
+        there.close()
+        assert host() is None
+
+
+def test_an_epoch_tries_again_what_failed_in_the_one_before(data, monkeypatch):
+    calls, of = [], HostRows.of
+
+    def fails_twice(*arguments):
+        calls.append(arguments)
+        return of(*arguments) if len(calls) > 2 else None
+
+    monkeypatch.setattr(HostRows, "of", fails_twice)
+    there = make(data, device="cpu", gpu_memory=500 * 32)
+    for epoch in range(4):
+        for _ in there:
+            pass
+        assert there.stats().device["x"]["reads_host"] == (epoch >= 2)
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize("options", [{"io": "pread"}, {"cache": "on"}])
@@ -124,18 +194,24 @@ def test_what_the_user_chose_to_read_otherwise_is_copied_by_the_host(data, optio
     assert not there.stats().device["x"]["reads_host"]
 
 
-def test_a_file_that_is_truncated_is_noticed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("left", [5, 200])
+def test_a_file_that_is_truncated_is_noticed(tmp_path, monkeypatch, left):
     monkeypatch.setattr(tier, "caches_on_cpu", True)
     data = gz.synthesize(tmp_path / "big", nodes=30_000, edges=60_000, dim=64, seed=0)
-    there = make(data, device="cpu", gpu_memory=500 * 256)
     path = data.features["x"].path
+    rows = data.features["x"].gather(np.arange(30_000), as_torch=True)
+    there = make(data, device="cpu", gpu_memory=500 * 256)
     epoch = iter(there)
-    for _ in range(20):
+    for _ in range(len(there) - left):
         next(epoch)
     os.truncate(path, os.path.getsize(path) // 8)
-    with pytest.raises(gz.StorageError, match=r"x\.gd"):
-        list(epoch)
-    assert there.stats().batches < len(there)
+
+    def consume():
+        for batch in epoch:
+            assert torch.equal(batch.x, rows[batch.n_id])
+
+    with pytest.raises(gz.StorageError, match="truncated"):
+        consume()
 
 
 def test_a_trial_without_memory_leaves_the_cache_as_it_is(data, monkeypatch):

@@ -175,7 +175,7 @@ def test_disjoint_trees_are_not_padded(data, tmp_path):
         make(data, pad_nodes=True, disjoint=True)
     edges = np.random.default_rng(0).integers(0, 50, (2, 300))
     gz.compile_graph(edges, tmp_path / "g.gl", num_nodes=50, times=np.arange(300), direction="in")
-    with pytest.raises(ValueError, match=r"pad_nodes .* cannot be combined with time="):
+    with pytest.raises(ValueError, match=r"pad_nodes .* cannot be combined with times"):
         gz.NeighborLoader(gz.Graph(tmp_path / "g.gl"), fanouts=[2], time=100, pad_nodes=True)
 
 

@@ -92,7 +92,7 @@ struct GrowingNodes {
   // After a hop: copies of the first nodes up to a padded_count(). They are neither expanded nor found again.
   void pad() {
     if (!padded) return;
-    const auto count = std::min(static_cast<size_t>(padded_count(nodes)), std::max(nodes, size_t{kMostLabels - 1}));
+    const auto count = static_cast<size_t>(padded_count(nodes));
     reserve_nodes(count);
     std::copy_n(node, count - nodes, node + nodes);
     num_padding_nodes.push_back(static_cast<int64_t>(count - nodes));

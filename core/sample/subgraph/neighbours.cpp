@@ -27,7 +27,7 @@ void check_combination(const SampleOptions& options, bool with_times) {
   }
   if (options.pad_nodes && (options.disjoint || with_times)) {
     fail<ArgumentError>("pad_nodes adds nodes that belong to no seed, so it cannot be combined with ",
-                        with_times ? "time=" : "disjoint=True");
+                        with_times ? "times" : "disjoint=True");
   }
   if (options.choice == Choice::kLabor) {
     const char* other = options.replace    ? "replace=True"

@@ -133,9 +133,10 @@ class CudaCopies:
         self._marks.append(mark)
 
     def leave(self) -> None:
-        """The epoch ends early: batches that were planned will not come."""
-        if self._tier is not None:
-            self._tier.forget()
+        """No more batches come, also of those that were planned."""
+        tier, self._tier = self._tier, None
+        if tier is not None:
+            tier.forget()
 
 
 class PlainCopies:
@@ -178,9 +179,10 @@ class PlainCopies:
         """Do nothing."""
 
     def leave(self) -> None:
-        """The epoch ends early: batches that were planned will not come."""
-        if self._tier is not None:
-            self._tier.forget()
+        """No more batches come, also of those that were planned."""
+        tier, self._tier = self._tier, None
+        if tier is not None:
+            tier.forget()
 
 
 def _event(enable_timing: bool = False) -> Any:

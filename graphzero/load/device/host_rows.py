@@ -2,7 +2,7 @@
 
 If the file of a part is in the page cache, its mapping is page-locked for the device, which then reads the rows that
 its cache lacks over the link. The host copies nothing. This is as fast as a copy only if rows are read in the order of
-the file, which the core sees to: in random order, an H200 reads 20 GB/s where it reads 51 in order.
+the file, which the core ensures: in random order, an H200 reads 20 GB/s where it reads 51 in order.
 """
 
 from __future__ import annotations
@@ -42,41 +42,50 @@ class _LockedPages:
         driver = driver_library()
         begin = address // _PAGE * _PAGE
         size = -(-(address + num_bytes) // _PAGE) * _PAGE - begin
+        if not _core.add_locked_pages(begin, size):
+            raise OSError("too many files are locked")
         error = driver.cuMemHostRegister_v2(ctypes.c_void_p(begin), ctypes.c_size_t(size), ctypes.c_uint(_FLAGS))
         if error != 0:
+            _core.remove_locked_pages(begin)
             raise OSError(f"cuMemHostRegister returned {error}")
-        _core.add_locked_pages(size)
         self.device = device
-        self._release = weakref.finalize(self, _unlock, driver, begin, size, device, file, os.getpid())
+        self._release = weakref.finalize(self, _unlock, driver, begin, device, file, os.getpid())
         self._release.atexit = False  # the driver's own exit unlocks them
+        seen = ctypes.c_uint64()
+        error = driver.cuMemHostGetDevicePointer_v2(ctypes.byref(seen), ctypes.c_void_p(begin), ctypes.c_uint(0))
+        if error != 0 or seen.value != begin:
+            raise OSError("the device has another address for them")
 
 
-def _unlock(driver: Any, begin: int, size: int, device: torch.device, file: _core.FeatureFile, process: int) -> None:
+def _unlock(driver: Any, begin: int, device: torch.device, file: _core.FeatureFile, process: int) -> None:
     import torch
 
     if process != os.getpid():  # the device is the parent's
         return
-    try:
-        torch.cuda.synchronize(device)  # it may still be reading
-        failed = driver.cuMemHostUnregister(ctypes.c_void_p(begin)) != 0
-    except RuntimeError:  # as while a graph is captured
-        failed = True
+    failed = torch.cuda.is_current_stream_capturing()  # nothing may wait for the device then
+    if not failed:
+        try:
+            torch.cuda.synchronize(device)  # it may still be reading
+            failed = driver.cuMemHostUnregister(ctypes.c_void_p(begin)) != 0
+        except RuntimeError:  # as while another stream is captured
+            failed = True
     if failed:  # no other memory may get an address that the driver takes for locked
         _kept.append(file)
     else:
-        _core.add_locked_pages(-size)
+        _core.remove_locked_pages(begin)
 
 
 def _lock_pages(address: int, num_bytes: int, file: _core.FeatureFile, device: torch.device) -> _LockedPages:
     """Return the pages of a matrix, locked.
 
-    OSError if they take more than half of the available memory, or are locked for another device of this process:
-    torch would copy all rows to this one.
+    OSError if all that are locked would take more than half of the memory, or if these are locked for another device of
+    this process: torch would copy all rows to this one.
     """
     with _lock:
         owner = _locked.get(address)
         if owner is None:
-            if num_bytes > _core.available_memory() // 2:
+            locked = _core.locked_pages()
+            if locked + num_bytes > (locked + _core.available_memory()) // 2:
                 raise OSError("too large to be locked")
             owner = _locked[address] = _LockedPages(address, num_bytes, file, device)
         if owner.device != device:
@@ -129,12 +138,15 @@ class HostRows:
             made = cls(rows.view(stored), owner)
             return made if made._works(store, device) else None
         # Not for this memory, driver or version of torch; or there is no memory for the trial.
-        except (OSError, RuntimeError, TypeError, ValueError, AttributeError):
+        except (OSError, RuntimeError, MemoryError, TypeError, ValueError, AttributeError):
             return None
 
     def read(self, ids: torch.Tensor) -> torch.Tensor:
         """Return rows, as they are stored, on the device that has `ids`; fast if ids are in the order of the file."""
-        return self._read(self._rows, ids).view(self._dtype)
+        found = self._read(self._rows, ids).view(self._dtype)
+        if ids.device.type == "cpu":  # its reads of a file that was truncated are zeros; locked pages stay as they were
+            _core.check_view(self._rows.data_ptr(), "rows of a batch")
+        return found
 
     def _works(self, store: FeatureStore, device: torch.device) -> bool:
         """Try to read some rows, choose how, and return whether that is worth it."""
@@ -145,7 +157,11 @@ class HostRows:
         count = len(ids)
         expected = store.gather(ids, as_torch=True).reshape(count, -1).view(torch.uint8)
         there = torch.from_numpy(ids).to(device)
-        if not torch.equal(self.read(there).view(torch.uint8).cpu(), expected):
+
+        def agrees() -> bool:
+            return torch.equal(self.read(there).view(torch.uint8).cpu(), expected)
+
+        if not agrees():
             return False
         if device.type == "cpu":
             return True
@@ -153,9 +169,8 @@ class HostRows:
             from .triton_rows import triton_read
 
             self._read = triton_read
-            for _ in range(2):  # compiled, and launched directly
-                if not torch.equal(self.read(there).view(torch.uint8).cpu(), expected):
-                    self._read = torch_read
+            if not (agrees() and agrees()):  # compiled, and launched directly
+                self._read = torch_read
         except Exception:  # no Triton, or no compiler for it
             self._read = torch_read
         locked, out = expected.pin_memory(), torch.empty_like(expected, device=device)

@@ -40,6 +40,7 @@ class PartRows:
         self._generation = 0  # of the table; 0: there was none yet
         self._passes: Passes | None = None  # chosen with the first batch that needs a table
         self._host: HostRows | None = None  # rows that the device reads by itself
+        self._tries_host = True  # with the next batch: whether it can
 
     @property
     def table_bytes(self) -> int:
@@ -50,6 +51,10 @@ class PartRows:
     def reads_host(self) -> bool:
         """Whether the device reads missing rows by itself."""
         return self._host is not None and self.core.is_mapped
+
+    def begin_epoch(self) -> None:
+        """What kept the device from reading rows by itself may be over, such as a file that was not in RAM."""
+        self._tries_host = self._host is None
 
     def drop(self) -> None:
         """Free the table. Batches that were planned with it get their rows from the host."""
@@ -69,6 +74,11 @@ class PartRows:
         table = self._table
         if table is None and given["slots"] > 0:
             return self.from_host(planned)
+        if self._tries_host and table is not None and not given["is_whole"]:
+            self._tries_host = False
+            if self.core.is_mapped:
+                self._host = HostRows.of(self._store, self._stored, self._device)
+                self.core.set_reads_host(self._host is not None)
         if given["is_whole"]:
             assert table is not None
             found = self._assembled(table, None, ids)
@@ -111,9 +121,6 @@ class PartRows:
             if given["is_whole"]:
                 self._upload(table)
             self._table = table
-            if not given["is_whole"] and self._host is None and self.core.is_mapped:
-                self._host = HostRows.of(self._store, self._stored, self._device)
-                self.core.set_reads_host(self._host is not None)
 
     def _upload(self, table: torch.Tensor) -> None:
         step = max(1, _UPLOAD_BYTES // self.row_bytes)

@@ -72,6 +72,11 @@ class DeviceTier:
         if memory is not None:
             self._divide(memory)
 
+    def begin_epoch(self) -> None:
+        """The batches that come next are of a new epoch."""
+        for part in self.parts:
+            part.begin_epoch()
+
     def batch_comes(self) -> None:
         """Look at the device's memory now and then, before a batch is moved."""
         with self._lock:
@@ -122,7 +127,7 @@ class DeviceTier:
             part.core.forget()
 
     def stats(self) -> dict[str, Any]:
-        """By part: rows that batches needed, those that the device had, its slots, and who moves the others."""
+        """By part: rows that batches needed, those that the device had, its slots, and whether it reads the others."""
         found = {}
         for name, part in zip(self._names, self.parts, strict=True):
             core = part.core.stats
