@@ -216,7 +216,7 @@ class EpochLoader(Closing):
         for iterator in list(self._iterators):
             iterator.abort()
         if self._copies is not None:
-            self._copies.stop()  # what the device keeps is freed
+            self._copies.release()
         if self._last is not None:
             self._final = self._last.epoch.stats, self._last.epoch.info
         self._last = self._plan = self._outline = self._tier = None

@@ -56,6 +56,9 @@ class Device:
         self.waited_for.append("step")
         self.marks_done = mark + 1
 
+    def release(self):
+        pass
+
     def leave(self):
         pass
 

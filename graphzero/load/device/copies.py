@@ -133,10 +133,13 @@ class CudaCopies:
         self._marks.append(mark)
 
     def leave(self) -> None:
-        """No more batches come, also of those that were planned."""
-        tier, self._tier = self._tier, None
-        if tier is not None:
-            tier.forget()
+        """The epoch ends early: batches that were planned will not come."""
+        if self._tier is not None:
+            self._tier.forget()
+
+    def release(self) -> None:
+        """No more batches come: what the device keeps is not needed here any more."""
+        self._tier = None
 
 
 class PlainCopies:
@@ -179,10 +182,13 @@ class PlainCopies:
         """Do nothing."""
 
     def leave(self) -> None:
-        """No more batches come, also of those that were planned."""
-        tier, self._tier = self._tier, None
-        if tier is not None:
-            tier.forget()
+        """The epoch ends early: batches that were planned will not come."""
+        if self._tier is not None:
+            self._tier.forget()
+
+    def release(self) -> None:
+        """No more batches come: what the device keeps is not needed here any more."""
+        self._tier = None
 
 
 def _event(enable_timing: bool = False) -> Any:
@@ -325,3 +331,8 @@ class DeviceBatches:
         self._marks.clear()
         self._batches = iter(())
         self._copies.leave()
+        self.release()
+
+    def release(self) -> None:
+        """The loader is closed, or the epoch was left: let go of what the device keeps."""
+        self._copies.release()
