@@ -2,6 +2,7 @@
 #include "sample/merged/merged.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <vector>
 
@@ -130,13 +131,15 @@ TEST(batches_that_are_begun_ahead_are_what_they_are_alone) {
       SampleOptions options = options_of({6, 4, 3, 2});
       options.fanouts.resize(hops);
       options.choice = choice;
+      options.pad_nodes = hops % 2 == 0;
       Group group(*topology, 60, 20);
       for (size_t i = 0; i < group.batches.size(); ++i) group.batches[i].number = 100 + i;
       MergedSampler sampler(*topology, options);
       MergedStats stats;
       MergedOptions merged = cold();
       merged.stats = &stats;
-      size_t at = 0, made = 0;
+      size_t at = 0;
+      std::atomic<size_t> made{0};  // by several threads
       while (at < group.batches.size()) {
         const std::span<const MergedBatch> all(group.batches);
         const size_t count = std::min<size_t>(1 + random.below(9), all.size() - at);
