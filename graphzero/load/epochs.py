@@ -185,8 +185,7 @@ class EpochLoader(Closing):
             raise
         self._epoch = number if self._handoff.repeats(self) else number + 1
         self._last, self._final = run, None
-        tier = run.tier
-        if tier is not None:
+        if (tier := run.tier) is not None:
             tier.begin_epoch()
         batches = self._deliver(run.epoch, tier)
         self._copies = None
@@ -260,12 +259,8 @@ class EpochLoader(Closing):
         rank, world_size = current_rank(self._asked_rank)
         return _core.Share(rank, world_size, self._uneven, self._first_batch)
 
-    def _ready_plan(self) -> _core.LoadPlan:
-        """Divide the budget, for this loader and those whose batches are made within it; raises BudgetError."""
-        return self._ready()[0]
-
-    def _ready(self) -> tuple[_core.LoadPlan, DeviceTier | None]:
-        """The same, and what the device keeps by this plan."""
+    def _ready_plan(self) -> tuple[_core.LoadPlan, DeviceTier | None]:
+        """Divide the budget for loaders that share it; raises BudgetError. With what the device keeps by the plan."""
         self._leave_parent()
         with self._making:
             if self._plan is None:

@@ -130,7 +130,7 @@ class Handoff:
     def _start(self, owner: EpochLoader, loader: EpochLoader, number: int, share: _core.Share) -> Run:
         if owner._memory == 0:
             release_held(but=self, auto_only=True)
-        plan, tier = owner._ready()
+        plan, tier = owner._ready_plan()
         return Run(_core.LoadEpoch(plan, number, share, None if owner is loader else loader._known_plan()), plan, tier)
 
     def _take_up(self, loader: EpochLoader, number: int, share: _core.Share) -> Run | None:

@@ -110,4 +110,4 @@ def test_bad_numbers_of_local_ranks_are_told(folder, monkeypatch):
         loader_of(folder, local_world_size=0)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "many")
     loader = loader_of(folder)
-    assert loader._ready_plan().info["local_world_size"] == 1
+    assert loader._ready_plan()[0].info["local_world_size"] == 1
