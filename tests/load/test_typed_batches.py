@@ -219,6 +219,9 @@ class Elsewhere:
     def leave(self):
         return None
 
+    def release(self):
+        return None
+
     def is_done(self, copy):
         return True
 
