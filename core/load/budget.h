@@ -17,7 +17,7 @@ void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>
 // resident or have been evicted. Keeps held rows if the memory for them stays the same.
 void divide_again(LoadPlan& plan, Progress* progress);
 
-// The memory for a loader and for its files in the page cache, including what they have already. Very much if the
+// The memory for a loader and for its files in the page cache, including what they have already; UINT64_MAX / 4 if the
 // system does not say. With plan.mutex held, or before the plan is shared.
 uint64_t memory_for(const LoadPlan& plan);
 

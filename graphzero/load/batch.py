@@ -84,7 +84,7 @@ class Batch(Attributes):
     - `n_id`: global node ids, the seeds first; `e_id`: edge ids
     - `batch_size`: how many seeds (int); `input_id`: their positions among the loader's seeds
     - `num_sampled_nodes`, `num_sampled_edges`: how many each hop added (lists of int)
-    - `num_padding_nodes`: with `pad_nodes=True`, how many of the former are padding, the last ones of each hop
+    - `num_padding_nodes`: with `pad_nodes=True`, how many of `num_sampled_nodes` are padding: the last ones of each hop
     - `batch`: for disjoint sampling, the seed each node belongs to; `seed_time`: for temporal sampling
 
     >>> for batch in loader:  # doctest: +SKIP
