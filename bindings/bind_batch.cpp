@@ -20,11 +20,11 @@ nb::object device_to_python(const GatheredPart& part) {
   d["slots"] = given->slots;
   d["is_whole"] = given->is_whole;
   if (given->is_whole) return d;
-  d["source"] = int32_array(given->source, {size_t{2}, given->rows});
-  d["admitted"] = int32_array(given->admitted, {given->admissions, size_t{2}});
-  const Buffer& misses = given->missing ? *given->missing : *part.buffer;
-  if (given->missing) d["missing"] = array_over(misses.data(), {given->misses}, nb::dtype<int64_t>(), given->missing);
-  d["page_locked"] = misses.page_locked() && given->source->page_locked() && given->admitted->page_locked();
+  d["reads_host"] = given->reads_host;
+  d["admissions"] = given->admissions;
+  d["misses"] = given->misses;
+  d["lists"] = array_over(given->lists->data(), {given->rows + given->misses}, nb::dtype<int64_t>(), given->lists);
+  d["page_locked"] = given->lists->page_locked() && (given->reads_host || part.buffer->page_locked());
   return d;
 }
 

@@ -15,9 +15,6 @@ constexpr size_t kStreamAhead = 32;
 
 std::shared_ptr<Buffer> take_ints(uint64_t count) { return take_buffer(std::max<size_t>(count, 1) * sizeof(int32_t)); }
 
-// `yes` if `which` is 1, `no` if it is 0, without a branch.
-inline uint32_t choose(uint32_t which, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & (0 - which)); }
-
 }  // namespace
 
 DeviceRequest::DeviceRequest(uint64_t number_, std::span<const int64_t> batch, uint32_t shards, bool for_inner_)
@@ -70,38 +67,39 @@ void DeviceRequest::number_misses(uint32_t shard, std::vector<uint32_t>& next, c
 }
 
 void DeviceRequest::collect(OnDevice& made) {
-  auto admitted = take_ints(2 * (admissions + 1));  // one more, for what is written and not wanted
-  ids = take_buffer((misses + 1) * sizeof(int64_t));
-  std::vector<uint32_t> next = first_numbers();
-  std::vector<uint32_t> numbers(missed_.empty() ? 1 : *std::ranges::max_element(missed_) + 1);
-
-  // What is a miss, and what is admitted, no processor predicts: both outcomes are computed, and a mask chooses, since
-  // compilers turn `?:` into branches.
-  int64_t* const missing = ids->as<int64_t>();
-  uint32_t* pair = admitted->as<uint32_t>();
-  const uint32_t count = shards();
-  for (uint32_t shard = 0; shard < count; ++shard) {
-    uint32_t* number = numbers.data();
-    number_misses(shard, next, [&](int64_t id, uint32_t its) {
-      missing[its] = id;
-      *number++ = its;
-    });
-    number = numbers.data();
-    for (uint32_t& row : rows(shard)) {
-      const uint32_t found = row, miss = *number;
-      const uint32_t is_miss = found / RowCalendar::kMiss, is_admitted = found / RowCalendar::kAdmitted & 1;
-      const uint32_t slot = (found & (RowCalendar::kAdmitted - 1)) * count + shard;
-      row = choose(is_miss, ~miss, slot);
-      pair[0] = miss;
-      pair[1] = slot;
-      number += is_miss;
-      pair += 2 * size_t{is_admitted};
-    }
-  }
+  using Target = OnDevice::Target;
+  made.lists = take_buffer(misses * (sizeof(int64_t) + sizeof(Target)) + (size - misses + 1) * sizeof(Target));
   made.misses = misses;
   made.admissions = admissions;
-  made.source = buffer_;
-  made.admitted = std::move(admitted);
+  auto* const ids = made.lists->as<int64_t>();
+  auto* const targets = reinterpret_cast<Target*>(ids + misses);
+  Target* cached = targets + misses;
+  std::vector<uint32_t> next = first_numbers();
+  std::vector<Target> of_shard(missed_.empty() ? 1 : *std::ranges::max_element(missed_) + 1);
+
+  // What is cached, and what is admitted, no processor predicts: each row is written both as one that is and as one
+  // that is not, and only the right one moves its position on. So both lists need room for one more.
+  const uint32_t *const outcomes = buffer_->as<uint32_t>(), *const places = outcomes + size;
+  const uint32_t count = shards();
+  for (uint32_t shard = 0; shard < count; ++shard) {
+    Target* missed = of_shard.data();
+    for (uint64_t i = begins_[shard]; i < begins_[shard + 1]; ++i) {
+      const uint32_t found = outcomes[i];
+      const uint32_t is_miss = found / RowCalendar::kMiss, is_admitted = found / RowCalendar::kAdmitted & 1;
+      const auto place = static_cast<int32_t>(places[i]);
+      const uint32_t slot = (found & (RowCalendar::kAdmitted - 1)) * count + shard;
+      *cached = {place, static_cast<int32_t>(slot)};
+      *missed = {place, static_cast<int32_t>(slot | (is_admitted - 1))};
+      cached += 1 - is_miss;
+      missed += is_miss;
+    }
+    missed = of_shard.data();
+    number_misses(shard, next, [&](int64_t id, uint32_t its) {
+      ids[its] = id;
+      targets[its] = *missed++;
+    });
+  }
+  buffer_ = nullptr;
 }
 
 std::vector<int64_t> DeviceRequest::missing_ids() const {

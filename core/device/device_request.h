@@ -38,7 +38,6 @@ struct DeviceRequest : RowRequest {
   std::atomic<uint64_t> misses{0}, admissions{0};
   std::shared_ptr<RowRequest> inner;
   std::shared_ptr<OnDevice> collected;  // by the thread that finishes the batch; it may come a second time
-  std::shared_ptr<Buffer> ids;          // of the misses, as they are numbered; made by collect()
 
   // Numbers within the shard, in the order of the batch. Planning replaces them by what becomes of them.
   std::span<uint32_t> rows(uint32_t shard) const { return of_shard(0, shard); }
@@ -46,10 +45,10 @@ struct DeviceRequest : RowRequest {
   // Once per shard, by one of the threads.
   void add(uint32_t shard, const RowCalendar::Planned& planned);
 
-  // Once all shards are planned, and once in all: what the device needs, and `ids`. Throws PoolFull, and may be called
-  // again then.
+  // Once all shards are planned: the ids of missing rows, as collect() numbers them.
+  std::vector<int64_t> missing_ids() const;
+  // Afterwards, and once in all: what the device needs. Throws PoolFull, and may be called again then.
   void collect(OnDevice& made);
-  std::vector<int64_t> missing_ids() const;  // the same as `ids`
 
  private:
   // Misses are numbered by stretches of the file: rows that are copied one after the other are on pages that the
@@ -62,7 +61,7 @@ struct DeviceRequest : RowRequest {
   }
   std::span<const uint32_t> missed(uint32_t shard) const { return room_for_missed(shard).first(missed_[shard]); }
   std::vector<uint32_t> first_numbers() const;
-  // Calls use(id, number) for each of them, in their order.
+  // Calls use(id, number) for each missing row of a shard, in the order of the batch.
   template <class Use>
   void number_misses(uint32_t shard, std::vector<uint32_t>& next, const Use& use) const;
 

@@ -153,7 +153,7 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   if (request == nullptr) return nullptr;
   if (request->error) std::rethrow_exception(request->error);
   request->collect(*made);
-  if (rows_->reads_host_ && options_.is_mapped) made->missing = request->ids;
+  made->reads_host = rows_->reads_host_ && options_.is_mapped;
   request->collected = made;
   return made;
 }
@@ -162,8 +162,8 @@ void DeviceReader::copy(RowRequest* given, std::span<const int64_t> ids, std::by
                         GatherStats* stats, Progress* progress) {
   if (given == nullptr) return inner_->copy(nullptr, ids, out, options, stats, progress);
   auto& request = *static_cast<DeviceRequest*>(given);
-  const std::span<const int64_t> misses{request.ids->as<int64_t>(), request.misses};
-  if (request.collected->missing) {
+  const std::span<const int64_t> misses = request.collected->missing();
+  if (request.collected->reads_host) {
     file_->file().check();
     file_->file().check_size();
     GatherStats done;

@@ -24,16 +24,26 @@ class RowRequest {
   virtual ~RowRequest() = default;
 };
 
-// The rows of one part of a batch that a device assembles: from its cache, and from `misses`, which the host copies or
-// the device reads.
+// The rows of one part of a batch that a device assembles: those in its cache first, then the missing ones, which the
+// host copies or the device reads. A missing row goes to its place in the batch, and may go to a slot of the cache.
 struct OnDevice {
   uint64_t rows = 0, misses = 0, admissions = 0;
-  uint64_t generation = 0;           // of the cache, which is emptied and resized with each
-  uint64_t slots = 0;                // of that generation; as many as the matrix has rows: it holds all of them
-  bool is_whole = false;             // all rows are there, at their own numbers; there are no buffers
-  std::shared_ptr<Buffer> source;    // int32 (2, rows), in any order: a slot, or -1 - the number of a miss; and its row
-  std::shared_ptr<Buffer> admitted;  // int32 (admissions, 2): misses, and the slots they are put into afterwards
-  std::shared_ptr<Buffer> missing;   // int64 (misses): their ids, if the device reads them itself; else null
+  uint64_t generation = 0;  // of the cache, which is emptied and resized with each
+  uint64_t slots = 0;       // of that generation; as many as the matrix has rows: it holds all of them
+  bool is_whole = false;    // all rows are there, at their own numbers; there are no lists
+  bool reads_host = false;  // the device reads missing rows by their ids; the host copies none
+
+  // One after the other in `lists`: ids of missing rows; where those go, a slot of -1 if they are not kept; where
+  // cached rows are and go, in any order.
+  struct Target {
+    int32_t place = 0, slot = 0;  // in the batch, and of the cache
+  };
+  std::span<const int64_t> missing() const { return {lists->as<int64_t>(), misses}; }
+  std::span<const Target> targets() const { return {reinterpret_cast<Target*>(lists->as<int64_t>() + misses), misses}; }
+  std::span<const Target> cached() const {
+    return {reinterpret_cast<Target*>(lists->as<int64_t>() + 2 * misses), rows - misses};
+  }
+  std::shared_ptr<Buffer> lists;
 };
 
 // Statistics of a reader that holds rows for coming batches; counters start when its memory is allocated.

@@ -21,7 +21,7 @@ void take_parts(const std::vector<Part>& parts, const HeteroSubgraph& graph, con
     GatheredPart result;
     result.device = readers[i]->on_device(requests.empty() ? nullptr : requests[i].get(), ids);
     const GatherOptions how = options_of(parts[i], result);
-    result.rows = !result.device ? ids.size() : result.device->missing ? 0 : result.device->misses;
+    result.rows = !result.device ? ids.size() : result.device->reads_host ? 0 : result.device->misses;
     result.columns = matrix.columns;
     result.is_vector = matrix.is_vector;
     result.dtype = gathered_dtype(matrix, how);
@@ -65,9 +65,7 @@ void for_each_buffer(const LoadedBatch& batch, const Call& call) {
   for (const GatheredPart& part : batch.parts) {
     call(part.buffer);
     if (!part.device || part.device->is_whole) continue;
-    for (const auto& buffer : {part.device->source, part.device->admitted, part.device->missing}) {
-      if (buffer) call(buffer);
-    }
+    call(part.device->lists);
   }
 }
 

@@ -49,37 +49,32 @@ void check_case(const Case& given, std::mt19937_64& random) {
     if ((found & RowCalendar::kAdmitted) != 0) admitted[i] = slot;
   }
 
+  const std::vector<int64_t> numbered = request.missing_ids();
   OnDevice made;
+  made.rows = given.size;
   request.collect(made);
   CHECK_EQ(made.misses, missing.size());
   CHECK_EQ(made.admissions, admitted.size());
-  const int32_t *const found = made.source->as<int32_t>(), *const place = found + given.size;
-  std::vector<int32_t> source(given.size);
   std::vector<int> given_to(given.size);  // each place once
-  for (size_t i = 0; i < given.size; ++i) {
-    source.at(static_cast<size_t>(place[i])) = found[i];
-    ++given_to.at(static_cast<size_t>(place[i]));
+  for (const auto& [place, slot] : made.cached()) {
+    const auto to = static_cast<size_t>(place);
+    ++given_to.at(to);
+    CHECK_EQ(slot, hits.at(to));
+  }
+  for (size_t k = 0; k < missing.size(); ++k) {
+    const auto& [place, slot] = made.targets()[k];
+    const auto to = static_cast<size_t>(place);
+    ++given_to.at(to);
+    CHECK_EQ(made.missing()[k], batch.at(to));
+    CHECK_EQ(hits.at(to), -1);
+    CHECK_EQ(slot, admitted.contains(to) ? admitted.at(to) : -1);
   }
   CHECK(std::ranges::all_of(given_to, [](int times) { return times == 1; }));
-  const int64_t* ids = request.ids->as<int64_t>();
-  std::vector<int> taken(missing.size());  // each miss by one row
-  std::map<int32_t, size_t> place_of;      // a miss
-  for (size_t i = 0; i < batch.size(); ++i) {
-    if (hits[i] >= 0) CHECK_EQ(source[i], hits[i]);
-    if (hits[i] >= 0) continue;
-    CHECK_EQ(ids[-1 - source[i]], batch[i]);
-    ++taken.at(static_cast<size_t>(-1 - source[i]));
-    place_of[-1 - source[i]] = i;
-  }
-  CHECK(std::ranges::all_of(taken, [](int times) { return times == 1; }));
-  for (size_t k = 0; k < admitted.size(); ++k) {
-    const int32_t* const pair = made.admitted->as<int32_t>() + 2 * k;
-    CHECK_EQ(pair[1], admitted.at(place_of.at(pair[0])));
-    admitted.at(place_of.at(pair[0])) = -1;  // once
-  }
-  CHECK(std::ranges::equal(request.missing_ids(), std::span(ids, missing.size())));
+  CHECK(std::ranges::equal(numbered, made.missing()));
   const auto most = static_cast<uint64_t>(batch.empty() ? 0 : *std::ranges::max_element(batch));
-  for (size_t k = 1; k < missing.size(); ++k) CHECK(ids[k - 1] <= ids[k] + static_cast<int64_t>(most / 512));
+  for (size_t k = 1; k < missing.size(); ++k) {
+    CHECK(numbered[k - 1] <= numbered[k] + static_cast<int64_t>(most / 512));
+  }
 }
 
 }  // namespace

@@ -32,10 +32,10 @@ struct Device {
       ++whole;
       CHECK_EQ(part.rows, 0u);
       return;
-    } else if (part.device->missing) {
+    } else if (part.device->reads_host) {
       ++reads;
       CHECK_EQ(part.rows, 0u);
-      const std::span<const int64_t> missing{part.device->missing->as<int64_t>(), part.device->misses};
+      const auto missing = part.device->missing();
       const std::vector<float> read(missing.begin(), missing.end());  // the row of a node is its number
       made = assemble(*part.device, read.data(), 1);
     } else {
@@ -48,18 +48,20 @@ struct Device {
   std::vector<float> assemble(const OnDevice& given, const float* missed, uint64_t columns) {
     if (given.generation != generation) cache.assign(given.slots, -1);
     generation = given.generation;
-    const auto *source = given.source->as<int32_t>(), *place = source + given.rows;
     std::vector<float> made(given.rows);
-    for (size_t i = 0; i < given.rows; ++i) {
-      const bool hit = source[i] >= 0;
-      hits += hit ? 1 : 0;
-      made.at(static_cast<size_t>(place[i])) =
-          hit ? cache.at(static_cast<size_t>(source[i])) : missed[static_cast<size_t>(~source[i]) * columns];
+    for (const auto& [place, slot] : given.cached()) {
+      made.at(static_cast<size_t>(place)) = cache.at(static_cast<size_t>(slot));
     }
-    const auto* admitted = given.admitted->as<int32_t>();
-    for (size_t i = 0; i < given.admissions; ++i) {
-      cache.at(static_cast<size_t>(admitted[2 * i + 1])) = missed[static_cast<size_t>(admitted[2 * i]) * columns];
+    hits += given.cached().size();
+    uint64_t admissions = 0;
+    for (size_t i = 0; i < given.misses; ++i) {
+      const auto& [place, slot] = given.targets()[i];
+      const float value = missed[i * columns];
+      made.at(static_cast<size_t>(place)) = value;
+      if (slot >= 0) cache.at(static_cast<size_t>(slot)) = value;
+      admissions += slot >= 0 ? 1 : 0;
     }
+    CHECK_EQ(admissions, given.admissions);
     return made;
   }
 };

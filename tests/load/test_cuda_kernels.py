@@ -10,7 +10,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.load.device import copies
-from graphzero.load.device.assemble import TORCH, torch_admit, torch_rows
+from graphzero.load.device.assemble import TORCH, Missing, torch_put, torch_take
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -38,60 +38,65 @@ def random_rows(count, columns, dtype):
     return rows.view(dtype)
 
 
-@pytest.mark.parametrize("columns", [1, 3, 100, 128, 1000])
-@pytest.mark.parametrize("stored", ["float32", "float16", "bfloat16", "int8", "int64"])
-def test_rows_of_both_ways_agree(stored, columns):
-    from graphzero.load.device.triton_rows import launch_gather, triton_rows
+def finite_rows(count, columns, stored, wanted):
+    """Random bytes; where they are converted, no NaN: how such are converted is not said."""
+    rows = random_rows(count, columns, stored)
+    return rows if stored == wanted else rows.nan_to_num(0)
 
-    dtype = getattr(torch, stored)
-    table = random_rows(5000, columns, dtype)
-    scale = torch.rand(columns, device="cuda")
-    converted = [(None, None)]
-    converted += [(torch.float32, None), (torch.float32, scale)] if stored == "int8" else []
-    for count, missing, (wanted, factors) in itertools.product((4096, 1, 16, 17, 999), (0, 1, 16, 800), converted):
-        if missing > count:
-            continue
-        misses = random_rows(missing, columns, dtype)
+
+# What is stored, what batches get, whether columns are scaled, and columns.
+KINDS = [("float32", None, False, columns) for columns in (1, 3, 100, 128, 1000)]
+KINDS += [("int8", "float32", True, columns) for columns in (1, 3, 100, 128, 1000)]
+KINDS += [(stored, None, False, 100) for stored in ("float16", "bfloat16", "int8", "uint8", "int64", "float64")]
+KINDS += [("float16", "float32", False, 100), ("bfloat16", "float32", False, 100)]
+
+
+@pytest.mark.parametrize(("stored", "wanted", "is_scaled", "columns"), KINDS)
+def test_rows_are_taken_alike_by_both_ways(stored, wanted, is_scaled, columns):
+    from graphzero.load.device.triton_rows import launch_take, triton_take
+
+    stored, wanted = getattr(torch, stored), getattr(torch, wanted or stored)
+    table = finite_rows(5000, columns, stored, wanted)
+    scale = torch.rand(columns, device="cuda") if is_scaled else None
+    for count in (4096, 1, 0, 16, 17, 999):
         # Not aligned, as e_id may be.
-        source = torch.randint(0, 5000, (count + 1,), dtype=torch.int32, device="cuda")[1:]
-        whole = (table, None, source.long(), wanted, factors)
-        assert equal(torch_rows(*whole), triton_rows(*whole)), (count, wanted)
-        source[torch.randperm(count)[:missing].cuda()] = -1 - torch.arange(missing, dtype=torch.int32, device="cuda")
-        placed = torch.stack([source, torch.randperm(count, device="cuda").int()])
-        arguments = (table, misses, placed, wanted, factors)
-        assert equal(torch_rows(*arguments), triton_rows(*arguments)), (count, missing, wanted)
-    assert triton_rows(table, None, source[:0], None, None).shape == (0, columns)
-    assert launch_gather.is_direct
+        slots = torch.randint(0, 5000, (count + 1,), dtype=torch.int32, device="cuda")[1:]
+        placed = torch.stack([torch.randperm(count + 7, device="cuda")[:count].int(), slots], dim=1)
+        for source in (slots, slots.long(), placed):
+            shape = (count + (7 if source is placed else 0), columns)
+            outs = [torch.zeros(shape, dtype=wanted, device="cuda") for _ in range(2)]
+            torch_take(outs[0], table, source, scale)
+            triton_take(outs[1], table, source, scale)
+            assert equal(*outs), (count, source.dim())
+    assert launch_take.is_direct
 
 
-@pytest.mark.parametrize("columns", [1, 3, 100, 128, 1000])
-@pytest.mark.parametrize("stored", ["float32", "float16", "bfloat16", "int8", "int64"])
-def test_admissions_of_both_ways_agree(stored, columns):
-    from graphzero.load.device.triton_rows import launch_admit, triton_admit
+@pytest.mark.parametrize(("stored", "wanted", "is_scaled", "columns"), KINDS)
+def test_rows_are_put_alike_by_both_ways(stored, wanted, is_scaled, columns):
+    from graphzero.load.device.triton_rows import launch_put, launch_read, triton_put, triton_read
 
-    dtype = getattr(torch, stored)
-    tables = [random_rows(5000, columns, dtype)]
-    tables.append(tables[0].clone())
-    for count in (1000, 1, 0, 16, 17, 999):
-        misses = random_rows(1200, columns, dtype)
-        number, slot = torch.randperm(1200)[:count], torch.randperm(5000)[:count]
-        admitted = torch.stack([number, slot], dim=1).to(torch.int32).cuda()
-        torch_admit(tables[0], misses, admitted)
-        triton_admit(tables[1], misses, admitted)
-        assert equal(*tables), count
-    assert launch_admit.is_direct
-
-
-@pytest.mark.parametrize("columns", [1, 3, 100, 128, 1000])
-@pytest.mark.parametrize("word", ["int64", "int32", "int16", "uint8"])
-def test_reads_of_both_ways_agree(word, columns):
-    from graphzero.load.device.host_rows import torch_read
-    from graphzero.load.device.triton_rows import launch_read, triton_read
-
-    rows = random_rows(5000, columns, getattr(torch, word))
-    for count in (0, 1, 31, 32, 33, 511, 4097, 20_000):
-        ids = torch.randint(0, 5000, (count + 1,), device="cuda")[1:]
-        assert equal(torch_read(rows, ids), triton_read(rows, ids)), count
+    stored, wanted = getattr(torch, stored), getattr(torch, wanted or stored)
+    rows = finite_rows(5000, columns, stored, wanted)
+    scale = torch.rand(columns, device="cuda") if is_scaled else None
+    for count in (0, 1, 31, 32, 33, 511, 4097):
+        place, slot = (torch.randperm(5000, device="cuda").int()[:count] for _ in range(2))
+        for kept in (0.0, 0.3, 1.0):
+            slots = torch.where(torch.rand(count, device="cuda") < kept, slot, -1)
+            targets = torch.stack([place, slots], dim=1)
+            ids = torch.randint(0, 5000, (count + 1,), device="cuda")[1:]
+            for listed in (ids, None):
+                # As where there are no slots: no table.
+                missing = Missing(listed, targets, int((slots >= 0).sum()))
+                made = []
+                for way in (torch_put, triton_put, triton_read):
+                    out = torch.zeros((5000, columns), dtype=wanted, device="cuda")
+                    table = torch.zeros_like(rows) if kept else None
+                    way(out, table, rows if listed is not None else rows[:count], missing, scale)
+                    made.append((out, table))
+                for out, table in made[1:]:
+                    assert equal(out, made[0][0]), (count, kept)
+                    assert table is None or equal(table, made[0][1]), (count, kept)
+    assert launch_put.is_direct
     assert launch_read.is_direct
 
 

@@ -1,4 +1,4 @@
-"""The passes over rows on the device: assembling a batch from a table and misses, admitting misses, converting."""
+"""The passes over rows on the device: taking cached rows, putting missing ones in their places, converting both."""
 
 from __future__ import annotations
 
@@ -12,12 +12,22 @@ if TYPE_CHECKING:
 
     from ...stores.features import FeatureStore
 
-# (table, misses, source, wanted dtype, scale) -> the rows of a batch, converted
-Rows: TypeAlias = "Callable[[Any, Any, Any, Any, Any], torch.Tensor]"
-# (table, misses, admitted)
-Admit: TypeAlias = "Callable[[Any, Any, Any], None]"
+
+class Missing(NamedTuple):
+    """Rows that the cache lacks, and where each of them goes."""
+
+    ids: torch.Tensor | None  # of the rows they are; None: all of them, in their order
+    targets: torch.Tensor  # int32 (n, 2): a place in the batch, and a slot of the table or -1
+    admitted: int  # have a slot
+
+
+# (out, table, source, scale): the rows of a batch that are in the table
+Take: TypeAlias = "Callable[[Any, Any, Any, Any], None]"
+# (out, table, rows, missing, scale): the others, some of which are put into the table
+Put: TypeAlias = "Callable[[Any, Any, Any, Missing, Any], None]"
 
 _MOST_COLUMNS = 4096  # of a row that one program of the kernel moves
+_TRIED = 1 << 23  # bytes of rows that a trial of both ways moves
 
 
 class Conversion:
@@ -46,44 +56,39 @@ class Conversion:
         return _converted(rows, *self.parts())
 
 
-def torch_rows(
-    table: torch.Tensor,
-    misses: torch.Tensor | None,
-    source: torch.Tensor,
-    wanted: torch.dtype | None,
-    scale: torch.Tensor | None,
-) -> torch.Tensor:
-    """Return the rows of a batch, on any device.
+def torch_take(out: torch.Tensor, table: torch.Tensor, source: torch.Tensor, scale: torch.Tensor | None) -> None:
+    """Take rows of a table, on any device: out[i] = table[source[i]], or out[place] = table[slot] for pairs of them."""
+    places, slots = (None, source) if source.dim() == 1 else source.unbind(1)
+    _place(out, places, words(table).index_select(0, slots).view(table.dtype), scale)
 
-    Without misses: table[source]. Else row source[1, i] is table[source[0, i]], or misses[-1 - source[0, i]] where that
-    is negative.
-    """
-    import torch
 
-    if misses is None:
-        return _converted(words(table).index_select(0, source).view(table.dtype), wanted, scale)
-    source = torch.empty_like(source[0]).index_copy_(0, source[1].long(), source[0])
-    rows = words(table).index_select(0, source.clamp(min=0))
-    number = torch.arange(len(source), device=source.device)
-    positions = number.new_empty(len(misses) + 1)  # of misses in the batch; the last takes what is not one
-    positions.scatter_(0, torch.where(source < 0, -1 - source, len(misses)).to(torch.int64), number)
-    rows.index_copy_(0, positions[:-1], words(misses))
-    return _converted(rows.view(table.dtype), wanted, scale)
+def torch_put(
+    out: torch.Tensor, table: torch.Tensor | None, rows: torch.Tensor, missing: Missing, scale: torch.Tensor | None
+) -> None:
+    """Put missing rows in their places in the batch, and those that are admitted into slots of the table."""
+    ids, targets, admitted = missing
+    found = words(rows) if ids is None else words(rows).index_select(0, ids)
+    place, slot = targets.unbind(1)
+    _place(out, place, found.view(rows.dtype), scale)
+    if admitted > 0:
+        assert table is not None
+        kept = slot.argsort(descending=True)[:admitted]  # the device need not tell how many there are
+        words(table).index_copy_(0, slot[kept].long(), found.index_select(0, kept))
+
+
+def _place(out: torch.Tensor, places: torch.Tensor | None, rows: torch.Tensor, scale: torch.Tensor | None) -> None:
+    """Convert rows, with the same values as by the core's conversion, and put them in their places; None: in order."""
+    rows = _converted(rows, out.dtype, scale)
+    if places is None:
+        out.copy_(rows)
+    else:
+        words(out).index_copy_(0, places.long(), words(rows))
 
 
 def _converted(rows: torch.Tensor, wanted: torch.dtype | None, scale: torch.Tensor | None) -> torch.Tensor:
     """Return rows in the dtype that batches have: the same values as by the core's conversion."""
     rows = rows if wanted is None else rows.to(wanted)
     return rows if scale is None else rows * scale
-
-
-def torch_admit(table: torch.Tensor, misses: torch.Tensor, admitted: torch.Tensor) -> None:
-    """Put the misses that are admitted into their slots, after the rows of the batch were taken."""
-    import torch
-
-    if len(admitted) > 0:
-        number, slot = admitted.unbind(1)
-        words(table).index_copy_(0, slot.to(torch.int64), words(misses).index_select(0, number))
 
 
 def words(rows: torch.Tensor) -> torch.Tensor:
@@ -100,31 +105,29 @@ def words(rows: torch.Tensor) -> torch.Tensor:
 class Passes(NamedTuple):
     """One way of doing both passes."""
 
-    rows: Rows
-    admit: Admit
+    take: Take
+    put: Put
 
 
-TORCH = Passes(torch_rows, torch_admit)
+TORCH = Passes(torch_take, torch_put)
 
 
-def choose_passes(*arguments: Any) -> Passes:
-    """Return the faster way for batches like this one, whose arguments are given, by trying both."""
+def choose_passes(columns: int, stored: torch.dtype, conversion: Conversion, device: torch.device) -> Passes:
+    """Return the faster way for rows of this kind, by trying both."""
     import torch
 
-    table, misses, source, *_ = arguments
-    if not table.is_cuda or not 0 < table.shape[1] <= _MOST_COLUMNS or source.numel() == 0:
+    if device.type != "cuda" or not 0 < columns <= _MOST_COLUMNS:
         return TORCH
     try:
-        from .triton_rows import triton_admit, triton_rows
+        from .triton_rows import triton_put, triton_take
 
-        other = Passes(triton_rows, triton_admit)
+        other = Passes(triton_take, triton_put)
+        trial = _Trial(columns, stored, conversion, device)
         for _ in range(2):  # compiled, and launched directly
-            made = [way.rows(*arguments) for way in (TORCH, other)]
-            if not torch.equal(*(rows.view(torch.uint8) for rows in made)):
+            made = [trial(way) for way in (TORCH, other)]
+            if not all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for a, b in zip(*made, strict=True)):
                 return TORCH
-            if not _admit_alike(TORCH, other, table if misses is None or len(misses) == 0 else misses):
-                return TORCH
-        seconds = [seconds_of(lambda way=way: way.rows(*arguments)) for way in (TORCH, other)]  # type: ignore[misc]
+        seconds = [seconds_of(lambda way=way: trial(way)) for way in (TORCH, other)]  # type: ignore[misc]
     except torch.OutOfMemoryError:
         raise
     except Exception:  # no Triton, no compiler for it, or a dtype that it does not have
@@ -132,16 +135,29 @@ def choose_passes(*arguments: Any) -> Passes:
     return TORCH if seconds[0] < seconds[1] else other
 
 
-def _admit_alike(first: Passes, second: Passes, rows: torch.Tensor) -> bool:
-    """Whether both put some rows into the same slots."""
-    import torch
+class _Trial:
+    """Made-up rows of a kind; calling it with a way returns all that its passes make of them."""
 
-    number = torch.arange(min(len(rows), 100), dtype=torch.int32, device=rows.device)
-    admitted = torch.stack([number, number.flip(0) * 2], dim=1)
-    tables = [rows.new_zeros((2 * len(number), rows.shape[1])) for _ in range(2)]
-    for way, table in zip((first, second), tables, strict=True):
-        way.admit(table, rows, admitted)
-    return torch.equal(*(table.view(torch.uint8) for table in tables))
+    def __init__(self, columns: int, stored: torch.dtype, conversion: Conversion, device: torch.device) -> None:
+        import torch
+
+        count = max(1, _TRIED // (columns * stored.itemsize))
+        self._rows = torch.randint(0, 100, (count, columns), device=device).to(stored)
+        self._wanted, self._scale = conversion.parts()
+        order = torch.randperm(count, device=device, dtype=torch.int32)
+        self._ids, self._cached = order.long(), torch.stack([order, order.flip(0)], dim=1)
+        slots = torch.where(order % 2 == 0, order, -1)
+        self._targets = torch.stack([order.flip(0), slots], dim=1)
+
+    def __call__(self, way: Passes) -> list[torch.Tensor]:
+        rows, admitted = self._rows, (len(self._rows) + 1) // 2
+        made = [rows.new_empty(rows.shape, dtype=self._wanted or rows.dtype) for _ in range(4)]
+        tables = [rows.new_zeros(rows.shape) for _ in range(2)]
+        way.take(made[0], rows, self._ids, self._scale)
+        way.take(made[1], rows, self._cached, self._scale)
+        way.put(made[2], tables[0], rows, Missing(self._ids, self._targets, admitted), self._scale)
+        way.put(made[3], tables[1], rows, Missing(None, self._targets, admitted), self._scale)
+        return made + tables
 
 
 def seconds_of(call: Callable[[], Any]) -> float:

@@ -61,7 +61,8 @@ class CudaCopies:
         index = torch.cuda.current_device() if device.index is None else device.index
         self._device = torch.device("cuda", index)
         if index not in _side_streams:
-            _side_streams[index] = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            # What a batch takes there is little, and waits for no processor that kernels of training are about to get.
+            _side_streams[index] = torch.cuda.Stream(self._device, priority=-1)  # type: ignore[no-untyped-call]
         self._side = _side_streams[index]
         self._on_side = torch.cuda.stream(self._side)
         self._side.wait_stream(torch.cuda.current_stream(self._device))  # labels may be there, just made

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import _core
-from .assemble import seconds_of, words
+from .assemble import Missing, Put, seconds_of, torch_put
 from .target import driver_library
 
 if TYPE_CHECKING:
@@ -107,9 +107,8 @@ class HostRows:
 
     def __init__(self, rows: torch.Tensor, owner: Any) -> None:
         """`rows` is a tensor of that device; `owner` keeps its memory."""
-        self._rows, self._owner = words(rows), owner
-        self._dtype = rows.dtype
-        self._read = torch_read
+        self._rows, self._owner = rows, owner
+        self._put: Put = torch_put
 
     @classmethod
     def of(cls, store: FeatureStore, stored: torch.dtype, device: torch.device) -> HostRows | None:
@@ -141,12 +140,11 @@ class HostRows:
         except (OSError, RuntimeError, MemoryError, TypeError, ValueError, AttributeError):
             return None
 
-    def read(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return rows, as they are stored, on the device that has `ids`; fast if ids are in the order of the file."""
-        found = self._read(self._rows, ids).view(self._dtype)
-        if ids.device.type == "cpu":  # its reads of a file that was truncated are zeros; locked pages stay as they were
+    def put(self, out: torch.Tensor, table: torch.Tensor | None, missing: Missing, scale: torch.Tensor | None) -> None:
+        """Do what `torch_put` does with these rows; fast if the missing ones are in the order of the file."""
+        self._put(out, table, self._rows, missing, scale)
+        if out.device.type == "cpu":  # its reads of a file that was truncated are zeros; locked pages stay as they were
             _core.check_view(self._rows.data_ptr(), "rows of a batch")
-        return found
 
     def _works(self, store: FeatureStore, device: torch.device) -> bool:
         """Try to read some rows, choose how, and return whether that is worth it."""
@@ -156,10 +154,15 @@ class HostRows:
         ids = np.unique(np.random.default_rng(0).integers(0, len(self._rows), count))
         count = len(ids)
         expected = store.gather(ids, as_torch=True).reshape(count, -1).view(torch.uint8)
-        there = torch.from_numpy(ids).to(device)
+        places = torch.arange(count, dtype=torch.int32)
+        targets = torch.stack([places, torch.full_like(places, -1)], dim=1).to(device)
+        missing = Missing(torch.from_numpy(ids).to(device), targets, 0)
+        out = torch.empty((count, self._rows.shape[1]), dtype=self._rows.dtype, device=device)
 
         def agrees() -> bool:
-            return torch.equal(self.read(there).view(torch.uint8).cpu(), expected)
+            out.zero_()
+            self.put(out, None, missing, None)
+            return torch.equal(out.view(torch.uint8).cpu(), expected)
 
         if not agrees():
             return False
@@ -168,16 +171,11 @@ class HostRows:
         try:
             from .triton_rows import triton_read
 
-            self._read = triton_read
+            self._put = triton_read
             if not (agrees() and agrees()):  # compiled, and launched directly
-                self._read = torch_read
+                self._put = torch_put
         except Exception:  # no Triton, or no compiler for it
-            self._read = torch_read
-        locked, out = expected.pin_memory(), torch.empty_like(expected, device=device)
-        copied = seconds_of(lambda: out.copy_(locked, non_blocking=True))
-        return seconds_of(lambda: self.read(there)) < _SLOWEST * copied
-
-
-def torch_read(rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Return rows[ids], by an operation of torch."""
-    return rows.index_select(0, ids)
+            self._put = torch_put
+        locked, there = expected.pin_memory(), torch.empty_like(expected, device=device)
+        copied = seconds_of(lambda: there.copy_(locked, non_blocking=True))
+        return seconds_of(lambda: self.put(out, None, missing, None)) < _SLOWEST * copied

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...args.progress import Reporting
-from .assemble import TORCH, Conversion, Passes, choose_passes
+from .assemble import TORCH, Conversion, Missing, Passes, choose_passes
 from .host_rows import HostRows
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ class PartRows:
 
     def rows(self, planned: PlannedRows, ids: torch.Tensor, to: Move) -> torch.Tensor:
         """Return the rows of a batch, whose ids are on the device, in the dtype that batches have."""
-        import torch
 
         given = planned.given
         if given["generation"] != self._generation:
@@ -79,32 +78,39 @@ class PartRows:
             if self.core.is_mapped:
                 self._host = HostRows.of(self._store, self._stored, self._device)
                 self.core.set_reads_host(self._host is not None)
+        if self._passes is None and table is not None:
+            self._passes = choose_passes(self.columns, self._stored, self._conversion, self._device)
+        wanted, scale = self._conversion.parts()
+        out = ids.new_empty((given["rows"], self.columns), dtype=wanted or self._stored)
         if given["is_whole"]:
-            assert table is not None
-            found = self._assembled(table, None, ids)
+            assert self._passes is not None
+            self._passes.take(out, table, ids, scale)
         else:
-            page_locked = given["page_locked"]
-            source = to(torch.from_numpy(given["source"]), page_locked)
-            if "missing" in given:
-                assert self._host is not None
-                misses = self._host.read(to(torch.from_numpy(given["missing"]), page_locked))
-            else:
-                misses = to(torch.from_numpy(planned.misses), page_locked)
-            if misses.dtype != self._stored or misses.dim() != 2:
-                misses = misses.view(self._stored).view(-1, self.columns)
-            # Without slots all rows are misses.
-            from_table = misses.new_empty((1, self.columns)) if table is None else table
-            found = self._assembled(from_table, misses, source)
-            if table is not None and len(given["admitted"]) > 0:
-                admitted = to(torch.from_numpy(given["admitted"]), page_locked)
-                (self._passes or TORCH).admit(table, misses, admitted)
-        return found if len(self._tail) == 1 else found.reshape(-1, *self._tail)
+            self._assemble(out, planned, to, scale)
+        return out if len(self._tail) == 1 else out.reshape(-1, *self._tail)
 
-    def _assembled(self, table: torch.Tensor, misses: Any, source: torch.Tensor) -> torch.Tensor:
-        converted = self._conversion.parts()
-        if self._passes is None and self._table is not None:
-            self._passes = choose_passes(table, misses, source, *converted)
-        return (self._passes or TORCH).rows(table, misses, source, *converted)
+    def _assemble(self, out: torch.Tensor, planned: PlannedRows, to: Move, scale: torch.Tensor | None) -> None:
+        """Take the rows that the table has, then put the others in their places, and some of them into the table."""
+        import torch
+
+        given, passes, table = planned.given, self._passes or TORCH, self._table  # no table: all rows are missing
+        page_locked, misses = given["page_locked"], planned.misses
+        count, reads_host, lists, ids = given["misses"], given["reads_host"], given["lists"], None
+        lists = to(torch.from_numpy(lists if reads_host else lists[count:]), page_locked)
+        if reads_host:
+            ids, lists = lists[:count], lists[count:]
+        targets = lists.view(torch.int32).view(-1, 2)
+        if table is not None:
+            passes.take(out, table, targets[count:], scale)
+        missing = Missing(ids, targets[:count], given["admissions"])
+        if reads_host:
+            assert self._host is not None
+            self._host.put(out, table, missing, scale)
+        else:
+            rows = to(torch.from_numpy(misses), page_locked)
+            if rows.dtype != self._stored or rows.dim() != 2:
+                rows = rows.view(self._stored).view(-1, self.columns)
+            passes.put(out, table, rows, missing, scale)
 
     def from_host(self, planned: PlannedRows) -> torch.Tensor:
         """Return the rows of a batch without the table."""

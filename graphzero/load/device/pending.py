@@ -91,7 +91,7 @@ class PlannedRows:
     part: PartRows
     ids: IdArray | NarrowIds
     by: str  # the attribute that has them on the device
-    misses: Any  # an array, or None if the device has all rows
+    misses: Any  # an array of the missing rows, empty if the device reads them; None if it has all rows
     given: Mapping[str, Any]  # by the core
 
     @property
@@ -104,10 +104,9 @@ class PlannedRows:
         """Bytes that are copied to the device."""
         if self.misses is None:
             return 0
-        lists = int(self.given["source"].nbytes + self.given["admitted"].nbytes)
-        if (missing := self.given.get("missing")) is not None:  # the device reads these rows by itself
-            return lists + int(missing.nbytes + len(missing) * self.part.row_bytes)
-        return lists + int(self.misses.nbytes)
+        lists, misses = self.given["lists"].nbytes, self.given["misses"]
+        ids = 0 if self.given["reads_host"] else 8 * misses  # which the host alone needs
+        return int(lists - ids + misses * self.part.row_bytes)
 
     @property
     def device_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Triton kernels that assemble the rows of a batch, and put misses into slots. Imported only where torch brings Triton.
+"""Triton kernels of the passes over rows (assemble.py). Imported only where torch brings Triton.
 
 A launch by Triton's own `kernel[grid](...)` takes the processor 30 to 80 us, most of them to find out that the kernel
 was compiled for such arguments before. Here the compiled kernel is launched itself (benchmarks/gpu.py --only next).
@@ -11,64 +11,73 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-_ELEMENTS = 4096  # that one program moves
-# Programs that read from the host, and the bytes that each has under way: enough for a link of 55 GB/s. There are few
-# of them, each with as many threads as there can be, since a program takes a processor of the device from the model.
-_READERS, _READ_BYTES, _READ_WARPS = 4, 65536, 32
+_ELEMENTS = 4096  # that one program moves together
+_MOST_ROWS = 4096  # of those
+# Programs that read from the host, and the bytes that each has under way: enough for most of a link of 55 GB/s. Few and
+# small ones slow the model down least, at the same speed (docs/how-the-gpu-tier-works.md).
+_READERS, _READ_BYTES, _READ_WARPS = 8, 16384, 8
 
 
-@triton.jit(do_not_specialize=["source", "rows"])
-def _gather(
+@triton.jit(do_not_specialize=["source", "count"])
+def _take(
     out,
     table,
-    misses,
     source,
     scale,
-    rows,
+    count,
     columns: tl.constexpr,
     block: tl.constexpr,
     width: tl.constexpr,
     scaled: tl.constexpr,
     placed: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    column = tl.arange(0, width)
-    inside = row < rows
-    here = inside[:, None] & (column < columns)[None, :]
-    at = tl.load(source + row, mask=inside, other=0).to(tl.int64)
-    hit = (at >= 0)[:, None]
-    cached = tl.load(table + (at * columns)[:, None] + column[None, :], mask=here & hit, other=0)
-    missed = tl.load(misses + ((-1 - at) * columns)[:, None] + column[None, :], mask=here & (hit == 0), other=0)
-    value = tl.where(hit, cached, missed).to(out.dtype.element_ty)
-    if scaled:
-        value = value * tl.load(scale + column, mask=column < columns, other=0)[None, :]
-    if placed:
-        row = tl.load(source + rows + row, mask=inside, other=0).to(tl.int64)
-    tl.store(out + (row * columns)[:, None] + column[None, :], value, mask=here)
-
-
-@triton.jit(do_not_specialize=["admitted", "count"])
-def _admit(table, misses, admitted, count, columns: tl.constexpr, block: tl.constexpr, width: tl.constexpr):
     number = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     column = tl.arange(0, width)
     inside = number < count
     here = inside[:, None] & (column < columns)[None, :]
-    miss = tl.load(admitted + 2 * number, mask=inside, other=0).to(tl.int64)
-    slot = tl.load(admitted + 2 * number + 1, mask=inside, other=0).to(tl.int64)
-    values = tl.load(misses + (miss * columns)[:, None] + column[None, :], mask=here, other=0)
-    tl.store(table + (slot * columns)[:, None] + column[None, :], values, mask=here)
+    place = number
+    if placed:
+        place = tl.load(source + 2 * number, mask=inside, other=0).to(tl.int64)
+        slot = tl.load(source + 2 * number + 1, mask=inside, other=0).to(tl.int64)
+    else:
+        slot = tl.load(source + number, mask=inside, other=0).to(tl.int64)
+    value = tl.load(table + (slot * columns)[:, None] + column[None, :], mask=here, other=0).to(out.dtype.element_ty)
+    if scaled:
+        value = value * tl.load(scale + column, mask=column < columns, other=0)[None, :]
+    tl.store(out + (place * columns)[:, None] + column[None, :], value, mask=here)
 
 
-@triton.jit(do_not_specialize=["host", "ids", "count"])
-def _read(out, host, ids, count, columns: tl.constexpr, block: tl.constexpr, width: tl.constexpr):
+@triton.jit(do_not_specialize=["ids", "targets", "count"])
+def _put(
+    out,
+    table,
+    rows,
+    ids,
+    targets,
+    scale,
+    count,
+    columns: tl.constexpr,
+    block: tl.constexpr,
+    width: tl.constexpr,
+    scaled: tl.constexpr,
+    listed: tl.constexpr,
+):
     column = tl.arange(0, width)
     for first in range(tl.program_id(0) * block, count, tl.num_programs(0) * block):
         number = first + tl.arange(0, block)
         inside = number < count
         here = inside[:, None] & (column < columns)[None, :]
-        row = tl.load(ids + number, mask=inside, other=0).to(tl.int64)
-        values = tl.load(host + (row * columns)[:, None] + column[None, :], mask=here, other=0)
-        tl.store(out + (number.to(tl.int64) * columns)[:, None] + column[None, :], values, mask=here)
+        row = number.to(tl.int64)
+        if listed:
+            row = tl.load(ids + number, mask=inside, other=0).to(tl.int64)
+        place = tl.load(targets + 2 * number, mask=inside, other=0).to(tl.int64)
+        slot = tl.load(targets + 2 * number + 1, mask=inside, other=-1).to(tl.int64)
+        stored = tl.load(rows + (row * columns)[:, None] + column[None, :], mask=here, other=0)
+        tl.store(table + (slot * columns)[:, None] + column[None, :], stored, mask=here & (slot >= 0)[:, None])
+        value = stored.to(out.dtype.element_ty)
+        if scaled:
+            value = value * tl.load(scale + column, mask=column < columns, other=0)[None, :]
+        tl.store(out + (place * columns)[:, None] + column[None, :], value, mask=here)
 
 
 class Launcher:
@@ -96,48 +105,47 @@ class Launcher:
         self._compiled[kind] = self._kernel[(programs,)](*arguments, **self._options)
 
 
-launch_gather = Launcher(_gather)
-launch_admit = Launcher(_admit)
-launch_read = Launcher(_read, num_warps=_READ_WARPS)
+launch_take = Launcher(_take)
+launch_put = Launcher(_put)
+launch_read = Launcher(_put, num_warps=_READ_WARPS)
 
 
-def _shape(columns):
+def _block(columns, element_size, size):
+    """How many rows a program moves together, and their padded width."""
     width = triton.next_power_of_2(columns)
-    return max(1, _ELEMENTS // width), width
+    return min(max(1, size // (width * element_size)), _MOST_ROWS), width
 
 
-def triton_rows(table, misses, source, wanted, scale):
-    """Return what `torch_rows` returns."""
-    columns, rows, placed = table.shape[1], source.shape[-1], misses is not None
-    misses = table if misses is None else misses  # none is taken
-    out = table.new_empty((rows, columns), dtype=wanted or table.dtype)
-    if rows == 0:
-        return out
-    block, width = _shape(columns)
-    kind = (table.dtype, out.dtype, source.dtype, columns, scale is None, placed, table.device.index)
-    factors = table if scale is None else scale  # not read
-    programs = (rows + block - 1) // block
-    constants = (columns, block, width, scale is not None, placed)
-    launch_gather(kind, programs, out, table, misses, source, factors, rows, *constants)
-    return out
-
-
-def triton_admit(table, misses, admitted):
-    """Do what `torch_admit` does."""
-    columns, count = table.shape[1], admitted.shape[0]
+def triton_take(out, table, source, scale):
+    """Do what `torch_take` does."""
+    columns, count, placed = table.shape[1], len(source), source.dim() == 2
     if count > 0:
-        block, width = _shape(columns)
-        kind = (table.dtype, columns, table.device.index)
-        launch_admit(kind, (count + block - 1) // block, table, misses, admitted, count, columns, block, width)
+        block, width = _block(columns, 1, _ELEMENTS)
+        kind = (table.dtype, out.dtype, source.dtype, columns, scale is None, placed, table.device.index)
+        factors = table if scale is None else scale  # not read
+        constants = (columns, block, width, scale is not None, placed)
+        launch_take(kind, (count + block - 1) // block, out, table, source, factors, count, *constants)
 
 
-def triton_read(rows, ids):
-    """Return what `torch_read` returns."""
-    columns, count = rows.shape[1], ids.shape[0]
-    out = ids.new_empty((count, columns), dtype=rows.dtype)
+def triton_put(out, table, rows, missing, scale):
+    """Do what `torch_put` does."""
+    block, width = _block(rows.shape[1], 1, _ELEMENTS)
+    _launch_put(launch_put, (len(missing.targets) + block - 1) // block, block, width, out, table, rows, missing, scale)
+
+
+def triton_read(out, table, rows, missing, scale):
+    """Do what `torch_put` does, with rows in the memory of the host."""
+    block, width = _block(rows.shape[1], rows.element_size(), _READ_BYTES)
+    _launch_put(launch_read, _READERS, block, width, out, table, rows, missing, scale)
+
+
+def _launch_put(launch, programs, block, width, out, table, rows, missing, scale):
+    ids, targets, _ = missing
+    columns, count, listed = rows.shape[1], len(targets), ids is not None
     if count > 0:
-        width = triton.next_power_of_2(columns)
-        block = min(max(1, _READ_BYTES // (width * rows.element_size())), _ELEMENTS)
-        kind = (rows.dtype, ids.dtype, columns, rows.device.index)
-        launch_read(kind, _READERS, out, rows, ids, count, columns, block, width)
-    return out
+        aligned = rows.data_ptr() % 16 == 0  # a file's rows may not be
+        kind = (rows.dtype, out.dtype, columns, scale is None, listed, aligned, table is None, out.device.index)
+        table = rows if table is None else table  # not written: no row has a slot
+        factors = out if scale is None else scale  # not read
+        constants = (columns, block, width, scale is not None, listed)
+        launch(kind, programs, out, table, rows, ids if listed else targets, targets, factors, count, *constants)
