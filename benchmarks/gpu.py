@@ -361,7 +361,10 @@ def main() -> None:
         (name, f"{value:.4g}", f"{value / bounds[name]:.2f} of its bound" if name in bounds else "")
         for name, value in figures.items()
     ]
-    title = f"Feeding {torch.cuda.get_device_name()} ({nodes:,} nodes and {size / 1e6:.0f} MB a batch), batches/s"
+    keeps = " that keeps rows" if options.only == "cache" else ""
+    title = (
+        f"Feeding {torch.cuda.get_device_name()}{keeps} ({nodes:,} nodes and {size / 1e6:.0f} MB a batch), batches/s"
+    )
     measure.show(title, rows, options.folder)
     measure.save(options.json, figures, options.folder)
 

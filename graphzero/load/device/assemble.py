@@ -27,7 +27,7 @@ Take: TypeAlias = "Callable[[Any, Any, Any, Any], None]"
 Put: TypeAlias = "Callable[[Any, Any, Any, Missing, Any], None]"
 
 _MOST_COLUMNS = 4096  # of a row that one program of the kernel moves
-_TRIED = 1 << 23  # bytes of rows that a trial of both ways moves
+_TRIED, _MOST_TRIED = 1 << 23, 1 << 18  # bytes of rows that a trial of both ways moves, and rows
 
 
 class Conversion:
@@ -141,10 +141,11 @@ class _Trial:
     def __init__(self, columns: int, stored: torch.dtype, conversion: Conversion, device: torch.device) -> None:
         import torch
 
-        count = max(1, _TRIED // (columns * stored.itemsize))
-        self._rows = torch.randint(0, 100, (count, columns), device=device).to(stored)
+        count = min(max(1, _TRIED // (columns * stored.itemsize)), _MOST_TRIED)
+        generator = torch.Generator(device).manual_seed(0)  # the user's own is left alone
+        self._rows = torch.randint(0, 100, (count, columns), device=device, generator=generator).to(stored)
         self._wanted, self._scale = conversion.parts()
-        order = torch.randperm(count, device=device, dtype=torch.int32)
+        order = torch.randperm(count, device=device, dtype=torch.int32, generator=generator)
         self._ids, self._cached = order.long(), torch.stack([order, order.flip(0)], dim=1)
         slots = torch.where(order % 2 == 0, order, -1)
         self._targets = torch.stack([order.flip(0), slots], dim=1)

@@ -66,7 +66,6 @@ class PartRows:
 
     def rows(self, planned: PlannedRows, ids: torch.Tensor, to: Move) -> torch.Tensor:
         """Return the rows of a batch, whose ids are on the device, in the dtype that batches have."""
-
         given = planned.given
         if given["generation"] != self._generation:
             self._begin(given)
@@ -93,21 +92,20 @@ class PartRows:
         """Take the rows that the table has, then put the others in their places, and some of them into the table."""
         import torch
 
-        given, passes, table = planned.given, self._passes or TORCH, self._table  # no table: all rows are missing
-        page_locked, misses = given["page_locked"], planned.misses
-        count, reads_host, lists, ids = given["misses"], given["reads_host"], given["lists"], None
-        lists = to(torch.from_numpy(lists if reads_host else lists[count:]), page_locked)
-        if reads_host:
-            ids, lists = lists[:count], lists[count:]
-        targets = lists.view(torch.int32).view(-1, 2)
-        if table is not None:
+        given, table = planned.given, self._table
+        count, reads_host, page_locked = given["misses"], given["reads_host"], given["page_locked"]
+        begin = 0 if reads_host else count  # ids come first; where the host copies, it alone needs them
+        lists = to(torch.from_numpy(given["lists"][begin:]), page_locked)
+        targets = lists[count - begin :].view(torch.int32).view(-1, 2)
+        missing = Missing(lists[:count] if reads_host else None, targets[:count], given["admissions"])
+        passes = self._passes or TORCH
+        if table is not None:  # else all rows are missing
             passes.take(out, table, targets[count:], scale)
-        missing = Missing(ids, targets[:count], given["admissions"])
         if reads_host:
             assert self._host is not None
             self._host.put(out, table, missing, scale)
         else:
-            rows = to(torch.from_numpy(misses), page_locked)
+            rows = to(torch.from_numpy(planned.misses), page_locked)
             if rows.dtype != self._stored or rows.dim() != 2:
                 rows = rows.view(self._stored).view(-1, self.columns)
             passes.put(out, table, rows, missing, scale)
