@@ -39,9 +39,10 @@ class Neighbourhood:
     def from_edges(cls, edge_index: Tensor, num_nodes: int, num_targets: int | None = None) -> Neighbourhood:
         """Group a (2, E) edge list whose second row receives. Targets are the first `num_targets` nodes."""
         sources, targets, order = edge_index[0], edge_index[1], None
-        if targets.numel() > 1 and not bool((targets[1:] >= targets[:-1]).all()):
-            order = torch.argsort(targets, stable=True)
-            sources, targets = sources[order], targets[order]
+        # Whether they ascend is known only once a GPU has computed it; sorting them there waits for nothing.
+        if targets.is_cuda or not bool((targets[1:] >= targets[:-1]).all()):
+            targets, order = torch.sort(targets, stable=True)
+            sources = sources[order]
         offsets = _offsets(targets, num_nodes if num_targets is None else num_targets)
         return cls(sources.contiguous(), offsets, num_nodes, order)
 
@@ -131,5 +132,8 @@ def _bag(rows: Tensor, offsets: Tensor, x: Tensor) -> Tensor:
 
 def _offsets(ids: Tensor, count: int) -> Tensor:
     offsets = torch.zeros(count + 1, dtype=torch.int64, device=ids.device)
+    if ids.is_cuda:  # bincount would wait for the largest id
+        offsets.scatter_add_(0, ids + 1, torch.ones_like(ids))
+        return offsets.cumsum_(0)
     torch.cumsum(torch.bincount(ids, minlength=count), 0, out=offsets[1:])
     return offsets

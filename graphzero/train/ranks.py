@@ -98,20 +98,27 @@ class Ranks:
         all_used = isinstance(model, SampledModel) and not hasattr(model, "input_encoders")
         return nn.parallel.DistributedDataParallel(step, find_unused_parameters=not all_used)
 
-    def backward(self, step: Step, counts: bool, stop: bool) -> Round:
-        """Compute gradients of the mean loss over the seeds of all ranks. A batch that does not count adds zeros."""
+    def backward(self, step: Step, counts: bool, stop: bool) -> Callable[[], Round]:
+        """Compute gradients of the mean loss over the seeds of all ranks. A batch that does not count adds zeros.
+
+        The returned function waits for the device: call it once the rest of the step has been launched.
+        """
         loss, right, seeds = step
         if self.size == 1:
             loss.backward()  # type: ignore[no-untyped-call]
-            return Round(float(loss.detach()), int(right), seeds, 1, stop)
+            return lambda: Round(float(loss.detach()), int(right), seeds, 1, stop)
         weight = seeds if counts else 0
         own = [loss.detach() * weight, right * counts, weight, int(counts), int(stop)]
         sums = torch.stack([torch.as_tensor(value, dtype=torch.float64, device=loss.device) for value in own])
         distributed.all_reduce(sums)
         # DistributedDataParallel divides the sum of the gradients by the number of ranks.
         (loss * (weight * self.size / sums[2]).to(loss.dtype)).backward()  # type: ignore[no-untyped-call]
-        total, hits, trained, batches, stopping = sums.tolist()
-        return Round(total / trained, int(hits), int(trained), int(batches), stopping > 0)
+
+        def read() -> Round:
+            total, hits, trained, batches, stopping = sums.tolist()
+            return Round(total / trained, int(hits), int(trained), int(batches), stopping > 0)
+
+        return read
 
 
 class _Stepping(nn.Module):

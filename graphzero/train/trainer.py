@@ -185,9 +185,9 @@ class Trainer:
                 waited = time.perf_counter()
                 run.optimizer.zero_grad()
                 step = run.step(batch)
-                round_ = ranks.backward(step, number < total, stop.is_set())
+                read_round = ranks.backward(step, number < total, stop.is_set())
                 run.optimizer.step()
-                value = float(step.loss.detach())
+                round_, value = read_round(), float(step.loss.detach())
                 if not np.isfinite(value):
                     raise GraphZeroError(
                         f"the loss is {value} at epoch {run.epoch}, batch {number}: {self.task.explain_loss(batch)}"

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from graphzero.train.models import GCN, GraphSAGE, make_model  # noqa: E402
 from graphzero.train.neighbourhood import Neighbourhood  # noqa: E402
@@ -53,6 +54,42 @@ def test_sum_equals_a_plain_loop_and_gradients_are_its_transpose(seed: int) -> N
     torch.testing.assert_close(got, expected)
     pull = torch.from_numpy(rng.normal(size=(n, 3)))
     torch.testing.assert_close(torch.autograd.grad(got, x, pull)[0], torch.autograd.grad(expected, x, pull)[0])
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that claims to be on a GPU, as do those made of it."""
+
+    is_cuda = True  # type: ignore[assignment]
+
+
+class Waits(TorchDispatchMode):
+    """Collects the operations for which the host would wait for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if any(name in str(func) for name in ("_local_scalar_dense", "bincount", "nonzero", "unique")):
+            self.found.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+@given(st.integers(0, 10**6))
+def test_edges_on_a_gpu_are_grouped_alike_without_waiting_for_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, e = int(rng.integers(1, 9)), int(rng.integers(0, 30))
+    edges = torch.from_numpy(rng.integers(0, n, (2, e)))
+    with Waits() as here:
+        expected = Neighbourhood.from_edges(edges, n)
+    with Waits() as there:
+        got = Neighbourhood.from_edges(edges.as_subclass(OnGpu), n)
+    assert here.found
+    assert not there.found
+    assert torch.equal(got.sources, expected.sources)
+    assert torch.equal(got.offsets, expected.offsets)
+    values = torch.from_numpy(rng.normal(size=(e, 2)))
+    assert torch.equal(got.mean_of_edges(values), expected.mean_of_edges(values))
 
 
 def test_gradcheck() -> None:
