@@ -80,7 +80,8 @@ class Batch(Attributes):
     - `x` and the other named features: one row per node of `n_id`; `edge_attr` and the other edge features: one row
       per edge of `e_id`
     - `y`: the labels of the seeds, `batch_size` of them
-    - `edge_index`: (2, E), row 0 the neighbour, row 1 the node it was sampled for, both positions in `n_id`
+    - `edge_index`: (2, E), row 0 the neighbour, row 1 the node it was sampled for, both positions in `n_id`; edges are
+      sorted by row 1
     - `n_id`: global node ids, the seeds first; `e_id`: edge ids
     - `batch_size`: how many seeds (int); `input_id`: their positions among the loader's seeds
     - `num_sampled_nodes`, `num_sampled_edges`: how many each hop added (lists of int)
@@ -140,8 +141,8 @@ class HeteroBatch:
     number of seeds, then one number per hop), `num_padding_nodes` if nodes are padded; for the type of the seeds also
     `y`, `batch_size`, `input_id`, and `seed_time` for temporal sampling; `batch` for disjoint sampling.
     `batch["author", "writes", "paper"]` has, for the edges of a type: `edge_index`, where row 0 counts in the source
-    type's `n_id` and row 1 in the target type's, `e_id`, `num_sampled_edges` and the named edge features. Every type of
-    the graph is present, empty or not.
+    type's `n_id` and row 1, by which edges are sorted, in the target type's, `e_id`, `num_sampled_edges` and the named
+    edge features. Every type of the graph is present, empty or not.
 
     `batch.x_dict`, `batch.edge_index_dict`, ... collect one attribute from all types that have it.
 

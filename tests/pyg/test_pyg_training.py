@@ -11,6 +11,7 @@ from torch_geometric.data import Data, HeteroData  # noqa: E402
 from torch_geometric.loader import LinkLoader, NodeLoader  # noqa: E402
 from torch_geometric.nn import SAGEConv, to_hetero  # noqa: E402
 
+import graphzero as gz  # noqa: E402
 from graphzero.pyg import LinkNeighborLoader, NeighborLoader, NeighborSampler  # noqa: E402
 
 CLASSES = 4
@@ -220,3 +221,29 @@ def test_a_sampler_serves_a_mapping_of_loaders():
     sampler = NeighborSampler(data, [2])
     loaders = [NodeLoader(data, sampler, torch.arange(k), batch_size=k) for k in (3, 5)]
     assert [next(iter(loader)).batch_size for loader in loaders] == [3, 5]
+
+
+def sorted_edges(data):
+    from torch_geometric import EdgeIndex
+
+    return EdgeIndex(data.edge_index, sparse_size=(data.num_nodes, data.num_nodes), sort_order="col").validate()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"replace": True}, {"method": "labor"}, {"pad_nodes": True}, {"shuffle": True}, {"disjoint": True}]
+)
+def test_edges_of_a_batch_are_sorted_by_target(tmp_path, options):
+    data = gz.synthesize(tmp_path / "data", nodes=2000, edges=20_000, dim=8, seed=0)
+    model = Sage(CLASSES)
+    for batch in gz.NeighborLoader(data, fanouts=[5, 3], batch_size=100, seed=0, **options):
+        torch.testing.assert_close(model(batch.x, sorted_edges(batch)), model(batch.x, batch.edge_index))
+    for batch in gz.LinkNeighborLoader(data, fanouts=[5, 3], batch_size=1000, neg_sampling="binary", seed=0):
+        sorted_edges(batch)
+
+
+def test_edges_of_each_type_are_sorted_by_target(tmp_path):
+    data = gz.synthesize(tmp_path / "data", preset="mag", scale=0.001, seed=0)
+    for batch in gz.NeighborLoader(data, split="train", fanouts=[5, 4, 3], batch_size=100, shuffle=True, seed=0):
+        for kind in batch.edge_types:
+            targets = batch[kind].edge_index[1]
+            assert bool((targets[1:] >= targets[:-1]).all()), kind
