@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/threads.h"
 #include "bindings.h"
 #include "gather/gather.h"
@@ -14,7 +15,7 @@ using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The sum of all gathers of one store. Thread-safe.
 struct ReadCounts {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   GatherStats stats;  // guarded by mutex
   void add(const GatherStats& one) {
     std::lock_guard lock(mutex);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/per_process.h"
 #include "base/random.h"
 #include "base/threads.h"
 
@@ -109,11 +110,14 @@ ReadRate measure_reads(const File& file, const MeasureOptions& options) {
 
 Disk disk_of(const MountedFile& file, uint64_t least) {
   if (file.direct() == nullptr || file.direct()->size() < least) return {};
-  static std::mutex mutex;
-  static std::map<uint64_t, Disk> known;
+  struct Known {
+    std::mutex mutex;
+    std::map<uint64_t, Disk> disks;  // by device; guarded by mutex
+  };
+  Known& known = per_process([] { return new Known; });
   const uint64_t device = device_of(file.file().path());
-  const std::lock_guard lock(mutex);
-  const auto [at, is_new] = known.try_emplace(device);
+  const std::lock_guard lock(known.mutex);
+  const auto [at, is_new] = known.disks.try_emplace(device);
   if (is_new) {
     try {
       at->second = measured(*file.direct());

@@ -1,6 +1,5 @@
 // mapping_posix: mmap on Linux and macOS, and the guard that turns SIGBUS in mapped pages into an error.
 #ifndef _WIN32
-#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -13,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "format/container.h"
 #include "storage/mapping.h"
 
@@ -34,7 +34,7 @@ size_t system_page() {  // also asked before the handler can run
 namespace {
 
 std::atomic<Mapping::Guard*> g_guards{nullptr};
-std::mutex g_guards_mutex;  // taken by map() and ~Mapping(), never by the handler
+ForkSafeMutex g_guards_mutex;  // taken by map() and ~Mapping(), never by the handler
 struct sigaction g_previous;
 std::atomic<uintptr_t> g_foreign{0};  // the last address that was not ours, and how often in a row
 std::atomic<int> g_foreign_repeats{0};
@@ -98,11 +98,6 @@ void on_sigbus(int signal_number, siginfo_t* info, void* context) {
   }
 }
 
-// A child that was forked while another thread was in map() must find the mutex free.
-void survive_fork() {
-  pthread_atfork([] { g_guards_mutex.lock(); }, [] { g_guards_mutex.unlock(); }, [] { g_guards_mutex.unlock(); });
-}
-
 // Again at every map(): a debugger aid such as faulthandler may have put itself in front since.
 void install_handler() {  // g_guards_mutex held
   struct sigaction now;
@@ -118,8 +113,6 @@ void install_handler() {  // g_guards_mutex held
 }
 
 Mapping::Guard* add_guard(uintptr_t begin, uintptr_t end, int protection) {
-  static std::once_flag once;
-  std::call_once(once, survive_fork);
   std::lock_guard lock(g_guards_mutex);
   install_handler();
   Mapping::Guard* g = g_guards.load();

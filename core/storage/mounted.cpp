@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/random.h"
 #include "format/legacy.h"
 #include "storage/local_ranks.h"
-
-#ifndef _WIN32
-#include <pthread.h>
-#endif
 
 namespace gz {
 namespace {
@@ -34,26 +32,16 @@ Container read_container(const File& file) {
   return parse_header(header, size, path);
 }
 
-// What is open, for mounted_files(). A fork waits for the lock, so a child never finds it taken.
+// What is open, for mounted_files().
 struct Registry {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<std::weak_ptr<const MountedFile>> files;  // guarded by mutex
 };
 
-Registry& registry() {
-  static auto* all = [] {
-    auto* fresh = new Registry;  // never destroyed: files may be opened while statics are
-#ifndef _WIN32
-    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
-                   [] { registry().mutex.unlock(); });
-#endif
-    return fresh;
-  }();
-  return *all;
-}
+Registry& g_registry = *new Registry;  // never destroyed: files may be opened while statics are
 
 void remember(const std::shared_ptr<const MountedFile>& file) {
-  Registry& all = registry();
+  Registry& all = g_registry;
   std::lock_guard lock(all.mutex);
   if (all.files.size() == all.files.capacity()) {  // before it grows: those that were closed make room
     std::erase_if(all.files, [](const auto& f) { return f.expired(); });
@@ -91,7 +79,7 @@ std::shared_ptr<const MountedFile> MountedFile::open(const std::string& path) {
 }
 
 std::vector<std::shared_ptr<const MountedFile>> mounted_files() {
-  Registry& all = registry();
+  Registry& all = g_registry;
   std::lock_guard lock(all.mutex);
   std::vector<std::shared_ptr<const MountedFile>> open;
   for (const auto& file : all.files) {
@@ -178,11 +166,18 @@ uint64_t MountedFile::identity() const {
 
 const File* MountedFile::direct() const {
   if (direct_refused_) return nullptr;
-  std::call_once(direct_once_, [&] { direct_ = file_.reopen_direct(); });
+  if (!direct_opened_.load(std::memory_order_acquire)) {  // asked for each read of a file with deltas
+    const NoFork whole;
+    std::call_once(direct_once_, [&] {
+      direct_ = file_.reopen_direct();
+      direct_opened_.store(true, std::memory_order_release);
+    });
+  }
   return direct_ ? &direct_ : nullptr;
 }
 
 std::shared_ptr<Mapping> MountedFile::user_mapping() const {
+  const NoFork whole;
   std::call_once(user_once_, [&] {
     user_mapping_ = map(Mapping::Access::kCopyOnWrite);
     user_.store(user_mapping_.get(), std::memory_order_release);

@@ -84,7 +84,8 @@ class MountedFile {
   mutable Warmth warmth_;
   mutable std::atomic<int> closely_watched_{0};
   mutable std::once_flag direct_once_;
-  mutable File direct_;  // immutable once direct_once_ ran
+  mutable std::atomic<bool> direct_opened_{false};
+  mutable File direct_;  // immutable once direct_opened_
   mutable std::atomic<bool> direct_refused_{false};
 };
 

@@ -169,15 +169,18 @@ std::unique_ptr<Reader> make_reader(ReaderKind& kind, size_t arena) {
 
 // The kernel's refusal, empty where it has none. A shortage says nothing about the kernel: it is asked again.
 std::string permanent_refusal() {
-  static std::mutex mutex;
-  static std::optional<std::string> known;  // guarded by mutex
-  std::lock_guard lock(mutex);
-  if (known) return *known;
+  struct Known {
+    std::mutex mutex;
+    std::optional<std::string> why;  // guarded by mutex
+  };
+  Known& known = per_process([] { return new Known; });
+  std::lock_guard lock(known.mutex);
+  if (known.why) return *known.why;
   RingRefusal refusal;
   const bool made = make_ring(refusal) != nullptr;
   if (!made && refusal.shortage) return "";
-  known = made ? "" : refusal.why;
-  return *known;
+  known.why = made ? "" : refusal.why;
+  return *known.why;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "storage/residency.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "storage/mounted.h"
 

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/fork.h"
 #include "format/container.h"
 #include "storage/mapping.h"
 
@@ -25,7 +25,7 @@ class Warmth {
   void remember(uint64_t array_offset, std::chrono::steady_clock::duration cost);
 
  private:
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   std::map<uint64_t, std::chrono::steady_clock::time_point> until_;  // guarded by mutex_
 };
 
