@@ -68,7 +68,7 @@ void DeviceRequest::number_misses(uint32_t shard, std::vector<uint32_t>& next, c
 
 void DeviceRequest::collect(OnDevice& made) {
   using Target = OnDevice::Target;
-  made.lists = take_buffer(misses * (sizeof(int64_t) + sizeof(Target)) + (size - misses + 1) * sizeof(Target));
+  made.lists = take_buffer(OnDevice::list_bytes(size, misses));
   made.misses = misses;
   made.admissions = admissions;
   auto* const ids = made.lists->as<int64_t>();

@@ -44,6 +44,10 @@ struct OnDevice {
     return {reinterpret_cast<Target*>(lists->as<int64_t>() + 2 * misses), rows - misses};
   }
   std::shared_ptr<Buffer> lists;
+  // With room for one more of the last, where collecting them writes past the end.
+  static uint64_t list_bytes(uint64_t rows, uint64_t misses) {
+    return misses * sizeof(int64_t) + (rows + 1) * sizeof(Target);
+  }
 };
 
 // Statistics of a reader that holds rows for coming batches; counters start when its memory is allocated.

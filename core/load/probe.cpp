@@ -101,7 +101,8 @@ Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
       const auto ids = ids_of(plan.parts[p], graph);
       const uint64_t rows = ids.size();
       rows_used[p].add(ids);
-      const uint64_t part = rows * gathered_row_bytes(matrix_of(plan.parts[p]), gather_options(plan.parts[p]));
+      uint64_t part = rows * gathered_row_bytes(matrix_of(plan.parts[p]), gather_options(plan.parts[p]));
+      if (plan.options.device_rows) part += OnDevice::list_bytes(rows, rows);
       sizes.rows[p] = std::max(sizes.rows[p], rows);
       bytes += part;
       roomy += BufferPool::roomy_bytes(part);
