@@ -12,7 +12,7 @@ import pytest
 import graphzero as gz
 from graphzero import _core
 from graphzero.load.device import host_rows, tier
-from graphzero.load.device.assemble import Missing
+from graphzero.load.device.assemble import Conversion, Missing, torch_put
 from graphzero.load.device.host_rows import HostRows
 from graphzero.load.stats import LoaderStats
 
@@ -31,27 +31,75 @@ def make(data, **extra):
     return gz.NeighborLoader(data, **options | extra)
 
 
-def read(rows, ids):
-    """The rows of these ids, in their order, as they are stored."""
-    out = torch.empty((len(ids), rows._rows.shape[1]), dtype=rows._rows.dtype)
+def host_rows_of(store, dtype=None):
+    return HostRows.of(store, Conversion(store, dtype, CPU), CPU)
+
+
+def read(rows, ids, conversion):
+    """The rows of these ids, in their order, as batches have them."""
+    wanted, scale = conversion.parts()
+    out = torch.empty((len(ids), rows._rows.shape[1]), dtype=wanted or rows._rows.dtype)
     targets = torch.stack([torch.arange(len(ids)), torch.full((len(ids),), -1)], dim=1).int()
-    rows.put(out, None, Missing(ids, targets, 0), None)
+    rows.put(out, None, Missing(ids, targets, 0), scale)
     return out
 
 
-@pytest.mark.parametrize("stored", ["float32", "float16", "bfloat16", "int8", "int64"])
+@pytest.mark.parametrize(
+    ("stored", "dtype"),
+    [(stored, None) for stored in ("float32", "float16", "bfloat16", "int8", "int64")]
+    + [(stored, "float32") for stored in ("float16", "bfloat16", "int8")],
+)
 @pytest.mark.parametrize("columns", [1, 3, 8, 129])
-def test_it_reads_what_is_stored(tmp_path, stored, columns):
+def test_it_reads_what_is_stored(tmp_path, stored, dtype, columns):
     values = np.random.default_rng(0).integers(-100, 100, size=(777, columns)).astype(np.float32)
+    if stored not in ("int8", "int64"):
+        values[5, 0] = np.nan
     gz.compile_features(values if stored != "int64" else values.astype(np.int64), tmp_path / "x.gd", dtype=stored)
     store = gz.FeatureStore(tmp_path / "x.gd")
-    rows = HostRows.of(store, getattr(torch, stored), CPU)
+    rows, conversion = host_rows_of(store, dtype), Conversion(store, dtype, CPU)
     ids = torch.tensor([776, 0, 0, 5, 775])
-    expected = store.gather(ids, as_torch=True).reshape(5, columns)
+    expected = store.gather(ids, dtype=dtype, as_torch=True).reshape(5, columns)
     assert rows is not None
-    assert read(rows, ids).dtype == expected.dtype
-    assert torch.equal(read(rows, ids), expected)
-    assert read(rows, ids[:0]).shape == (0, columns)
+    torch.testing.assert_close(read(rows, ids, conversion), expected, rtol=0, atol=0, equal_nan=True)
+    assert read(rows, ids[:0], conversion).shape == (0, columns)
+
+
+def fails_to_convert(out, table, rows, missing, scale):
+    if rows.dtype != out.dtype:
+        raise RuntimeError("this conversion does not compile here")
+    torch_put(out, table, rows, missing, scale)
+
+
+def converts_wrongly(out, table, rows, missing, scale):
+    torch_put(out, table, rows, missing, scale)
+    if rows.dtype != out.dtype:
+        out[-1] += 1
+
+
+def admits_wrongly(out, table, rows, missing, scale):
+    torch_put(out, table, rows, missing, scale)
+    if table is not None:
+        table[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_used"),
+    [(torch_put, True), (fails_to_convert, False), (converts_wrongly, False), (admits_wrongly, False)],
+)
+def test_a_kernel_is_tried_in_the_form_that_batches_need(tmp_path, data, monkeypatch, kernel, is_used):
+    def of_device(*arguments):
+        return kernel(*arguments)
+
+    monkeypatch.setattr(host_rows, "_kernel", lambda device: of_device)
+    values = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+    gz.compile_features(values, tmp_path / "x.gd", dtype="int8")
+    options = {"fanouts": [4], "batch_size": 64, "seed": 1, "memory": "64MB"}
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    there = gz.NeighborLoader(data.graph, store, device="cpu", gpu_memory=500 * 8, **options)
+    for a, b in zip(gz.NeighborLoader(data.graph, store, **options), there, strict=True):
+        assert torch.equal(a.x, b.x)
+    assert there.stats().device["x"]["reads_host"]
+    assert (there._tier.parts[0]._host._put is of_device) == is_used
 
 
 def test_batches_say_that_the_device_reads(data):
@@ -257,7 +305,7 @@ def test_a_write_to_a_view_of_the_user_does_not_reach_batches(data):
 
 def test_a_file_that_is_not_in_ram_is_not_read(data):
     store = data.features["x"]
-    assert HostRows.of(store, torch.float32, CPU) is not None
+    assert host_rows_of(store) is not None
     store.close()
     path = store.path
     fresh = gz.FeatureStore(path)
@@ -267,20 +315,20 @@ def test_a_file_that_is_not_in_ram_is_not_read(data):
     resident = fresh._open().rows_in_ram(fresh.name)
     if resident is not None:
         pytest.skip("this file system keeps its files in RAM")
-    assert HostRows.of(fresh, torch.float32, CPU) is None
+    assert host_rows_of(fresh) is None
 
 
 def test_appended_rows_are_copied_by_the_host(data):
     grown = data.append(edges=np.array([[3000], [0]]), features=np.full((1, 8), 7, np.float32)).dataset
     assert grown.features["x"].deltas
-    assert HostRows.of(grown.features["x"], torch.float32, CPU) is None
+    assert host_rows_of(grown.features["x"]) is None
     for a, b in zip(make(grown), make(grown, device="cpu", gpu_memory=500 * 32), strict=True):
         assert torch.equal(a.x, b.x)
 
 
 def test_rows_that_a_device_reads_wrongly_are_copied(data, monkeypatch):
     monkeypatch.setattr(host_rows, "torch_put", lambda out, *arguments: out.fill_(1))
-    assert HostRows.of(data.features["x"], torch.float32, CPU) is None
+    assert host_rows_of(data.features["x"]) is None
     there = make(data, device="cpu", gpu_memory=500 * 32)
     for a, b in zip(make(data), there, strict=True):
         assert torch.equal(a.x, b.x)

@@ -75,7 +75,7 @@ class PartRows:
         if self._tries_host and table is not None and not given["is_whole"]:
             self._tries_host = False
             if self.core.is_mapped:
-                self._host = HostRows.of(self._store, self._stored, self._device)
+                self._host = HostRows.of(self._store, self._conversion, self._device)
                 self.core.set_reads_host(self._host is not None)
         if self._passes is None and table is not None:
             self._passes = choose_passes(self.columns, self._stored, self._conversion, self._device)
