@@ -142,7 +142,7 @@ class StoredRows:
     def make(self, to: Move, group: Mapping[str, Any]) -> torch.Tensor:
         """Return the rows on the device, converted."""
         rows = to(self.rows)
-        return self.conversion(rows.reshape(len(rows), -1)).reshape(rows.shape)
+        return self.conversion(rows.flatten(1) if rows.dim() > 2 else rows).reshape(rows.shape)
 
 
 @dataclass(eq=False, slots=True)
