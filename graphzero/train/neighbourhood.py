@@ -133,7 +133,8 @@ def _bag(rows: Tensor, offsets: Tensor, x: Tensor) -> Tensor:
 def _offsets(ids: Tensor, count: int) -> Tensor:
     offsets = torch.zeros(count + 1, dtype=torch.int64, device=ids.device)
     if ids.is_cuda:  # bincount would wait for the largest id
-        offsets.scatter_add_(0, ids + 1, torch.ones_like(ids))
+        ends = ids.long() + 1
+        offsets.scatter_add_(0, ends, torch.ones_like(ends))
         return offsets.cumsum_(0)
     torch.cumsum(torch.bincount(ids, minlength=count), 0, out=offsets[1:])
     return offsets
