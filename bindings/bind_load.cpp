@@ -181,15 +181,7 @@ void bind_device_rows(nb::module_& m) {
       .def("forget", &DeviceRows::forget)
       .def_prop_ro("is_mapped", &DeviceRows::is_mapped)
       .def("set_reads_host", &DeviceRows::set_reads_host, nb::arg("reads"))
-      .def_prop_ro("stats", [](const DeviceRows& rows) {
-        const DeviceRowsStats stats = rows.stats();
-        nb::dict d;
-        d["rows"] = stats.rows;
-        d["hits"] = stats.hits;
-        d["admitted"] = stats.admitted;
-        d["slots"] = stats.slots;
-        return d;
-      });
+      .def_prop_ro("slots", &DeviceRows::slots);
 }
 
 void bind_plan(nb::module_& m) {

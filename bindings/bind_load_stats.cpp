@@ -24,6 +24,15 @@ nb::dict to_python(const LoadStats& s) {
   d["bytes_useful"] = s.gather.bytes_useful;
   d["bytes_read"] = s.gather.bytes_read;
   d["reads"] = s.gather.reads;
+  nb::list device;
+  for (const auto& part : s.device) {
+    nb::dict one;
+    one["rows"] = part.rows;
+    one["hits"] = part.hits;
+    one["admitted"] = part.admitted;
+    device.append(one);
+  }
+  d["device"] = device;
   return d;
 }
 

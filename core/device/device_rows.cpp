@@ -43,7 +43,6 @@ uint32_t DeviceRows::shards_for(uint64_t rows) {
 uint64_t DeviceRows::resize(uint64_t slots) {
   const std::lock_guard lock(mutex_);
   setting_ = {std::min(slots, rows_), setting_.generation + 1};
-  stats_.slots = setting_.slots;
   return setting_.generation;
 }
 
@@ -57,24 +56,11 @@ DeviceRows::Setting DeviceRows::setting() const {
   return setting_;
 }
 
-DeviceRowsStats DeviceRows::stats() const {
-  const std::lock_guard lock(mutex_);
-  return stats_;
-}
-
-void DeviceRows::count(uint64_t rows, uint64_t hits, uint64_t admitted) {
-  const std::lock_guard lock(mutex_);
-  stats_.rows += rows;
-  stats_.hits += hits;
-  stats_.admitted += admitted;
-}
-
 bool DeviceRows::attach() {
   {
     const std::lock_guard lock(mutex_);
     if (attached_) return false;
     attached_ = true;
-    stats_.rows = stats_.hits = stats_.admitted = 0;
     if (!std::exchange(must_forget_, false)) return true;
   }
   for (const auto& shard : calendars_) shard->calendar.forget();
@@ -147,7 +133,6 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   made->is_whole = request != nullptr ? request->is_whole : rows_->is_resident(setting);
   if (made->is_whole) {
     check_row_ids(*file_, matrix_, ids);
-    if (request == nullptr) rows_->count(ids.size(), ids.size(), 0);
     return made;
   }
   if (request == nullptr) return nullptr;
@@ -323,7 +308,6 @@ uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint6
 // All threads have planned it: the reader below gets what is missing. In the order of batches, since each thread keeps
 // it.
 void DeviceReader::complete(DeviceRequest& request) {
-  rows_->count(request.size, request.size - request.misses, request.admissions);
   if (request.misses > 0 && request.for_inner && !request.error) {
     try {
       request.inner = inner_->prepare(request.number, request.missing_ids());

@@ -24,13 +24,6 @@
 
 namespace gz {
 
-struct DeviceRowsStats {
-  uint64_t rows = 0;      // that batches needed,
-  uint64_t hits = 0;      // of which the device has so many,
-  uint64_t admitted = 0;  // and keeps so many more
-  uint64_t slots = 0;
-};
-
 // What the cache of one part holds; shared by the epochs of a loader, one at a time. Thread-safe.
 class DeviceRows {
  public:
@@ -57,13 +50,12 @@ class DeviceRows {
   void set_reads_host(bool reads) { reads_host_ = reads; }
   bool is_mapped() const { return is_mapped_; }  // whether the host reads them so, in this epoch or the last one
 
-  DeviceRowsStats stats() const;
+  uint64_t slots() const { return setting().slots; }
 
  private:
   friend class DeviceReader;
   Setting setting() const;
   bool is_resident(const Setting& setting) const { return rows_ > 0 && setting.slots >= rows_; }
-  void count(uint64_t rows, uint64_t hits, uint64_t admitted);
   bool attach();  // false if another reader is attached
   void detach();
 
@@ -76,7 +68,6 @@ class DeviceRows {
   Setting setting_;           // guarded by mutex_
   bool attached_ = false;     // guarded by mutex_
   bool must_forget_ = false;  // guarded by mutex_: before the next batch
-  DeviceRowsStats stats_;     // guarded by mutex_
   // Of the reader that is attached:
   struct Shard {
     explicit Shard(std::span<uint64_t> words) : calendar(words) {}

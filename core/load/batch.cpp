@@ -143,7 +143,7 @@ void forget_device_rows(const LoadPlan& plan) {
   for (const auto& rows : plan.device_rows) rows->forget();
 }
 
-LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats) {
+LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel) {
   LoadedBatch loaded = take_memory(batch, plan, readers);
   for (size_t i = 0; i < plan.parts.size(); ++i) {
     const GatheredPart& part = loaded.parts[i];
@@ -153,7 +153,7 @@ LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, P
     how.threads = 1;  // the pipeline's threads are the parallelism
     RowRequest* request = batch.requests.empty() ? nullptr : batch.requests[i].get();
     const auto ids = ids_of(plan.parts[i], loaded.graph);
-    readers[i]->copy(request, ids, part.buffer->data(), how, &stats, &cancel);
+    readers[i]->copy(request, ids, part.buffer->data(), how, &loaded.gathered, &cancel);
   }
   return loaded;
 }

@@ -35,6 +35,7 @@ struct LoadedBatch {
   NarrowIds narrow;      // its ids, if the device caches rows
   std::vector<GatheredPart> parts;
   std::vector<BatchArray> arrays;  // of the seed source
+  GatherStats gathered;
 };
 
 uint64_t bytes_of(const LoadedBatch& batch);
@@ -79,7 +80,7 @@ void shrink(Batch& batch, const LoadPlan& plan, bool waits);
 void forget_device_rows(const LoadPlan& plan);  // of batches that will not reach the device
 
 // Copies its rows, or reads those that were not requested. If memory is short, `batch` is unchanged.
-LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel, GatherStats& stats);
+LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel);
 
 // Cancels work on a batch that is no longer needed: the epoch was stopped, or the batch is discarded.
 class Cancel : public Progress {

@@ -105,6 +105,36 @@ void Pipeline::stop() {
   remove_pipeline(*plan_, this);
 }
 
+// -- statistics -------------------------------------------------------------------------------------------------------
+
+void LoadStats::add(const LoadedBatch& batch) {
+  ++batches;
+  nodes += num_nodes(batch.graph);
+  edges += num_edges(batch.graph);
+  gather.add(batch.gathered);
+  read_seconds += batch.gathered.read_seconds;
+  copy_seconds += batch.gathered.copy_seconds;
+  device.resize(batch.parts.size());
+  for (size_t i = 0; i < batch.parts.size(); ++i) {
+    const GatheredPart& part = batch.parts[i];
+    device[i].rows += part.device ? part.device->rows : part.rows;
+    if (!part.device) continue;
+    device[i].hits += part.device->rows - part.device->misses;
+    device[i].admitted += part.device->admissions;
+  }
+}
+
+void LoadStats::add(const Readers& readers, const std::vector<WindowStats>& before) {
+  for (size_t part = 0; part < readers.size() && part < before.size(); ++part) {
+    const auto window = readers[part]->stats();
+    if (!window) continue;
+    gather.bytes_read += window->bytes_read - before[part].bytes_read;
+    gather.reads += window->reads - before[part].reads;
+    read_seconds += window->read_seconds - before[part].read_seconds;
+    windows.push_back(*window);
+  }
+}
+
 // -- the consumer -----------------------------------------------------------------------------------------------------
 
 Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
@@ -131,9 +161,7 @@ Pipeline::State Pipeline::next(LoadedBatch& out, int milliseconds) {
   stats_.depth_sum += static_cast<double>(queue_.num_ready());
   out = queue_.deliver();
   plan_->ledger->deliver(this, buffers_of(out));
-  ++stats_.batches;
-  stats_.nodes += num_nodes(out.graph);
-  stats_.edges += num_edges(out.graph);
+  stats_.add(out);
   wake_worker();
   returned_ = Clock::now();
   return State::kReady;
@@ -294,15 +322,14 @@ void Pipeline::finish_one(uint64_t number, Lock& lock) {
   Cancel cancel(stopping_, batch);
   wake_worker();
   lock.unlock();
-  GatherStats gathered;
   std::optional<LoadedBatch> loaded;
   const Outcome outcome = attempt([&] {
     plan_->ledger->wait_for_room(this, wanted, cancel);
-    loaded = finish(batch, *plan_, readers_, cancel, gathered);
+    loaded = finish(batch, *plan_, readers_, cancel);
   });
   lock.lock();
   const bool cancelled = batch.cancelled || stopping_;
-  if (loaded && !cancelled) count_batch(*loaded, gathered);
+  if (loaded && !cancelled) note_size(*loaded);
   queue_.end_finishing(batch, std::move(loaded));
   if (outcome.error && !cancelled) queue_.fail(number, outcome.error);
   if (outcome.needed > 0 && !cancelled) {
@@ -319,11 +346,10 @@ void Pipeline::report_end_of_job() {
 }
 
 // The plan is adjusted when batches are larger than before.
-void Pipeline::count_batch(const LoadedBatch& batch, const GatherStats& gathered) {
+void Pipeline::note_size(const LoadedBatch& batch) {
   const uint64_t bytes = bytes_of(batch);
   division_.sizes.batch = std::max(division_.sizes.batch, bytes);
   plan_->ledger->note_batch(bytes);
-  stats_.add(gathered);
 }
 
 }  // namespace gz

@@ -46,23 +46,16 @@ struct LoadStats {
   GatherStats gather;
   std::vector<WindowStats> windows;  // one per part with a window
 
-  void add(const GatherStats& gathered) {
-    gather.add(gathered);
-    read_seconds += gathered.read_seconds;
-    copy_seconds += gathered.copy_seconds;
-  }
+  struct Device {
+    uint64_t rows = 0;      // that batches needed,
+    uint64_t hits = 0;      // of which the device had so many,
+    uint64_t admitted = 0;  // and kept so many more
+  };
+  std::vector<Device> device;  // one per part
 
+  void add(const LoadedBatch& batch);  // that is delivered
   // What the readers did since `before`.
-  void add(const Readers& readers, const std::vector<WindowStats>& before) {
-    for (size_t part = 0; part < readers.size() && part < before.size(); ++part) {
-      const auto window = readers[part]->stats();
-      if (!window) continue;
-      gather.bytes_read += window->bytes_read - before[part].bytes_read;
-      gather.reads += window->reads - before[part].reads;
-      read_seconds += window->read_seconds - before[part].read_seconds;
-      windows.push_back(*window);
-    }
-  }
+  void add(const Readers& readers, const std::vector<WindowStats>& before);
 };
 
 class Pipeline {
@@ -116,7 +109,7 @@ class Pipeline {
   void report_end_of_job();
   void sample_some(uint64_t first, uint64_t count, Lock& lock);
   void finish_one(uint64_t number, Lock& lock);
-  void count_batch(const LoadedBatch& batch, const GatherStats& gathered);
+  void note_size(const LoadedBatch& batch);
   void cancel_all(Lock& lock);
   void build_exclusively(Lock& lock);
   // Called without mutex_:

@@ -33,7 +33,6 @@ void Pipeline::build_exclusively(Lock& lock) {
   Cancel cancel(stopping_, queue_.at(number));
   lock.unlock();
   std::optional<LoadedBatch> loaded;
-  GatherStats gathered;
   Outcome outcome;
   const bool begun = begin_exclusive();
   for (int round = 0; round < 3 && begun && !loaded && !outcome.error; ++round) {
@@ -46,7 +45,7 @@ void Pipeline::build_exclusively(Lock& lock) {
     outcome = attempt([&] {
       sample(batch, *plan_, true);
       sampled = true;
-      loaded = finish(batch, *plan_, readers_, cancel, gathered);
+      loaded = finish(batch, *plan_, readers_, cancel);
     });
     if (!sampled) outcome.needed += outcome.needed / 2;  // its final size is not known while it is being sampled
   }
@@ -54,7 +53,7 @@ void Pipeline::build_exclusively(Lock& lock) {
   exclusive_ = false;
   if (begun) too_large_ = false;
   if (loaded) {
-    count_batch(*loaded, gathered);
+    note_size(*loaded);
     queue_.skip_request(number);
     queue_.set_ready(queue_.at(number), std::move(*loaded));
   } else if (begun && !stopping_) {

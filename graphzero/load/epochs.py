@@ -234,7 +234,7 @@ class EpochLoader(Closing):
             raw,
             plan,
             self._copies.stats() if self._copies is not None else None,
-            device=owner_tier.stats() if (owner_tier := self._handoff.owner(self)._tier) is not None else {},
+            kept=owner_tier.stats() if (owner_tier := self._handoff.owner(self)._tier) is not None else None,
             held_bytes=owner.held_bytes if owner is not None else 0,
             next_epoch=self._handoff.next_epoch(self),
         )

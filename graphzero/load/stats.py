@@ -61,12 +61,22 @@ class LoaderStats:
 
     @classmethod
     def of(
-        cls, raw: dict[str, Any] | None, plan: dict[str, Any] | None, copied: dict[str, Any] | None = None, **held: Any
+        cls,
+        raw: dict[str, Any] | None,
+        plan: dict[str, Any] | None,
+        copied: dict[str, Any] | None = None,
+        kept: dict[str, dict[str, Any]] | None = None,
+        **held: Any,
     ) -> LoaderStats:
-        """Make it from what the core counted and, with a CUDA device, what the stage that copies to it did."""
-        if raw is None:
+        """Make it from what the core counted and, with a CUDA device, what the stage that copies to it did.
+
+        `kept` has, for each part, what the device keeps of it.
+        """
+        raw = {} if raw is None else dict(raw)
+        counts = raw.pop("device", []) or [dict.fromkeys(("rows", "hits", "admitted"), 0)] * len(kept or {})
+        held["device"] = {name: count | kept[name] for name, count in zip(kept, counts, strict=True)} if kept else {}
+        if not raw:
             return cls(plan=plan or {}, **held)
-        raw = dict(raw)
         depth = raw.pop("depth_sum") / max(raw["batches"], 1)
         if copied:  # the core's consumer is then what copies
             raw |= {"host_wait_seconds": raw["starved_seconds"]} | copied

@@ -127,12 +127,11 @@ class DeviceTier:
             part.core.forget()
 
     def stats(self) -> dict[str, Any]:
-        """By part: rows that batches needed, those that the device had, its slots, and whether it reads the others."""
+        """By part: how many rows the device keeps, of how many, and whether it reads the others by itself."""
         found = {}
         for name, part in zip(self._names, self.parts, strict=True):
-            core = part.core.stats
-            sizes = {"bytes": part.table_bytes, "row_bytes": part.row_bytes, "all_rows": part.num_rows}
-            found[name] = core | sizes | {"reads_host": part.reads_host}
+            sizes = {"slots": part.core.slots, "bytes": part.table_bytes, "row_bytes": part.row_bytes}
+            found[name] = sizes | {"all_rows": part.num_rows, "reads_host": part.reads_host}
         return found
 
     def give_back(self) -> None:
