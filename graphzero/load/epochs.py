@@ -386,9 +386,9 @@ class _Batches:
 
 
 def _stop(epoch: _core.LoadEpoch, copies: DeviceBatches | None) -> None:
+    epoch.stop()  # first: another thread may be waiting for a batch of it, in `copies`
     if copies is not None:
         copies.stop()
-    epoch.stop()
 
 
 def _transformed(transform: Callable[[Any], Any], batch: Any) -> Any:

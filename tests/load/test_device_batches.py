@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import weakref
 
 import pytest
@@ -151,6 +152,36 @@ def test_an_error_comes_after_the_batches_before_it():
     with pytest.raises(OSError, match="the disk is gone"):
         next(there)
     assert list(there) == []
+
+
+def test_an_epoch_that_is_stopped_while_a_copy_starts_delivers_that_batch_and_ends():
+    steps, started, stopping = [], threading.Event(), threading.Event()
+
+    class Slow(Device):
+        def start(self, batch):
+            started.set()
+            stopping.wait(10)
+            stopper.join(0.1)  # it has to wait for this batch
+            steps.append("start")
+            return super().start(batch)
+
+        def arrive(self, batch, copy):
+            steps.append("arrive")
+
+        def leave(self):
+            steps.append("leave")
+
+    def stop():
+        started.wait(10)
+        stopping.set()
+        there.stop()
+
+    there = DeviceBatches(batches(1), Slow())
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    assert [int(b.input_id[0]) for b in there] == [0]
+    stopper.join()
+    assert steps == ["start", "arrive", "leave"]
 
 
 @pytest.fixture(scope="module")

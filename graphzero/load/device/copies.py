@@ -8,6 +8,7 @@ thread (docs/how-the-gpu-tier-works.md). Nothing here waits for the device unles
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -199,7 +200,7 @@ def _event(enable_timing: bool = False) -> Any:
 
 
 class DeviceBatches:
-    """An iterator over the batches of an epoch on a device. One thread at a time may call it.
+    """An iterator over the batches of an epoch on a device. Threads may share it, and any of them may stop it.
 
     Each call starts the copies of batches that are ready on the host, as far as there is room, and returns the first
     one that was started: the consumer's stream waits for it, the consumer does not.
@@ -214,6 +215,7 @@ class DeviceBatches:
         """Take from `batches`; `is_ready` says whether the next one can be taken without waiting for it."""
         self._batches, self._copies, self._is_ready = batches, copies, is_ready
         self._process = os.getpid()
+        self._lock = threading.RLock()  # a loader may be collected while it is held
         self._started: deque[tuple[AnyBatch, Any]] = deque()  # not yet delivered
         self._copying: deque[tuple[Any, AnyBatch]] = deque()  # copies, and the batches on the host that they read
         self._marks: deque[Any] = deque()  # one per batch that the consumer is done with, and the device maybe not
@@ -233,6 +235,10 @@ class DeviceBatches:
 
     def __next__(self) -> AnyBatch:
         """Return the next batch on the device."""
+        with self._lock:
+            return self._next()
+
+    def _next(self) -> AnyBatch:
         begun = time.perf_counter()
         if self._handed_out:
             self._handed_out = False
@@ -326,13 +332,14 @@ class DeviceBatches:
         """There are no more batches. Those whose copies have started are dropped once they are done."""
         if self._process != os.getpid():  # the device is the parent's
             return
-        self._ended = True
-        self._finish_copies()
-        self._started.clear()
-        self._marks.clear()
-        self._batches = iter(())
-        self._copies.leave()
-        self.release()
+        with self._lock:
+            self._ended = True
+            self._finish_copies()
+            self._started.clear()
+            self._marks.clear()
+            self._batches = iter(())
+            self._copies.leave()
+            self.release()
 
     def release(self) -> None:
         """The loader is closed, or the epoch was left: let go of what the device keeps."""
