@@ -99,7 +99,7 @@ def models(folder: Path, threads: int) -> dict[str, Any]:
     }
     steps: dict[str, Callable[[], None]] = {}
     shape = {"in_channels": data.features["x"].feature_dim, "hidden_channels": 256, "num_layers": 3}
-    for kind in (pyg.GraphSAGE, GraphConv, pyg.GCN, pyg.GIN):
+    for kind in (pyg.GraphSAGE, GraphConv, pyg.GAT, pyg.GIN):
         model = kind(**shape, out_channels=data.num_classes)
         for way, (edges, options) in ways.items():
             steps[f"{kind.__name__}, {way}"] = partial(train, model, batch, edges, **options)

@@ -348,7 +348,8 @@ def main() -> None:
             figures[f"{title}: loader to the GPU"] = loader.best_epoch(lambda batch: None, **cache)
             crossed = loader.last.copy_to_device_bytes / loader.last.batches
             found = loader.last.device["x"]
-            print(f"{title}: {found['hits'] / found['rows']:.1%} hits, {crossed / 1e6:.1f} MB a batch cross the link")
+            figures[f"{title}: hits, of 1"] = found["hits"] / found["rows"]
+            figures[f"{title}: MB per batch across the link"] = crossed / 1e6
             slow = min(SLOW_LINK / crossed, figures[f"{title}: loader to the GPU"])
             figures[f"{title}: a link of 12 GB/s"] = slow
             bounds[f"{title}: a link of 12 GB/s"] = SLOW_LINK / size
