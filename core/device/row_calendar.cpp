@@ -2,6 +2,7 @@
 #include "device/row_calendar.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/prefetch.h"
 
@@ -10,12 +11,19 @@ namespace {
 
 constexpr size_t kAhead = 24;  // rows whose words are prefetched
 
-// The logarithm grows by one with probability 2^-log, by a hash of row and batch: the same in every run.
-uint64_t count_use(uint64_t word, uint32_t row, uint64_t batch, uint64_t log_shift, uint64_t most) {
+// How often a row was used is kept as a logarithm to the base of the square root of 2: it grows from n to n + 1 with
+// probability 2^(-n / 2), here times 2^24, and the largest one does not grow.
+constexpr auto kGrowth = [] {
+  std::array<uint32_t, 32> found{};
+  for (uint32_t n = 0; n + 1 < found.size(); ++n) found[n] = (n % 2 == 0 ? 16'777'216u : 11'863'283u) >> (n / 2);
+  return found;
+}();
+
+// By a hash of row and batch: the same in every run.
+uint64_t count_use(uint64_t word, uint32_t row, uint64_t batch, uint64_t log_shift) {
   const uint64_t log = word >> log_shift;
   const uint64_t hash = (row * uint64_t{0x9e3779b97f4a7c15} ^ batch * uint64_t{0xc2b2ae3d27d4eb4f}) >> 40;
-  const bool grows = log < most && (hash & ((uint64_t{1} << log) - 1)) == 0;
-  return word + (uint64_t{grows} << log_shift);
+  return word + (uint64_t{hash < kGrowth[log]} << log_shift);
 }
 
 }  // namespace
@@ -59,7 +67,7 @@ RowCalendar::Planned RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows,
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) prefetch(&words_[rows[i + kAhead]]);
     const uint32_t row = rows[i];
-    const uint64_t word = count_use(words_[row] & ~bit, row, batch, kLogShift, kLogs - 1);
+    const uint64_t word = count_use(words_[row] & ~bit, row, batch, kLogShift);
     words_[row] = word;
     const uint32_t rank = rank_of(word, batch), slot = slot_of(word);
     const bool is_hit = slot != kNone;

@@ -18,7 +18,7 @@ namespace gz {
 class RowCalendar {
  public:
   static constexpr uint64_t kHorizon = 31;                         // batches after the one that is planned
-  static constexpr uint64_t kMostSlots = (uint64_t{1} << 28) - 1;  // bits of a word
+  static constexpr uint64_t kMostSlots = (uint64_t{1} << 27) - 1;  // bits of a word
 
   // What planning needs besides, and keeps nothing in: calendars that are planned one after the other share it.
   class Scratch;
@@ -45,9 +45,10 @@ class RowCalendar {
   Planned plan(uint64_t batch, std::span<uint32_t> rows, std::span<uint32_t> missed, Scratch& scratch);
 
  private:
-  // A row's word: a bit for each batch of the horizon that uses it; its slot + 1, or 0; the logarithm of its uses.
-  static constexpr uint32_t kRing = 32, kLogs = 16, kRanks = kRing + kLogs;  // a rank is an order of next uses
-  static constexpr uint64_t kSlotShift = 32, kLogShift = 60, kSlotMask = uint64_t{0xfffffff} << kSlotShift;
+  // A row's word: a bit for each batch of the horizon that uses it; its slot + 1, or 0; the logarithm of its uses so
+  // far.
+  static constexpr uint32_t kRing = 32, kLogs = 32, kRanks = kRing + kLogs;  // a rank is an order of next uses
+  static constexpr uint64_t kSlotShift = 32, kLogShift = 59, kSlotMask = uint64_t{0x7ffffff} << kSlotShift;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   static uint32_t slot_of(uint64_t word) { return static_cast<uint32_t>((word & kSlotMask) >> kSlotShift) - 1; }
