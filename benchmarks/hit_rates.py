@@ -1,4 +1,4 @@
-"""How well a plain cache of rows works on the batches of a graph: LRU, SIEVE and the hottest rows, by their size.
+"""How often caches of rows hit on the batches of a graph: LRU, SIEVE, the hottest rows, and what a GPU keeps.
 
     python benchmarks/hit_rates.py [--preset papers100M] [--scale 0.05] [--fanouts 10,10,10] [--batch-size 1024]
                                    [--epochs 2] [--set core=1] [--dependency 1,32] [--windows 58,116] [--json PATH]
@@ -6,7 +6,9 @@
 A generator of graphs is judged by this: published logs of GraphBolt on ogbn-papers100M ([10, 10, 10], 1,024 seeds) show
 that a cache of 0.9 % of the rows (LRU) hits 26 %, one of 19 % (SIEVE) 94 to 96 %, one of 36 % 96.5 to 97.4 %. The
 batch size is multiplied by the scale, so that a batch is the same share of the graph. Batches of all epochs pass
-through the caches, those of the last epoch are counted. The graph is written to a temporary folder.
+through the caches, those of the last epoch are counted. The graph is written to a temporary folder. What a GPU would
+keep ("by next use", docs/how-the-gpu-tier-works.md) is counted by a loader whose device is simulated on the CPU, and
+stands beside what `graphzero doctor` expects.
 
 `--dependency` samples by LABOR instead, with each of these values as `batch_dependency`. `--windows` simulates sweeps
 whose windows have so many batches (docs/how-reads-work.md), and prints the most rows that each holds: what
@@ -25,6 +27,8 @@ import measure
 import numpy as np
 
 import graphzero as gz
+from graphzero.load.device import tier
+from graphzero.machine.estimate import estimate
 
 SHARES = (0.009, 0.05, 0.19, 0.36)
 PUBLISHED = {("LRU", 0.009): 0.26, ("SIEVE", 0.19): 0.95, ("SIEVE", 0.36): 0.97}
@@ -130,19 +134,41 @@ def made(args: argparse.Namespace, folder: Path) -> gz.Dataset:
     return gz.synthesize(folder / "graph", preset=args.preset, scale=args.scale, dim=1, memory="2GB", **options)
 
 
+def sampling(args: argparse.Namespace) -> dict[str, Any]:
+    """Fanouts and batch size."""
+    fanouts = [int(n) for n in args.fanouts.split(",")]
+    return {"fanouts": fanouts, "batch_size": max(1, round(args.batch_size * args.scale))}
+
+
+def loader_of(args: argparse.Namespace, ds: gz.Dataset, dependency: int | None, **extra: Any) -> gz.NeighborLoader:
+    """Make a loader of the training split."""
+    how: dict[str, Any] = {} if dependency is None else {"method": "labor", "batch_dependency": dependency}
+    options = sampling(args) | how | extra
+    return gz.NeighborLoader(ds.graph, seeds=ds.splits["train"], shuffle=True, seed=0, **options)
+
+
 def batches_of(args: argparse.Namespace, ds: gz.Dataset, dependency: int | None) -> list[list[np.ndarray]]:
     """Sample the epochs: each epoch's batches of node ids."""
-    how: dict[str, Any] = {} if dependency is None else {"method": "labor", "batch_dependency": dependency}
-    loader = gz.NeighborLoader(
-        ds.graph,
-        fanouts=[int(n) for n in args.fanouts.split(",")],
-        seeds=ds.splits["train"],
-        batch_size=max(1, round(args.batch_size * args.scale)),
-        shuffle=True,
-        seed=0,
-        **how,
-    )
+    loader = loader_of(args, ds, dependency)
     return [[np.asarray(batch.n_id) for batch in loader] for _ in range(args.epochs)]
+
+
+def kept_by_next_use(args: argparse.Namespace, ds: gz.Dataset, dependency: int | None) -> list[dict[str, Any]]:
+    """The hit rates of what a GPU keeps, counted in the last epoch and, without LABOR, expected."""
+    tier.caches_on_cpu = True
+    disk = {"random_1": 1e4, "random_256": 1e5, "sequential": 1e9}  # no matter here
+    rows = []
+    for share in SHARES:
+        size = max(1, round(share * ds.num_nodes)) * ds.features["x"].feature_dim * 4
+        loader = loader_of(args, ds, dependency, features=ds.features["x"], device="cpu", gpu_memory=size)
+        for _ in range(args.epochs):
+            for _ in loader:
+                pass
+        found = loader.stats().device["x"]
+        rows.append({"cache": "By next use", "share": share, "hits": found["hits"] / found["rows"]})
+        if dependency is None:
+            rows[-1]["expected"] = estimate(ds, disk, gpu_bytes=size, **sampling(args))["gpu"]["hit_rate"]
+    return rows
 
 
 def rates_of(nodes: int, epochs: list[list[np.ndarray]]) -> list[dict[str, Any]]:
@@ -177,7 +203,8 @@ def main() -> None:
         ds = made(args, Path(folder))
         for dependency in args.dependency or [None]:
             epochs = batches_of(args, ds, dependency)
-            found[str(dependency or "uniform")] = shown(ds.num_nodes, epochs, dependency)
+            rates = rates_of(ds.num_nodes, epochs) + kept_by_next_use(args, ds, dependency)
+            found[str(dependency or "uniform")] = shown(ds.num_nodes, epochs, rates, dependency)
             windows = [
                 (f"a window of {n} batches", f"{held_by_sweep(epochs[-1], ds.num_nodes, n):,} rows", "")
                 for n in args.windows
@@ -187,19 +214,22 @@ def main() -> None:
     measure.save(args.json, found)
 
 
-def shown(nodes: int, epochs: list[list[np.ndarray]], dependency: int | None) -> dict[str, Any]:
+def shown(
+    nodes: int, epochs: list[list[np.ndarray]], rates: list[dict[str, Any]], dependency: int | None
+) -> dict[str, Any]:
     """Print the rates of a graph and return them."""
-    rates = rates_of(nodes, epochs)
     a_batch = sum(map(len, epochs[-1])) / len(epochs[-1])
     touched = np.unique(np.concatenate(epochs[-1])).size / nodes
     rows = []
     for rate in rates:
         known = PUBLISHED.get((rate["cache"].upper(), rate["share"])) if dependency is None else None
         remark = f"published {known:.0%}" if known else ""
+        if "expected" in rate:
+            remark = f"expected {rate['expected']:.1%}"
         rows.append((f"{rate['cache']} of {rate['share']:.1%}", f"{rate['hits']:.1%}", remark))
     how = "uniform" if dependency is None else f"LABOR, batch_dependency={dependency}"
     size = f"{len(epochs[-1])} batches of {a_batch:,.0f} rows, {touched:.1%} of {nodes:,} rows in an epoch"
-    measure.show(f"Hit rates of plain caches, {how}: {size}", rows)
+    measure.show(f"Hit rates of caches, {how}: {size}", rows)
     return {"rows_a_batch": a_batch, "touched": touched, "rates": rates}
 
 

@@ -182,6 +182,14 @@ void bind_device_rows(nb::module_& m) {
       .def_prop_ro("is_mapped", &DeviceRows::is_mapped)
       .def("set_reads_host", &DeviceRows::set_reads_host, nb::arg("reads"))
       .def_prop_ro("slots", &DeviceRows::slots);
+  m.def(
+      "divide_slots",
+      [](uint64_t bytes, const std::vector<std::array<uint64_t, 3>>& parts) {
+        std::vector<SlotNeeds> needs;
+        for (const auto& [rows, row_bytes, per_batch] : parts) needs.push_back({rows, row_bytes, per_batch});
+        return divide_slots(bytes, needs);
+      },
+      nb::arg("bytes"), nb::arg("parts"), "parts: (rows, bytes of a row, rows that a batch uses) of each");
 }
 
 void bind_plan(nb::module_& m) {
@@ -212,18 +220,18 @@ void bind_plan(nb::module_& m) {
       .def_static(
           "estimate",
           [](const SampleGraph& graph, const std::vector<Part>& parts, std::shared_ptr<SeedSource> seeds,
-             const LoadOptions& options, double reads, double bytes) {
+             const LoadOptions& options, double reads, double bytes, uint64_t device_bytes) {
             PyProgress interruptible{nb::none()};
             Estimate found;
             {
               nb::gil_scoped_release release;
               const auto plan = make_outline(graph, parts, std::move(seeds), options, {});
-              found = estimate(*plan, {reads, bytes}, &interruptible);
+              found = estimate(*plan, {reads, bytes}, device_bytes, &interruptible);
             }
             return to_python(found, parts);
           },
           nb::arg("graph"), nb::arg("parts"), nb::arg("seeds"), nb::arg("options"), nb::arg("reads_per_second"),
-          nb::arg("bytes_per_second"))
+          nb::arg("bytes_per_second"), nb::arg("device_bytes") = 0)
       .def(
           "release",
           [](LoadPlan& plan, bool copies) {

@@ -114,7 +114,7 @@ nb::dict to_python(const LoadPlan& plan) {
 }
 
 nb::dict to_python(const Estimate& e, const std::vector<Part>& parts) {
-  nb::dict d, ways, rows, row_bytes;
+  nb::dict d, ways, rows, row_bytes, slots, hits;
   d["threads"] = e.division.threads;
   d["memory"] = e.division.memory;
   d["window"] = e.division.window;
@@ -123,10 +123,14 @@ nb::dict to_python(const Estimate& e, const std::vector<Part>& parts) {
     ways[parts[i].name.c_str()] = way_name(e.division.ways[i]);
     rows[parts[i].name.c_str()] = e.division.sizes.rows[i];
     row_bytes[parts[i].name.c_str()] = matrix_of(parts[i]).row_bytes;
+    slots[parts[i].name.c_str()] = e.slots[i];
+    hits[parts[i].name.c_str()] = e.hits[i];
   }
   d["row_bytes"] = row_bytes;
   d["ways"] = ways;
   d["rows"] = rows;
+  d["slots"] = slots;
+  d["hits"] = hits;
   d["batches"] = e.batches;
   d["topology_bytes"] = e.topology;
   d["mapped_bytes"] = e.mapped;

@@ -39,11 +39,7 @@ class Divider {
     const bool chosen = facts.memory > 0;
     spare_ = chosen ? 0 : facts.available / 8 + std::min(facts_.ranks * kLeastSpare, facts.available / 4);
     usable_ = minus(facts.available, spare_);
-    for (size_t i = 0; i < facts.parts.size(); ++i) {
-      const auto rows = static_cast<double>(sizes.rows[i]);
-      uses_.emplace_back(rows, i < sizes.shared.size() ? sizes.shared[i] : 0,
-                         static_cast<double>(facts.parts[i]->rows));
-    }
+    for (size_t i = 0; i < facts.parts.size(); ++i) uses_.push_back(uses_of(*facts.parts[i], sizes, i));
     if (facts.may_merge) {
       const double rows = sizes.lookups > 0 ? sizes.lookups : facts.rows_looked_up;
       lookups_.emplace(rows, sizes.lookups_shared, facts.topology_rows);
@@ -366,6 +362,11 @@ class Divider {
 const char* way_name(Way way) {
   constexpr std::array<const char*, 4> names{"mapped", "whole", "window", "direct"};
   return names[static_cast<size_t>(way)];
+}
+
+Uses uses_of(const Matrix& matrix, const Sizes& sizes, size_t part) {
+  const double shared = part < sizes.shared.size() ? sizes.shared[part] : 0;
+  return {static_cast<double>(sizes.rows[part]), shared, static_cast<double>(matrix.rows)};
 }
 
 Division divide(const Facts& facts, const Sizes& sizes) { return Divider(facts, sizes).best(); }

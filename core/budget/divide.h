@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "budget/uses.h"
 #include "gather/gather.h"
 #include "storage/disk_speed.h"
 #include "storage/features.h"
@@ -86,6 +87,9 @@ struct Division {
   std::vector<Way> ways;         // one per part
   std::string why;               // in words, for stats()
 };
+
+// How often batches use the rows of a part of the given sizes.
+Uses uses_of(const Matrix& matrix, const Sizes& sizes, size_t part);
 
 // The best division. Throws BudgetError if the budget is below the minimum.
 Division divide(const Facts& facts, const Sizes& sizes);

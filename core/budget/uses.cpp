@@ -99,4 +99,31 @@ double Uses::read_by_circle(double window) const {
   return sum;
 }
 
+// Belady's rule keeps a row from one use to the next if these are at most T batches apart, with the T at which that
+// fills the slots. Gaps are distributed geometrically: at any time, a gap of a row with rate r is at most T batches
+// long with probability 1 - (1 - r)^T * (1 + r * T), and T is found from the sum. If all gaps within the horizon leave
+// slots empty, rows in longer gaps get them, the hottest first.
+double Uses::hits(double slots, double horizon) const {
+  const auto kept_at = [](const Level& level, double gap) {
+    const double unused = gap * level.log_unused;
+    return level.count * std::max(-std::expm1(unused) - level.rate * gap * std::exp(unused), 0.0);
+  };
+  const auto filled = [&](double gap) {
+    double sum = 0;
+    for (const Level& level : levels_) sum += kept_at(level, gap);
+    return sum;
+  };
+  const double gap = filled(horizon) > slots ? reach(0, horizon, slots, 40, filled) : horizon;
+  double left = std::max(slots - filled(gap), 0.0), found = 0, used = 0;
+  for (const Level& level : levels_) {
+    const double in_longer = level.count - kept_at(level, gap);
+    const double share = in_longer > 0 ? std::min(left / in_longer, 1.0) : 0;
+    left -= share * in_longer;
+    const double uses = level.count * level.rate, late = std::exp(gap * level.log_unused);
+    found += uses * (1 - late + share * late);
+    used += uses;
+  }
+  return used > 0 ? std::clamp(found / used, 0.0, 1.0) : 0;
+}
+
 }  // namespace gz

@@ -22,6 +22,10 @@ class Uses {
   // time, and those that are read by a circle.
   double held_by_window(double window) const;
   double read_by_circle(double window) const;
+  // The share of a batch's rows that a cache of so many slots has, if it knows the next batches up to a horizon, keeps
+  // the rows whose next use comes soonest, and fills what is left with those that are used most
+  // (device/row_calendar.h).
+  double hits(double slots, double horizon) const;
 
  private:
   struct Level {

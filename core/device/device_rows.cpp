@@ -5,6 +5,7 @@
 #include <bit>
 #include <chrono>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include "base/clock.h"
@@ -38,6 +39,31 @@ DeviceRows::DeviceRows(uint64_t rows, uint32_t threads, uint32_t shards) : rows_
 uint32_t DeviceRows::shards_for(uint64_t rows) {
   constexpr uint64_t kRows = uint64_t{1} << 17;  // their words are 1 MB
   return static_cast<uint32_t>(std::bit_ceil(std::clamp<uint64_t>((rows + kRows - 1) / kRows, 1, kMostShards)));
+}
+
+std::vector<uint64_t> divide_slots(uint64_t bytes, std::span<const SlotNeeds> parts) {
+  std::vector<uint64_t> slots(parts.size());
+  std::vector<size_t> left(parts.size());  // parts that are not divided yet
+  std::iota(left.begin(), left.end(), size_t{0});
+  const auto needs = [&](size_t i) {
+    return static_cast<double>(std::max<uint64_t>(parts[i].per_batch, 1)) * static_cast<double>(parts[i].row_bytes);
+  };
+  while (!left.empty()) {
+    double all = 0;
+    for (const size_t i : left) all += needs(i);
+    const uint64_t remaining = bytes;
+    const size_t before = left.size();
+    std::erase_if(left, [&](size_t i) {
+      const auto share = static_cast<uint64_t>(static_cast<double>(remaining) * (needs(i) / std::max(all, 1.0)));
+      const uint64_t fit = parts[i].row_bytes > 0 ? share / parts[i].row_bytes : parts[i].rows;
+      slots[i] = std::min(fit, parts[i].rows);
+      if (fit < parts[i].rows) return false;
+      bytes -= std::min(bytes, parts[i].rows * parts[i].row_bytes);
+      return true;
+    });
+    if (left.size() == before) break;
+  }
+  return slots;
 }
 
 uint64_t DeviceRows::resize(uint64_t slots) {

@@ -79,6 +79,15 @@ class DeviceRows {
   uint64_t sequence_ = 0;  // of batches, over all epochs
 };
 
+// Of one part, for dividing a device's memory among the caches of several.
+struct SlotNeeds {
+  uint64_t rows = 0, row_bytes = 0;
+  uint64_t per_batch = 0;  // rows of it that a batch uses
+};
+
+// The slots of each part in so many bytes: by the bytes that batches need of each; none has more slots than rows.
+std::vector<uint64_t> divide_slots(uint64_t bytes, std::span<const SlotNeeds> parts);
+
 struct DeviceRequest;
 
 class DeviceReader : public RowReader {

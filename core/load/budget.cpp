@@ -184,7 +184,7 @@ void first_division(LoadPlan& plan, const std::vector<std::shared_ptr<LoadPlan>>
   apply(plan, first_probe(plan, guests, progress), progress);
 }
 
-Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
+Estimate estimate(LoadPlan& plan, const Disk& disk, uint64_t device_bytes, Progress* progress) {
   const std::lock_guard lock(plan.mutex);
   const Sizes sizes = probe(plan, *plan.pool, progress);
   const auto begin = Clock::now();
@@ -212,6 +212,18 @@ Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress) {
     if (way == Way::kMapped) e.mapped += bytes;
     const double random = static_cast<double>(sizes.rows[i] * facts.batches) / disk.reads;
     e.load_seconds += std::min(static_cast<double>(bytes) / disk.bytes, random);
+  }
+  std::vector<SlotNeeds> needs;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    const Matrix& matrix = matrix_of(plan.parts[i]);
+    needs.push_back({.rows = matrix.rows, .row_bytes = matrix.row_bytes, .per_batch = sizes.rows[i]});
+  }
+  e.slots = divide_slots(device_bytes, needs);
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    const Matrix& matrix = matrix_of(plan.parts[i]);
+    const bool has_all = e.slots[i] >= matrix.rows;  // uploaded before the first batch
+    const double hits = uses_of(matrix, sizes, i).hits(static_cast<double>(e.slots[i]), RowCalendar::kHorizon);
+    e.hits.push_back(has_all ? 1 : hits);
   }
   e.division.why = explain(plan, facts, e.division);
   return e;

@@ -38,9 +38,13 @@ struct Estimate {
   double load_seconds = 0;    // until the files that fit are in RAM, from a cold start
   double disk_seconds = 0;    // per batch after that
   double sample_seconds = 0;  // per batch on one thread, with its pages in RAM: measured
+  // One per part: the slots of a device's cache, and the share of a batch's rows that it has.
+  std::vector<uint64_t> slots;
+  std::vector<double> hits;
 };
 
-// Samples a few batches, twice, and divides the budget; nothing is loaded or held. Throws BudgetError.
-Estimate estimate(LoadPlan& plan, const Disk& disk, Progress* progress);
+// Samples a few batches, twice, and divides the budget; nothing is loaded or held. `device_bytes` are for rows on a
+// device. Throws BudgetError.
+Estimate estimate(LoadPlan& plan, const Disk& disk, uint64_t device_bytes, Progress* progress);
 
 }  // namespace gz

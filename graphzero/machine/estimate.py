@@ -52,7 +52,8 @@ def estimate(
         return found
     loader = _loader(dataset, fanouts, batch_size, memory)
     graph, parts = loader._source.open()
-    plan = _core.LoadPlan.estimate(graph, parts, loader._seeds, loader._options, disk["random_256"], disk["sequential"])
+    speeds = disk["random_256"], disk["sequential"]
+    plan = _core.LoadPlan.estimate(graph, parts, loader._seeds, loader._options, *speeds, device_bytes=gpu_bytes)
     stores = _stores(dataset)
     rows, widths = plan["rows"], plan["row_bytes"]
     copied = sum(rows[name] * widths[name] for name in rows)
@@ -66,7 +67,15 @@ def estimate(
     circle = plan["swept_bytes"] / disk["sequential"] / _SWEPT
     pages = sum(rows[name] * math.ceil(widths[name] / PAGE) for name in rows)
     if gpu_bytes > 0 and copied:
-        found["gpu"] = _with_gpu(gpu_bytes, stores, copied, batches, threads, plan["sample_seconds"], copy_seconds)
+        missing = sum(rows[name] * widths[name] * (1 - plan["hits"][name]) for name in rows)
+        kept = sum(plan["slots"][name] * widths[name] for name in rows)
+        found["gpu"] = {
+            "bytes": gpu_bytes,
+            "share_of_rows": kept / sum(store.num_nodes * _row_bytes(store) for store in stores),
+            "hit_rate": 1 - missing / copied,
+            "bytes_a_batch": int(missing),
+            "epoch_seconds_in_ram": batches * (plan["sample_seconds"] + missing / rate) / threads,
+        }
     return found | {
         "batches": batches,
         "fanouts": list(fanouts),
@@ -91,24 +100,6 @@ def estimate(
         "epoch_seconds_later": batches * batch,
         "epoch_seconds_in_ram": batches * in_ram,
         "epoch_seconds_faults": batches * pages / disk["random_1"],
-    }
-
-
-def _with_gpu(
-    gpu_bytes: int, stores: Sequence[FeatureStore], copied: int, batches: int, threads: int, sample: float, copy: float
-) -> dict[str, Any]:
-    """Return what rows on a GPU change: the share of rows that fit, and what is left to copy and to cross the link.
-
-    As if all rows were used alike. Batches of most graphs use some rows far more often: with a fifth of its rows on the
-    GPU, a power-law graph hits two thirds (docs/how-the-gpu-tier-works.md).
-    """
-    share = min(1.0, gpu_bytes / sum(store.num_nodes * _row_bytes(store) for store in stores))
-    seconds = (sample + copy * (1 - share)) / threads
-    return {
-        "bytes": gpu_bytes,
-        "share_of_rows": share,
-        "bytes_a_batch": int(copied * (1 - share)),
-        "epoch_seconds_in_ram": batches * seconds,
     }
 
 

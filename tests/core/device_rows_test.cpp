@@ -88,6 +88,22 @@ std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t
 
 }  // namespace
 
+TEST(slots_go_to_the_parts_of_which_batches_need_most_bytes) {
+  using Slots = std::vector<uint64_t>;
+  const auto divided = [](uint64_t bytes, std::vector<SlotNeeds> parts) { return divide_slots(bytes, parts); };
+  CHECK(divided(1000, {}) == Slots{});
+  CHECK(divided(1009, {{200, 10, 5}}) == Slots{100});
+  CHECK(divided(1000, {{200, 10, 5}, {200, 10, 15}}) == (Slots{25, 75}));
+  CHECK(divided(1000, {{200, 30, 5}, {200, 10, 5}}) == (Slots{25, 25}));
+  CHECK(divided(1000, {{200, 10, 0}, {200, 10, 0}}) == (Slots{50, 50}));  // none is known to be needed
+  // What a part cannot use is for the others.
+  CHECK(divided(1000, {{10, 10, 5}, {200, 10, 5}}) == (Slots{10, 90}));
+  CHECK(divided(1000, {{200, 10, 5}, {40, 10, 5}, {10, 10, 5}}) == (Slots{50, 40, 10}));
+  CHECK(divided(UINT64_MAX, {{200, 10, 5}, {uint64_t{1} << 40, 512, 5}}) == (Slots{200, uint64_t{1} << 40}));
+  CHECK(divided(0, {{200, 10, 5}, {0, 10, 0}}) == (Slots{0, 0}));
+  CHECK(divided(1000, {{200, 0, 5}}) == Slots{200});  // rows without bytes
+}
+
 TEST(a_device_has_the_rows_that_it_is_said_to_have) {
   for (const auto& [threads, shards] : {std::pair{1u, 1u}, {3u, 1u}, {1u, 4u}, {2u, 4u}, {3u, 8u}}) {
     const auto plan = make("device", 800, threads, shards);

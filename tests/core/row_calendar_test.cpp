@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "budget/uses.h"
 #include "check.h"
 
 using namespace gz;
@@ -156,6 +157,29 @@ TEST(misses_are_those_of_beladys_rule_with_the_same_horizon) {
     for (const uint64_t slots : {100, 400, 1000, 2500}) {
       const auto misses = static_cast<double>(count(Driven(4000, slots, horizon).run(batches)));
       CHECK(misses <= 1.02 * static_cast<double>(simulate(batches, slots, horizon)));
+    }
+  }
+}
+
+// Hits of the second half of the batches, when the cache is full, against the model that is fitted to what two share.
+// With 100 rows per batch and more slots than these, it would take many more batches to know which rows are used often.
+TEST(hits_are_those_that_the_model_of_uses_expects) {
+  const uint32_t rows = 20'000;
+  using Slots = std::vector<uint64_t>;
+  for (const auto& [size, sizes] : {std::pair{100, Slots{50, 400}}, std::pair{1000, Slots{50, 400, 4'000, 12'000}}}) {
+    const auto half = static_cast<ptrdiff_t>(200'000 / size);
+    const Batches batches = skewed(rows, static_cast<size_t>(2 * half), static_cast<size_t>(size), 11);
+    double shared = 0;
+    for (size_t b = 0; b < 100; ++b) {
+      const std::set<uint32_t> first(batches[b].begin(), batches[b].end());
+      shared +=
+          static_cast<double>(std::ranges::count_if(batches[b + 1], [&](auto row) { return first.contains(row); }));
+    }
+    const Uses uses(size, shared / 100, rows);
+    for (const uint64_t slots : sizes) {
+      const Batches missed = Driven(rows, slots, 31).run(batches);
+      const double hits = 1 - static_cast<double>(count({missed.begin() + half, missed.end()})) / (half * size);
+      CHECK(std::abs(uses.hits(static_cast<double>(slots), 31) - hits) < 0.04);
     }
   }
 }

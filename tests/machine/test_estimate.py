@@ -11,6 +11,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.load.device import tier
 from graphzero.machine import disk as _disk
 from graphzero.machine.estimate import check, estimate
 
@@ -50,9 +51,25 @@ def test_rows_on_a_gpu_are_not_copied(data: gz.Dataset) -> None:
     assert "gpu" not in expect(data, memory="1GB")
     some, all_rows = (expect(data, memory="1GB", gpu_bytes=size) for size in (5000 * 1024, 10**9))
     assert some["gpu"]["share_of_rows"] == 0.25
-    assert some["gpu"]["bytes_a_batch"] == int(0.75 * some["bytes_a_batch"])
-    assert all_rows["gpu"]["bytes_a_batch"] == 0
+    assert 0.25 < some["gpu"]["hit_rate"] < 1  # batches use some rows more often than others
+    assert some["gpu"]["bytes_a_batch"] == pytest.approx((1 - some["gpu"]["hit_rate"]) * some["bytes_a_batch"], abs=1)
+    assert (all_rows["gpu"]["hit_rate"], all_rows["gpu"]["bytes_a_batch"]) == (1, 0)
     assert all_rows["gpu"]["epoch_seconds_in_ram"] < all_rows["epoch_seconds_in_ram"]
+
+
+def test_expected_hits_are_those_of_a_loader(data: gz.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tier, "caches_on_cpu", True)
+    for share in (0.05, 0.2, 0.5):
+        gpu_bytes = int(share * 20_000) * 1024
+        options: dict[str, Any] = {"fanouts": [4, 3], "batch_size": 200, "memory": "1GB"}
+        loader = gz.NeighborLoader(data, split="train", shuffle=True, device="cpu", gpu_memory=gpu_bytes, **options)
+        for _ in range(3):
+            for _ in loader:
+                pass
+        found = loader.stats().device["x"]
+        expected = expect(data, gpu_bytes=gpu_bytes, **options)["gpu"]
+        assert expected["share_of_rows"] == pytest.approx(share)
+        assert expected["hit_rate"] == pytest.approx(found["hits"] / found["rows"], abs=0.05)
 
 
 def test_what_does_not_fit_is_swept_at_the_speed_of_the_disk(data: gz.Dataset) -> None:

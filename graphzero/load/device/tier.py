@@ -12,13 +12,13 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ... import _core
 from ...args.sizes import format_size, parse_size
 from .part_rows import PartRows
 
 if TYPE_CHECKING:
     import torch
 
-    from ... import _core
     from ...stores.features import FeatureStore
     from ..inputs import Labels
 
@@ -147,19 +147,11 @@ class DeviceTier:
         )
 
     def _divide(self, memory: int) -> None:
-        """Set the sizes of the tables: by the bytes that batches need of each part, none larger than its rows."""
-        self._granted = 0
-        left = {i: part.num_rows * part.row_bytes for i, part in enumerate(self.parts)}
-        weights = {i: max(self._rows[i], 1) * self.parts[i].row_bytes for i in left}
-        while left:
-            share = {i: memory * weights[i] // sum(weights[j] for j in left) for i in left}
-            whole = [i for i in left if left[i] <= share[i]]
-            for i in whole or list(left):
-                part = self.parts[i]
-                size = left.pop(i) if whole else min(share[i], left.pop(i))
-                part.core.resize(size // part.row_bytes)
-                memory -= size
-                self._granted += size
+        """Set the sizes of the tables."""
+        needs = [(part.num_rows, part.row_bytes, rows) for part, rows in zip(self.parts, self._rows, strict=True)]
+        for part, slots in zip(self.parts, _core.divide_slots(memory, needs), strict=True):
+            part.core.resize(slots)
+        self._granted = sum(part.core.slots * part.row_bytes for part in self.parts)
 
     def _free(self) -> int:
         """Bytes that could be taken without making training run out of memory, by what it has needed so far."""
