@@ -67,6 +67,9 @@ class PartRows:
     def rows(self, planned: PlannedRows, ids: torch.Tensor, to: Move) -> torch.Tensor:
         """Return the rows of a batch, whose ids are on the device, in the dtype that batches have."""
         given = planned.given
+        wanted, scale = self._conversion.parts()
+        if self.columns == 0:  # there is nothing to keep or to move
+            return ids.new_empty((given["rows"], *self._tail), dtype=wanted or self._stored)
         if given["generation"] != self._generation:
             self._begin(given)
         table = self._table
@@ -79,7 +82,6 @@ class PartRows:
                 self.core.set_reads_host(self._host is not None)
         if self._passes is None and table is not None:
             self._passes = choose_passes(self.columns, self._stored, self._conversion, self._device)
-        wanted, scale = self._conversion.parts()
         out = ids.new_empty((given["rows"], self.columns), dtype=wanted or self._stored)
         if given["is_whole"]:
             assert self._passes is not None
