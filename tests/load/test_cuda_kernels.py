@@ -1,4 +1,4 @@
-"""The kernels that assemble batches on a GPU, and what a batch's memory is used for after it was delivered."""
+"""Which passes over rows a loader takes on a GPU, and what a batch's memory is used for after it was delivered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.load.device import copies
-from graphzero.load.device.assemble import TORCH, Missing, torch_put, torch_take
+from graphzero.load.device.assemble import TORCH
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -27,77 +27,6 @@ def data(tmp_path_factory):
 def make(data, **extra):
     options = {"fanouts": [10, 10], "batch_size": 512, "seed": 1, "memory": "2GB", "labels": data.labels}
     return gz.NeighborLoader(data.graph, data.features["x"], **options | extra)
-
-
-def equal(a, b):
-    return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
-
-
-def random_rows(count, columns, dtype):
-    rows = torch.randint(0, 256, (count, columns * dtype.itemsize), dtype=torch.uint8, device="cuda")
-    return rows.view(dtype)
-
-
-def finite_rows(count, columns, stored, wanted):
-    """Random bytes; where they are converted, no NaN: how such are converted is not said."""
-    rows = random_rows(count, columns, stored)
-    return rows if stored == wanted else rows.nan_to_num(0)
-
-
-# What is stored, what batches get, whether columns are scaled, and columns.
-KINDS = [("float32", None, False, columns) for columns in (1, 3, 100, 128, 1000)]
-KINDS += [("int8", "float32", True, columns) for columns in (1, 3, 100, 128, 1000)]
-KINDS += [(stored, None, False, 100) for stored in ("float16", "bfloat16", "int8", "uint8", "int64", "float64")]
-KINDS += [("float16", "float32", False, 100), ("bfloat16", "float32", False, 100)]
-
-
-@pytest.mark.parametrize(("stored", "wanted", "is_scaled", "columns"), KINDS)
-def test_rows_are_taken_alike_by_both_ways(stored, wanted, is_scaled, columns):
-    from graphzero.load.device.triton_rows import launch_take, triton_take
-
-    stored, wanted = getattr(torch, stored), getattr(torch, wanted or stored)
-    table = finite_rows(5000, columns, stored, wanted)
-    scale = torch.rand(columns, device="cuda") if is_scaled else None
-    for count in (4096, 1, 0, 16, 17, 999):
-        # Not aligned, as e_id may be.
-        slots = torch.randint(0, 5000, (count + 1,), dtype=torch.int32, device="cuda")[1:]
-        placed = torch.stack([torch.randperm(count + 7, device="cuda")[:count].int(), slots], dim=1)
-        for source in (slots, slots.long(), placed):
-            shape = (count + (7 if source is placed else 0), columns)
-            outs = [torch.zeros(shape, dtype=wanted, device="cuda") for _ in range(2)]
-            torch_take(outs[0], table, source, scale)
-            triton_take(outs[1], table, source, scale)
-            assert equal(*outs), (count, source.dim())
-    assert launch_take.is_direct
-
-
-@pytest.mark.parametrize(("stored", "wanted", "is_scaled", "columns"), KINDS)
-def test_rows_are_put_alike_by_both_ways(stored, wanted, is_scaled, columns):
-    from graphzero.load.device.triton_rows import launch_put, launch_read, triton_put, triton_read
-
-    stored, wanted = getattr(torch, stored), getattr(torch, wanted or stored)
-    rows = finite_rows(5000, columns, stored, wanted)
-    scale = torch.rand(columns, device="cuda") if is_scaled else None
-    for count in (0, 1, 31, 32, 33, 511, 4097):
-        place, slot = (torch.randperm(5000, device="cuda").int()[:count] for _ in range(2))
-        for kept in (0.0, 0.3, 1.0):
-            slots = torch.where(torch.rand(count, device="cuda") < kept, slot, -1)
-            targets = torch.stack([place, slots], dim=1)
-            ids = torch.randint(0, 5000, (count + 1,), device="cuda")[1:]
-            for listed in (ids, None):
-                # As where there are no slots: no table.
-                missing = Missing(listed, targets, int((slots >= 0).sum()))
-                made = []
-                for way in (torch_put, triton_put, triton_read):
-                    out = torch.zeros((5000, columns), dtype=wanted, device="cuda")
-                    table = torch.zeros_like(rows) if kept else None
-                    way(out, table, rows if listed is not None else rows[:count], missing, scale)
-                    made.append((out, table))
-                for out, table in made[1:]:
-                    assert equal(out, made[0][0]), (count, kept)
-                    assert table is None or equal(table, made[0][1]), (count, kept)
-    assert launch_put.is_direct
-    assert launch_read.is_direct
 
 
 def test_a_loader_takes_the_faster_way(data):
