@@ -118,9 +118,9 @@ def _print_estimate(expected: dict[str, Any]) -> None:
         facts.append(
             (
                 "rows on the GPU",
-                f"{gpu['share_of_rows']:.0%} of them fit in half of its free memory (--gpu-memory) and serve about "
+                f"{gpu['share_of_rows']:.0%} fit into half of its free memory (--gpu-memory) and serve about "
                 f"{gpu['hit_rate']:.0%} of the uses: {terminal.size(gpu['bytes_a_batch'])} per batch to copy, "
-                f"{terminal.duration(gpu['epoch_seconds_in_ram'])} per epoch with the rest in RAM",
+                f"{terminal.duration(gpu['epoch_seconds_in_ram'])} per epoch if the rest is in RAM",
             )
         )
     for found in expected.get("check", ()):
