@@ -50,11 +50,10 @@ uint64_t load64(const std::byte* at) {
 }
 
 // GF(2): what appending `zeros` zero bytes does to a CRC, as 4 tables of 256 so that it costs four look-ups. It is
-// linear, so 32 bits are followed through the zeros and the rest is added up: the first mount of a process waits for
-// it.
+// linear, so 32 bits are followed through the zeros and the rest is added up.
 struct Shift {
   std::array<std::array<uint32_t, 256>, 4> table{};
-  explicit Shift(size_t zeros) {
+  explicit constexpr Shift(size_t zeros) {
     for (size_t k = 0; k < 4; ++k) {
       for (uint32_t bit = 1; bit < 256; bit *= 2) {
         uint32_t crc = bit << (8 * k);
@@ -107,8 +106,10 @@ bool has_crc_instruction() { return true; }  // every Mac with an ARM processor
 #endif
 #endif
 
+const bool g_has_instruction = has_crc_instruction();
+
 GZ_CRC_TARGET uint32_t crc32c_instruction(const std::byte* at, size_t size, uint32_t crc) {
-  static const Shift past_one(kLane), past_two(2 * kLane);
+  static constexpr Shift past_one(kLane), past_two(2 * kLane);
   while (size >= 3 * kLane) {
     uint32_t a = crc, b = 0, c = 0;
     for (size_t i = 0; i < kLane; i += 8) {
@@ -144,8 +145,7 @@ uint32_t crc32c_plain(std::span<const std::byte> bytes, uint32_t crc) {
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc) {
 #if GZ_CRC_X86 || GZ_CRC_ARM
-  static const bool has_instruction = has_crc_instruction();
-  if (has_instruction) return ~crc32c_instruction(bytes.data(), bytes.size(), ~crc);
+  if (g_has_instruction) return ~crc32c_instruction(bytes.data(), bytes.size(), ~crc);
 #endif
   return crc32c_plain(bytes, crc);
 }

@@ -2,9 +2,13 @@
 // locked there, and what it was changing stays half changed.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 
 namespace gz {
+
+// How many forks led to this process since the library was loaded: another number than that of the parent.
+uint64_t forks();
 
 // While one exists, fork() waits in other threads. For short sections, which may be nested.
 class NoFork {

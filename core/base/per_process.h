@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include "base/fork.h"
 
 #ifndef _WIN32
-#include <pthread.h>
 #include <unistd.h>
 #endif
 
@@ -17,18 +17,18 @@ namespace gz {
 // threads that used the parent's object and may have inherited a locked mutex, so it abandons that object.
 template <class Make>
 auto& per_process(const Make& make) {
-  using Object = decltype(make());
-  static std::atomic<Object> object{nullptr};
-  Object found = object.load(std::memory_order_acquire);
-  if (found != nullptr) return *found;
-#ifndef _WIN32
-  static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { object.store(nullptr); }); });
-#endif
-  Object fresh = make();
-  if (object.compare_exchange_strong(found, fresh)) return *fresh;
-  delete fresh;  // another thread was first
-  return *found;
+  struct Made {
+    uint64_t forks;  // of the process that it is for
+    decltype(make()) object;
+  };
+  static std::atomic<const Made*> made{nullptr};
+  const Made* found = made.load(std::memory_order_acquire);
+  if (found != nullptr && found->forks == forks()) return *found->object;
+  const Made* const fresh = new Made{forks(), make()};
+  if (made.compare_exchange_strong(found, fresh)) return *fresh->object;
+  delete fresh->object;  // another thread was first
+  delete fresh;
+  return *found->object;
 }
 
 // Which process this is, for objects that own threads. A forked child has copies of them, but not of the threads, and

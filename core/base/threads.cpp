@@ -251,9 +251,10 @@ void BackgroundTask::wait() {
 }
 
 int default_threads() {
-  const int set = g_default.load();
-  static const int machine = machine_threads();
-  return set > 0 ? set : machine;
+  static std::atomic<int> machine{0};  // no initialiser that a forked child could find half run
+  if (const int set = g_default.load(); set > 0) return set;
+  if (machine == 0) machine = machine_threads();
+  return machine;
 }
 
 void set_default_threads(int threads) {

@@ -27,14 +27,15 @@ struct Mapping::Guard {
 };
 
 size_t system_page() {  // also asked before the handler can run
-  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
+  static std::atomic<size_t> known{0};
+  if (known == 0) known = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return known;
 }
 
 namespace {
 
 std::atomic<Mapping::Guard*> g_guards{nullptr};
-ForkSafeMutex g_guards_mutex;  // taken by map() and ~Mapping(), never by the handler
+ForkSafeMutex& g_guards_mutex = *new ForkSafeMutex;  // taken by map() and ~Mapping(), never by the handler
 struct sigaction g_previous;
 std::atomic<uintptr_t> g_foreign{0};  // the last address that was not ours, and how often in a row
 std::atomic<int> g_foreign_repeats{0};
@@ -235,8 +236,7 @@ void Mapping::advise(size_t offset, size_t bytes, Advice advice) const noexcept 
 bool Mapping::prefer_huge_pages(size_t offset, size_t bytes) const noexcept {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   // Before Linux 5.18 the call succeeds and files are read by the page; with larger pages a huge one is far larger too.
-  static const bool known = kernel_from(5, 18) && system_page() == 4096;
-  if (!known || offset >= size_ || bytes == 0) return false;
+  if (offset >= size_ || bytes == 0 || !kernel_from(5, 18) || system_page() != 4096) return false;
   const Pages pages = whole_pages(offset, bytes, size_);
   return madvise(data_ + pages.start, pages.bytes, MADV_HUGEPAGE) == 0;
 #else

@@ -8,9 +8,11 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "base/per_process.h"
 #include "check.h"
 #include "gather_files.h"
 #include "storage/features.h"
@@ -103,8 +105,39 @@ TEST(sections_may_be_nested_while_a_fork_waits) {
     const NoFork inner;
   });
   while (!within) std::this_thread::yield();
-  CHECK_EQ(status_of_child([] { return true; }), 0);
+  const int status = status_of_child([] { return true; });
   nested.join();
+  CHECK_EQ(status, 0);
+}
+
+TEST(an_object_that_is_made_while_a_fork_waits_is_made_anew_in_the_child) {
+  const auto object = []() -> int& { return per_process([] { return new int(0); }); };
+  std::atomic<bool> within{false};
+  std::atomic<const int*> parents{nullptr};
+  std::thread maker([&] {
+    const NoFork section;
+    within = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the other thread waits in fork() by then
+    parents = &object();
+  });
+  while (!within) std::this_thread::yield();
+  const int status = status_of_child([&] { return parents != nullptr && &object() != parents; });
+  maker.join();
+  CHECK_EQ(status, 0);
+  CHECK(&object() == parents);
+}
+
+TEST(a_fork_is_not_kept_waiting_by_threads_that_come_later) {
+  ForkSafeMutex mutex;
+  uint64_t sum = 0;
+  std::vector<std::unique_ptr<Repeating>> busy;
+  for (int i = 0; i < 8; ++i) {
+    busy.push_back(std::make_unique<Repeating>([&] {
+      const std::lock_guard lock(mutex);
+      ++sum;
+    }));
+  }
+  for (int i = 0; i < 20; ++i) CHECK_EQ(status_of_child([] { return true; }), 0);
 }
 
 TEST(a_forked_child_can_use_files_that_other_threads_were_just_using) {
