@@ -108,8 +108,8 @@ class Ranks:
             loss.backward()  # type: ignore[no-untyped-call]
             return lambda: Round(float(loss.detach()), int(right), seeds, 1, stop)
         weight = seeds if counts else 0
-        own = [loss.detach() * weight, right * counts, weight, int(counts), int(stop)]
-        sums = torch.stack([torch.as_tensor(value, dtype=torch.float64, device=loss.device) for value in own])
+        own: list[Tensor | float] = [loss.detach() * weight, right * counts, weight, int(counts), int(stop)]
+        sums = torch.stack([_on(loss.device, value) for value in own])
         distributed.all_reduce(sums)
         # DistributedDataParallel divides the sum of the gradients by the number of ranks.
         (loss * (weight * self.size / sums[2]).to(loss.dtype)).backward()  # type: ignore[no-untyped-call]
@@ -119,6 +119,13 @@ class Ranks:
             return Round(total / trained, int(hits), int(trained), int(batches), stopping > 0)
 
         return read
+
+
+def _on(device: torch.device, value: Tensor | float) -> Tensor:
+    """Return a number as float64 on a device, without waiting for it."""
+    if isinstance(value, Tensor):
+        return value.to(device, torch.float64)
+    return torch.full((), value, dtype=torch.float64, device=device)
 
 
 class _Stepping(nn.Module):
