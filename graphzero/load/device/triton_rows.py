@@ -8,6 +8,7 @@ was compiled for such arguments before. Here the compiled kernel is launched its
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 
@@ -91,7 +92,9 @@ class Launcher:
         """Nothing is compiled yet; `options` are Triton's, such as num_warps."""
         self._kernel, self._options = kernel, options
         self._compiled = {}
-        self.is_direct = True  # False once this version of Triton was found not to do it
+        # False once this version of Triton was found not to do it. For AMD, Triton compiles other code for tensors of
+        # 2 GiB than for smaller ones, which a kind does not tell apart.
+        self.is_direct = torch.version.hip is None
 
     def __call__(self, kind, programs, *arguments) -> None:
         """Launch on the current stream."""
