@@ -64,8 +64,9 @@ def _without_gpu(device: str, keeps: bool) -> Iterator[dict[str, str]]:
             stack.enter_context(mock.patch.object(tier, "caches_on_cpu", True))
         elif device == "cpu":
             plain, device = copies.PlainCopies(torch.device("cpu")), "cuda"
-            stack.enter_context(mock.patch.object(epochs, "CudaCopies", return_value=plain))
+            stack.enter_context(mock.patch.object(copies, "CudaCopies", return_value=plain))
             stack.enter_context(mock.patch.object(epochs, "as_device", torch.device))
+            stack.enter_context(mock.patch.object(epochs, "current", lambda device: device))
             stack.enter_context(mock.patch.object(epochs, "page_lock", return_value=target.NO_PAGE_LOCK))
         yield {"device": device}
 

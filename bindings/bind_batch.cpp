@@ -20,6 +20,7 @@ nb::object device_to_python(const GatheredPart& part) {
   d["slots"] = given->slots;
   d["is_whole"] = given->is_whole;
   if (given->is_whole) return d;
+  d["sequence"] = given->sequence;
   d["reads_host"] = given->reads_host;
   d["admissions"] = given->admissions;
   d["misses"] = given->misses;

@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kPatienceMs = 50;  // how often a waiting next() looks for Ctrl-C
 
-// A CUDA context, and the addresses of the driver's cuCtxPushCurrent, cuCtxPopCurrent, cuMemHostRegister and
-// cuMemHostUnregister: called without the GIL, from any thread. The driver API, because the runtime API would create a
-// context on the thread's current device, which may not be the loader's, and leave errors behind that the next kernel
-// launch of the thread would report.
-using PageLockAddresses = std::array<uintptr_t, 5>;
+// A CUDA context, and the addresses of the driver's cuCtxPushCurrent, cuCtxPopCurrent, cuMemHostRegister,
+// cuMemHostUnregister and cuThreadExchangeStreamCaptureMode: called without the GIL, from any thread. The driver API,
+// because the runtime API would create a context on the thread's current device, which may not be the loader's, and
+// leave errors behind that the next kernel launch of the thread would report.
+using PageLockAddresses = std::array<uintptr_t, 6>;
 
 PageLock page_lock_of(const PageLockAddresses& addresses) {
   if (std::find(addresses.begin(), addresses.end(), 0) != addresses.end()) return {};
@@ -30,9 +30,15 @@ PageLock page_lock_of(const PageLockAddresses& addresses) {
   const auto pop = reinterpret_cast<int (*)(void**)>(addresses[2]);
   const auto register_host = reinterpret_cast<int (*)(void*, size_t, unsigned)>(addresses[3]);
   const auto unregister_host = reinterpret_cast<int (*)(void*)>(addresses[4]);
+  const auto exchange_mode = reinterpret_cast<int (*)(int*)>(addresses[5]);
   const auto within = [=](const auto& call) {
     if (push(context) != 0) return false;
+    // Otherwise a graph that the user is capturing in another thread would become invalid.
+    constexpr int kRelaxed = 2;
+    int mode = kRelaxed;
+    const bool is_relaxed = exchange_mode(&mode) == 0;
     const bool done = call() == 0;
+    if (is_relaxed) exchange_mode(&mode);
     void* popped = nullptr;
     pop(&popped);
     return done;
@@ -135,7 +141,8 @@ void bind_options(nb::module_& m) {
              int prefetch, int threads, int held, const std::string& io, const std::string& cache,
              std::vector<int64_t> fanouts, bool replace, bool weighted, bool disjoint, const std::string& temporal,
              const std::string& method, const std::optional<std::string>& direction, const std::string& edge_order,
-             const std::optional<uint64_t>& window, uint64_t batch_dependency, bool device_rows, bool pad_nodes) {
+             const std::optional<uint64_t>& window, uint64_t batch_dependency, std::optional<uint64_t> device_bytes,
+             bool pad_nodes) {
             new (self) LoadOptions{
                 .sample = sample_options(std::move(fanouts), replace, weighted, disjoint, temporal, method, direction),
                 .batch_size = batch_size,
@@ -151,7 +158,7 @@ void bind_options(nb::module_& m) {
                     "cache", cache, {{"auto", CacheMode::kAuto}, {"on", CacheMode::kOn}, {"off", CacheMode::kOff}}),
                 .edge_order = parse_choice<EdgeOrder>("edge_order", edge_order,
                                                       {{"ids", EdgeOrder::kIds}, {"file", EdgeOrder::kFile}}),
-                .device_rows = device_rows,
+                .device_bytes = device_bytes.value_or(LoadOptions::kFreeBytes),
                 .local = {}};
             self->sample.window = window;
             self->sample.dependent.batches = batch_dependency;
@@ -161,7 +168,7 @@ void bind_options(nb::module_& m) {
           nb::arg("memory"), nb::arg("prefetch"), nb::arg("threads"), nb::arg("held"), nb::arg("io"), nb::arg("cache"),
           nb::arg("fanouts"), nb::arg("replace"), nb::arg("weighted"), nb::arg("disjoint"), nb::arg("temporal"),
           nb::arg("method"), nb::arg("direction").none(), nb::arg("edge_order"), nb::arg("window") = nb::none(),
-          nb::arg("batch_dependency") = 1, nb::arg("device_rows") = false, nb::arg("pad_nodes") = false);
+          nb::arg("batch_dependency") = 1, nb::arg("device_bytes") = 0, nb::arg("pad_nodes") = false);
 
   nb::class_<Share>(m, "Share")
       .def(
@@ -178,7 +185,7 @@ void bind_device_rows(nb::module_& m) {
   nb::class_<DeviceRows>(m, "DeviceRows")
       .def_prop_ro("rows", &DeviceRows::rows)
       .def("resize", &DeviceRows::resize, nb::arg("slots"))
-      .def("forget", &DeviceRows::forget)
+      .def("confirm", &DeviceRows::confirm, nb::arg("sequence"))
       .def_prop_ro("is_mapped", &DeviceRows::is_mapped)
       .def("set_reads_host", &DeviceRows::set_reads_host, nb::arg("reads"))
       .def_prop_ro("slots", &DeviceRows::slots);

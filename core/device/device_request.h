@@ -27,6 +27,7 @@ struct DeviceRequest : RowRequest {
   const bool for_inner;
   uint64_t largest = 0;  // of the ids; huge if one is negative
 
+  uint64_t sequence = 0;  // when it is submitted
   // When the first thread begins it; guarded by the reader's mutex:
   std::optional<DeviceRows::Setting> setting;
   uint64_t together = 0;  // batches that are planned in one go, from this one on

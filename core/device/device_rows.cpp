@@ -54,7 +54,8 @@ std::vector<uint64_t> divide_slots(uint64_t bytes, std::span<const SlotNeeds> pa
     const uint64_t remaining = bytes;
     const size_t before = left.size();
     std::erase_if(left, [&](size_t i) {
-      const auto share = static_cast<uint64_t>(static_cast<double>(remaining) * (needs(i) / std::max(all, 1.0)));
+      const double part = needs(i) / std::max(all, 1.0);
+      const uint64_t share = part < 1 ? static_cast<uint64_t>(static_cast<double>(remaining) * part) : remaining;
       const uint64_t fit = parts[i].row_bytes > 0 ? share / parts[i].row_bytes : parts[i].rows;
       slots[i] = std::min(fit, parts[i].rows);
       if (fit < parts[i].rows) return false;
@@ -72,9 +73,10 @@ uint64_t DeviceRows::resize(uint64_t slots) {
   return setting_.generation;
 }
 
-void DeviceRows::forget() {
-  const std::lock_guard lock(mutex_);
-  must_forget_ = true;
+void DeviceRows::confirm(uint64_t sequence) {
+  uint64_t before = confirmed_;
+  while (before <= sequence && !confirmed_.compare_exchange_weak(before, sequence + 1)) {
+  }
 }
 
 DeviceRows::Setting DeviceRows::setting() const {
@@ -87,9 +89,10 @@ bool DeviceRows::attach() {
     const std::lock_guard lock(mutex_);
     if (attached_) return false;
     attached_ = true;
-    if (!std::exchange(must_forget_, false)) return true;
   }
+  if (confirmed_ == sequence_) return true;
   for (const auto& shard : calendars_) shard->calendar.forget();
+  confirmed_ = sequence_;
   return true;
 }
 
@@ -105,8 +108,13 @@ std::shared_ptr<DeviceReader> DeviceReader::attach(std::shared_ptr<DeviceRows> r
                                                    const Options& options, Events events) {
   if (!rows->attach()) return nullptr;
   rows->is_mapped_ = options.is_mapped;
-  return std::shared_ptr<DeviceReader>(
-      new DeviceReader(std::move(rows), std::move(inner), std::move(file), matrix, options, std::move(events)));
+  try {
+    return std::shared_ptr<DeviceReader>(
+        new DeviceReader(rows, std::move(inner), std::move(file), matrix, options, std::move(events)));
+  } catch (...) {
+    rows->detach();
+    throw;
+  }
 }
 
 DeviceReader::DeviceReader(std::shared_ptr<DeviceRows> rows, std::shared_ptr<RowReader> inner,
@@ -122,8 +130,18 @@ DeviceReader::DeviceReader(std::shared_ptr<DeviceRows> rows, std::shared_ptr<Row
       expected_(rows_->threads_, first_),
       planned_(rows_->threads_, first_),
       together_(together_of(options.ahead + 1)),
-      horizon_(std::min(options.ahead + 1 - together_, RowCalendar::kHorizon)) {
-  for (uint32_t thread = 0; thread < rows_->threads_; ++thread) threads_.emplace_back([this, thread] { run(thread); });
+      horizon_(std::min(options.ahead + 1 - together_, RowCalendar::kHorizon)),
+      at_hand_(rows_->threads_) {
+  for (auto& requests : at_hand_) requests.reserve(kTogether + RowCalendar::kHorizon);
+  threads_.reserve(rows_->threads_);
+  try {
+    for (uint32_t thread = 0; thread < rows_->threads_; ++thread) {
+      threads_.emplace_back([this, thread] { run(thread); });
+    }
+  } catch (...) {  // the system has no more threads
+    end_threads();
+    throw;
+  }
 }
 
 DeviceReader::~DeviceReader() { stop(); }
@@ -142,9 +160,11 @@ std::shared_ptr<RowRequest> DeviceReader::prepare(uint64_t number, std::span<con
   return request;
 }
 
-void DeviceReader::submit(std::shared_ptr<RowRequest> request) {
+void DeviceReader::submit(std::shared_ptr<RowRequest> given) {
+  auto request = std::static_pointer_cast<DeviceRequest>(std::move(given));
   const std::lock_guard lock(mutex_);
-  requests_.push_back(std::static_pointer_cast<DeviceRequest>(std::move(request)));
+  request->sequence = first_ + requests_.size();
+  requests_.push_back(std::move(request));
   changed_.notify_all();
 }
 
@@ -163,6 +183,7 @@ std::shared_ptr<OnDevice> DeviceReader::on_device(RowRequest* given, std::span<c
   }
   if (request == nullptr) return nullptr;
   if (request->error) std::rethrow_exception(request->error);
+  made->sequence = request->sequence;
   request->collect(*made);
   made->reads_host = rows_->reads_host_ && options_.is_mapped;
   request->collected = made;
@@ -202,18 +223,21 @@ void DeviceReader::cancel() {
   inner_->cancel();
 }
 
-void DeviceReader::stop() {
+void DeviceReader::end_threads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
-  const bool was_running = !threads_.empty();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+}
+
+void DeviceReader::stop() {
+  const bool was_running = !threads_.empty();
+  end_threads();
   inner_->stop();
   if (!was_running) return;
-  if (!requests_.empty()) rows_->forget();
   rows_->sequence_ = first_ + requests_.size();
   rows_->detach();
 }
@@ -280,9 +304,9 @@ void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::
     known = std::max(known, request.known);
   }
   // Those that are planned, and those that they are planned with.
-  const std::vector<std::shared_ptr<DeviceRequest>> requests(
-      requests_.begin() + static_cast<ptrdiff_t>(next - first_),
-      requests_.begin() + static_cast<ptrdiff_t>(known - first_));
+  auto& requests = at_hand_[thread];
+  requests.assign(requests_.begin() + static_cast<ptrdiff_t>(next - first_),
+                  requests_.begin() + static_cast<ptrdiff_t>(known - first_));
   const uint64_t expected = expected_[thread];
   ++busy_;
   lock.unlock();
@@ -302,6 +326,7 @@ void DeviceReader::advance(uint32_t thread, RowCalendar::Scratch& scratch, std::
     }
     if (requests[i]->left.fetch_sub(1) == 1) complete(*requests[i]);
   }
+  requests.clear();
   lock.lock();
   --busy_;
   planned_[thread] = next + count;
@@ -321,10 +346,13 @@ uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint6
   auto& [calendar, generation] = *rows_->calendars_[shard];
   for (uint64_t i = next; i < next + count; ++i) {
     DeviceRequest& request = *requests[i - next];
-    const bool is_new = std::exchange(generation, request.setting->generation) != request.setting->generation;
+    const bool is_new = generation != request.setting->generation;
     expected = is_new ? i + 1 : std::max(expected, i + 1);
+    if (is_new && !request.is_whole) {
+      calendar.resize(std::min<uint64_t>(request.setting->slots, INT32_MAX) / rows_->shards());
+    }
+    generation = request.setting->generation;
     if (request.is_whole) continue;
-    if (is_new) calendar.resize(std::min<uint64_t>(request.setting->slots, INT32_MAX) / rows_->shards());
     for (; expected < request.known; ++expected) calendar.expect(expected, requests[expected - next]->rows(shard));
     request.add(shard, calendar.plan(i, request.rows(shard), request.room_for_missed(shard), scratch));
   }
@@ -334,17 +362,18 @@ uint64_t DeviceReader::plan(uint32_t shard, uint64_t next, uint64_t count, uint6
 // All threads have planned it: the reader below gets what is missing. In the order of batches, since each thread keeps
 // it.
 void DeviceReader::complete(DeviceRequest& request) {
-  if (request.misses > 0 && request.for_inner && !request.error) {
-    try {
+  try {
+    if (request.misses > 0 && request.for_inner && !request.error) {
       request.inner = inner_->prepare(request.number, request.missing_ids());
-    } catch (const PoolFull&) {  // it reads its rows directly
+      if (request.inner) return inner_->submit(request.inner);
     }
+  } catch (const PoolFull&) {  // it reads its rows directly
+  } catch (...) {
+    request.inner = nullptr;
+    const std::lock_guard lock(mutex_);
+    request.error = std::current_exception();
   }
-  if (request.inner) {
-    inner_->submit(request.inner);
-  } else {
-    events_.ready(request.number);
-  }
+  events_.ready(request.number);
 }
 
 }  // namespace gz

@@ -43,7 +43,9 @@ class DeviceRows {
   // The size of the cache from the next batch that is planned on, which is also the first of the generation that is
   // returned. The cache is then empty; as many slots as rows: it has all of them, at their own numbers.
   uint64_t resize(uint64_t slots);
-  void forget();  // batches that were planned did not reach the device: its cache is empty from the next epoch on
+  // The device has assembled the batch of this sequence number, and those before it. What the cache holds is known in
+  // the next epoch only if the last batch that was submitted in this one was assembled.
+  void confirm(uint64_t sequence);
 
   // From now on the device reads missing rows from the mapped file by their ids, where that is how the host would read
   // them; they are not copied for it.
@@ -65,9 +67,9 @@ class DeviceRows {
   const uint32_t threads_;
   std::atomic<bool> reads_host_{false}, is_mapped_{false};
   mutable std::mutex mutex_;
-  Setting setting_;           // guarded by mutex_
-  bool attached_ = false;     // guarded by mutex_
-  bool must_forget_ = false;  // guarded by mutex_: before the next batch
+  Setting setting_;                     // guarded by mutex_
+  bool attached_ = false;               // guarded by mutex_
+  std::atomic<uint64_t> confirmed_{0};  // sequence number past the last batch that was assembled
   // Of the reader that is attached:
   struct Shard {
     explicit Shard(std::span<uint64_t> words) : calendar(words) {}
@@ -132,6 +134,7 @@ class DeviceReader : public RowReader {
   DeviceReader(std::shared_ptr<DeviceRows> rows, std::shared_ptr<RowReader> inner,
                std::shared_ptr<const FeatureFile> file, const Matrix& matrix, const Options& options, Events events);
   void run(uint32_t thread);
+  void end_threads();
   bool wait_for_work(uint32_t thread, std::unique_lock<std::mutex>& lock);
   void advance(uint32_t thread, RowCalendar::Scratch& scratch, std::unique_lock<std::mutex>& lock);
   uint64_t plan(uint32_t shard, uint64_t next, uint64_t count, uint64_t expected,
@@ -155,6 +158,8 @@ class DeviceReader : public RowReader {
   uint64_t stuck_at_ = 0;                                // requests that came before no more could be sampled
   uint32_t busy_ = 0;                                    // threads that are planning
   bool cancelling_ = false, stopping_ = false;
+  // By thread, and its own: the requests that it plans, and that it plans them with.
+  std::vector<std::vector<std::shared_ptr<DeviceRequest>>> at_hand_;
 
   std::vector<std::thread> threads_;
 };

@@ -9,7 +9,8 @@
 namespace gz {
 namespace {
 
-constexpr size_t kAhead = 24;  // rows whose words are prefetched
+constexpr size_t kAhead = 24;          // rows whose words are prefetched
+constexpr size_t kSpareEntries = 256;  // of all lists, or of one
 
 // How often a row was used is kept as a logarithm to the base of the square root of 2: it grows from n to n + 1 with
 // probability 2^(-n / 2), here times 2^24, and the largest one does not grow.
@@ -28,17 +29,26 @@ uint64_t count_use(uint64_t word, uint32_t row, uint64_t batch, uint64_t log_shi
 
 }  // namespace
 
+size_t RowCalendar::list_bytes() const {
+  size_t bytes = row_of_.capacity() * sizeof(uint32_t) + filed_.capacity() * sizeof(Filed);
+  for (const auto& list : lists_) bytes += list.capacity() * sizeof(uint32_t);
+  return bytes;
+}
+
 void RowCalendar::resize(uint64_t slots) {
-  slots_ = std::min({slots, kMostSlots, rows_});
-  row_of_.assign(slots_, 0);
-  filed_under_.assign(slots_, 0);
+  slots_ = 0;  // until there is memory for them
   forget();
+  const uint64_t wanted = std::min({slots, kMostSlots, rows_});
+  row_of_.assign(wanted, 0);
+  filed_.assign(wanted, {});
+  slots_ = wanted;
 }
 
 void RowCalendar::forget() {
   used_ = 0;
   near_ = 0;
   for (auto& list : lists_) list.clear();
+  std::ranges::fill(filed_, Filed{});
   for (uint64_t row = 0; row < rows_; ++row) words_[row] &= ~kSlotMask & ~uint64_t{UINT32_MAX};
 }
 
@@ -83,9 +93,7 @@ RowCalendar::Planned RowCalendar::plan(uint64_t batch, std::span<uint32_t> rows,
   const size_t admissions = slots_ == 0 ? 0 : admit(batch, rows, missed.first(misses), scratch);
   if (farthest_ > near_ + 3) ++near_;
   if (farthest_ < near_ + 2) near_ = near_ > 2 ? near_ - 2 : 0;
-  for (uint32_t list = kRing; list < kRanks; ++list) {
-    if (lists_[list].size() > 2 * slots_ + 1024) drop_outdated(list);
-  }
+  drop_outdated();
   return {misses, admissions};
 }
 
@@ -131,7 +139,13 @@ uint32_t RowCalendar::evict(uint32_t rank, uint64_t batch) {
         prefetch(&row_of_[list[left - kAhead]]);
         prefetch(&words_[row_of_[list[left - kAhead / 2]]]);
       }
-      if (filed_under_[slot] != number) continue;  // filed elsewhere since
+      Filed& filed = filed_[slot];
+      if (number >= kRing) {
+        if (filed.entry != number) continue;
+        filed.entry = 0;
+        if (filed.under != number && filed.under >= kRing) file(slot, filed.under, batch);  // used more often since
+      }
+      if (filed.under != number) continue;
       uint64_t& word = words_[row_of_[slot]];
       const uint32_t now = rank_of(word, batch);
       if (list_of(now, batch) != number) {  // a use became known
@@ -145,18 +159,25 @@ uint32_t RowCalendar::evict(uint32_t rank, uint64_t batch) {
   return kNone;
 }
 
-// Keeps one entry for each slot that is filed in this list.
-void RowCalendar::drop_outdated(uint32_t number) {
-  constexpr uint8_t kSeen = 255;
-  auto& list = lists_[number];
-  size_t kept = 0;
-  for (const uint32_t slot : list) {
-    if (filed_under_[slot] != number) continue;
-    filed_under_[slot] = kSeen;
-    list[kept++] = slot;
+// Of the lists of rows without a known use: most of their entries are valid, and memory that they needed once is freed.
+void RowCalendar::drop_outdated() {
+  const auto far = std::span(lists_).subspan(kRing);
+  size_t entries = 0;
+  for (const auto& list : far) entries += list.size();
+  if (entries > slots_ + slots_ / 2 + kSpareEntries) {
+    for (auto& list : far) {
+      const auto number = static_cast<uint8_t>(&list - lists_.data());
+      std::erase_if(list, [&](uint32_t slot) {
+        const bool is_valid = filed_[slot].entry == number;
+        if (is_valid) filed_[slot].entry = 0;  // another entry of this slot would be the same
+        return !is_valid;
+      });
+      for (const uint32_t slot : list) filed_[slot].entry = number;
+    }
   }
-  list.resize(kept);
-  for (const uint32_t slot : list) filed_under_[slot] = static_cast<uint8_t>(number);
+  for (auto& list : far) {
+    if (list.capacity() > 2 * list.size() + kSpareEntries) list.shrink_to_fit();
+  }
 }
 
 }  // namespace gz

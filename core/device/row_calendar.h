@@ -26,7 +26,10 @@ class RowCalendar {
   // Keeps one word per row, which are zero at first.
   explicit RowCalendar(std::span<uint64_t> words) : words_(words.data()), rows_(words.size()) {}
 
-  static uint64_t bytes_for(uint64_t rows, uint64_t slots) { return rows * 8 + slots * 9; }
+  // Lists take up to 18 bytes per slot, where the horizon has several uses of each cached row.
+  static uint64_t bytes_for(uint64_t rows, uint64_t slots) { return rows * 8 + slots * 24; }
+
+  size_t list_bytes() const;  // of the lists: what they take now
 
   // Both: nothing is cached or expected any more. How often rows were used stays known.
   void resize(uint64_t slots);
@@ -65,19 +68,28 @@ class RowCalendar {
     return rank < kRing ? static_cast<uint32_t>((batch + 1 + rank) % kRing) : rank;
   }
   void file(uint32_t slot, uint32_t rank, uint64_t batch) {
-    const uint32_t list = list_of(rank, batch);
-    filed_under_[slot] = static_cast<uint8_t>(list);
+    const auto list = static_cast<uint8_t>(list_of(rank, batch));
+    Filed& filed = filed_[slot];
+    filed.under = list;
+    if (list >= kRing) {
+      if (list <= filed.entry) return;  // it is moved from there once it is the next one there
+      filed.entry = list;
+    }
     lists_[list].push_back(slot);
   }
   size_t admit(uint64_t batch, std::span<uint32_t> rows, std::span<const uint32_t> missed, Scratch& scratch);
   uint32_t evict(uint32_t rank, uint64_t batch);
-  void drop_outdated(uint32_t list);
+  void drop_outdated();
 
   uint64_t* const words_;  // one per row
   const uint64_t rows_;
   uint64_t slots_ = 0, used_ = 0;
-  std::vector<uint32_t> row_of_;                     // by slot
-  std::vector<uint8_t> filed_under_;                 // by slot: the list that has its valid entry
+  std::vector<uint32_t> row_of_;  // by slot
+  struct Filed {
+    uint8_t under = 0;  // the list that the slot belongs to
+    uint8_t entry = 0;  // of the lists of rows without a known use, the one that has its valid entry; or 0
+  };
+  std::vector<Filed> filed_;                         // by slot
   std::array<std::vector<uint32_t>, kRanks> lists_;  // slots by next use; entries may be outdated
   // Rows that are used again sooner than any row is evicted are not filed: most hits are such rows. Follows the rank of
   // the last victims at a distance.

@@ -28,6 +28,7 @@ class RowRequest {
 // host copies or the device reads. A missing row goes to its place in the batch, and may go to a slot of the cache.
 struct OnDevice {
   uint64_t rows = 0, misses = 0, admissions = 0;
+  uint64_t sequence = 0;    // among all batches that the cache was planned for: the device assembles them in this order
   uint64_t generation = 0;  // of the cache, which is emptied and resized with each
   uint64_t slots = 0;       // of that generation; as many as the matrix has rows: it holds all of them
   bool is_whole = false;    // all rows are there, at their own numbers; there are no lists

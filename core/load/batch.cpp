@@ -47,7 +47,7 @@ LoadedBatch take_memory(Batch& batch, const LoadPlan& plan, const Readers& reade
   if (batch.packed) loaded.graph = batch.packed->unpack();
   const HeteroSubgraph& graph = batch.packed ? loaded.graph : batch.graph;
   take_parts(plan.parts, graph, batch.requests, readers, loaded);
-  if (plan.options.device_rows && !batch.narrow.buffer) loaded.narrow = narrow_ids(graph);
+  if (plan.options.device_bytes > 0 && !batch.narrow.buffer) loaded.narrow = narrow_ids(graph);
   loaded.input.size = batch.input.size();
   loaded.input.buffer = take_buffer(loaded.input.size * sizeof(int64_t));
   std::copy(batch.input.begin(), batch.input.end(), loaded.input.data());
@@ -71,7 +71,8 @@ void for_each_buffer(const LoadedBatch& batch, const Call& call) {
 
 // Whether ids of edges are needed after sampling, in addition to those that a device gets.
 bool needs_edges(const LoadPlan& plan) {
-  return !plan.options.device_rows || std::ranges::any_of(plan.parts, [](const Part& part) { return part.by_edge; });
+  return plan.options.device_bytes == 0 ||
+         std::ranges::any_of(plan.parts, [](const Part& part) { return part.by_edge; });
 }
 
 }  // namespace
@@ -133,14 +134,10 @@ void submit_requests(const Batch& batch, const Readers& readers) {
 void shrink(Batch& batch, const LoadPlan& plan, bool waits) {
   if (waits) {
     batch.packed = std::make_shared<const PackedSubgraph>(std::move(batch.graph));
-  } else if (plan.options.device_rows) {
+  } else if (plan.options.device_bytes > 0) {
     batch.narrow = narrow_ids(batch.graph);
     if (batch.narrow.buffer && !needs_edges(plan)) release_edges(batch.graph);
   }
-}
-
-void forget_device_rows(const LoadPlan& plan) {
-  for (const auto& rows : plan.device_rows) rows->forget();
 }
 
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel) {

@@ -77,7 +77,6 @@ void prepare_requests(Batch& batch, const std::vector<Part>& parts, const Reader
 void submit_requests(const Batch& batch, const Readers& readers);
 // Makes a sampled batch smaller: compresses it while it waits, or keeps its ids as int32 for a device.
 void shrink(Batch& batch, const LoadPlan& plan, bool waits);
-void forget_device_rows(const LoadPlan& plan);  // of batches that will not reach the device
 
 // Copies its rows, or reads those that were not requested. If memory is short, `batch` is unchanged.
 LoadedBatch finish(Batch& batch, const LoadPlan& plan, const Readers& readers, Progress& cancel);

@@ -27,6 +27,12 @@ double cached_share(const MountedFile& file, uint64_t offset, uint64_t bytes) {
   return cached ? static_cast<double>(*cached) / static_cast<double>(bytes) : 0;
 }
 
+// Half of the rows, if it is not known yet how much memory the device has for them.
+uint64_t most_slots(const Matrix& matrix, const LoadOptions& options) {
+  if (options.device_bytes == LoadOptions::kFreeBytes) return matrix.rows / 2;
+  return std::min(options.device_bytes / std::max<uint64_t>(matrix.row_bytes, 1), matrix.rows);
+}
+
 Facts collect_facts(const LoadPlan& plan) {
   const LoadOptions& options = plan.options;
   Facts facts;
@@ -54,10 +60,10 @@ Facts collect_facts(const LoadPlan& plan) {
     const Matrix& matrix = matrix_of(part);
     facts.parts.push_back(&matrix);
     facts.cached.push_back(cached_share(part.file->file(), matrix.offset, matrix_bytes(matrix)));
-    if (options.device_rows) facts.tables += RowCalendar::bytes_for(matrix.rows, matrix.rows / 2);
+    if (options.device_bytes > 0) facts.tables += RowCalendar::bytes_for(matrix.rows, most_slots(matrix, options));
   }
   facts.batches = std::max<uint64_t>(epoch_batches(plan, 0, Share{}).count(), 1);
-  if (options.device_rows) facts.ahead = DeviceReader::kAhead;
+  if (options.device_bytes > 0) facts.ahead = DeviceReader::kAhead;
   return facts;
 }
 

@@ -95,7 +95,6 @@ void Pipeline::stop() {
   for (const auto& reader : readers_) reader->stop();
   {
     std::lock_guard lock(mutex_);
-    if (!queue_.batches().empty()) forget_device_rows(*plan_);
     queue_.clear();
     sampler_.forget();
     stats_.add(readers_, reads_before_);  // an epoch that ended keeps its figures, but not the rows

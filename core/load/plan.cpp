@@ -169,7 +169,7 @@ std::shared_ptr<LoadPlan> make_plan(SampleGraph graph, std::vector<Part> parts, 
                                     const std::vector<std::shared_ptr<LoadPlan>>& guests) {
   auto plan = make_outline(std::move(graph), std::move(parts), std::move(seeds), options, std::move(page_lock));
   first_division(*plan, guests, progress);
-  if (plan->options.device_rows) add_device_rows(*plan);
+  if (plan->options.device_bytes > 0) add_device_rows(*plan);
   return plan;
 }
 
@@ -215,7 +215,7 @@ bool can_share_pipeline(const LoadPlan& a, const LoadPlan& b) {
   return std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same_part) &&
          a.options.edge_order == b.options.edge_order && a.options.io == b.options.io &&
          a.options.cache == b.options.cache && a.options.held == b.options.held && a.feeds_device == b.feeds_device &&
-         a.options.device_rows == b.options.device_rows &&
+         a.options.device_bytes == b.options.device_bytes &&
          merged_supported(a.options.sample, a.seeds->timed()) == merged_supported(b.options.sample, b.seeds->timed());
 }
 

@@ -55,8 +55,9 @@ struct LoadOptions {
   Io io = Io::kAuto;
   CacheMode cache = CacheMode::kAuto;
   EdgeOrder edge_order = EdgeOrder::kIds;
-  bool device_rows = false;  // the device may cache rows: LoadPlan::device_rows
-  LocalRanks local;          // the other ranks on this host: `memory` is for all of them together
+  static constexpr uint64_t kFreeBytes = UINT64_MAX;
+  uint64_t device_bytes = 0;  // for rows that the device caches: LoadPlan::device_rows; kFreeBytes: as it has free
+  LocalRanks local;           // the other ranks on this host: `memory` is for all of them together
 };
 
 // The state of a loader; shared by its epochs. Immutable after make_plan(), except where noted.

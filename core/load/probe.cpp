@@ -102,12 +102,12 @@ Sizes probe(const LoadPlan& plan, BufferPool& pool, Progress* progress) {
       const uint64_t rows = ids.size();
       rows_used[p].add(ids);
       uint64_t part = rows * gathered_row_bytes(matrix_of(plan.parts[p]), gather_options(plan.parts[p]));
-      if (plan.options.device_rows) part += OnDevice::list_bytes(rows, rows);
+      if (plan.options.device_bytes > 0) part += OnDevice::list_bytes(rows, rows);
       sizes.rows[p] = std::max(sizes.rows[p], rows);
       bytes += part;
       roomy += BufferPool::roomy_bytes(part);
       claims += BufferPool::roomy_bytes(rows * Claim::row_bytes(), Purpose::kTables);
-      if (plan.options.device_rows) claims += BufferPool::roomy_bytes(rows * DeviceReader::kRowBytes);
+      if (plan.options.device_bytes > 0) claims += BufferPool::roomy_bytes(rows * DeviceReader::kRowBytes);
     }
     const uint64_t packed = PackedSubgraph(std::move(graph)).bytes();
     sizes.packed = std::max(sizes.packed, BufferPool::roomy_bytes(packed, Purpose::kTables) + claims + arrays);

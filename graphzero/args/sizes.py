@@ -27,8 +27,8 @@ def parse_size(size: int | float | str, name: str = "memory") -> int:
         value = float(number) * (_BINARY if binary else _UNITS)[unit.lower()]
     else:
         value = float(size)
-    if not 0 < value < 2**62:
-        raise ValueError(f"{name} is {size!r}, expected more than 0 bytes and less than 2^62")
+    if not 1 <= value < 2**62:
+        raise ValueError(f"{name} is {size!r}, expected at least 1 byte and less than 2^62")
     return int(value)
 
 

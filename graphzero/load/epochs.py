@@ -16,18 +16,9 @@ from ..machine.ranks import as_rank, current_local_rank, current_rank, local_thr
 from ..sample.subgraph import resolve_seed
 from ..stores.closing import Closing
 from .batch import AnyBatch
-from .device import (
-    COPIES,
-    CudaCopies,
-    DeviceBatches,
-    DeviceTier,
-    PlainCopies,
-    as_device,
-    as_gpu_memory,
-    page_lock,
-    plain_copies,
-)
+from .device import COPIES, DeviceBatches, DeviceTier, as_device, as_gpu_memory, copies_to, current, page_lock
 from .handoff import Handoff, Run
+from .inputs import Labels
 from .source import LoadSource
 from .stats import LoaderStats
 
@@ -112,7 +103,7 @@ class EpochLoader(Closing):
             prefetch=0 if prefetch is None else min(as_count(prefetch, "prefetch", least=1), 2**20),
             threads=self._threads,
             held=COPIES if self._is_cuda() else 1,
-            device_rows=self._gpu_memory != 0,
+            device_bytes=self._gpu_memory,
             io=options.io,
             cache=options.cache,
             edge_order=options.edge_order,
@@ -146,6 +137,10 @@ class EpochLoader(Closing):
         """Return the batch that the core delivered as `raw`."""
         raise NotImplementedError
 
+    def _labels(self) -> Labels | None:
+        """The labels of all nodes that batches take theirs from."""
+        return None
+
     def __len__(self) -> int:
         """Return the number of batches of the next epoch, on this rank."""
         batches = _core.count_batches(len(self._seeds), self._batch_size, self._drop_last)
@@ -176,6 +171,7 @@ class EpochLoader(Closing):
         """Start the next epoch. Leaving the loop early, an exception or dropping the iterator stops the threads."""
         warn_if_alone(self._asked_rank, current_rank(self._asked_rank)[1])
         self._leave_parent()
+        self._device = current(self._device)
         number, share, first_batch = self._epoch, self._share(), self._first_batch
         self._first_batch = 0  # of the epochs after this one
         try:
@@ -189,13 +185,9 @@ class EpochLoader(Closing):
             tier.begin_epoch()
         batches = self._deliver(run.epoch, tier)
         self._copies = None
-        if self._device is not None and self._is_cuda():
-            self._copies = DeviceBatches(batches, CudaCopies(self._device, tier), run.epoch.is_ready)
-        elif self._device is not None and tier is not None:
-            self._copies = DeviceBatches(batches, PlainCopies(self._device, tier), run.epoch.is_ready)
-        elif self._device is not None:
-            batches = plain_copies(batches, self._device)
-        iterator = _Batches(self._copies or batches, run, self._transform, self._copies, self._end)
+        if self._device is not None:
+            batches, self._copies = copies_to(self._device, tier, batches, run.epoch.is_ready)
+        iterator = _Batches(batches, run, self._transform, self._copies, self._end)
         self._iterators.add(iterator)
         return iterator
 
@@ -264,6 +256,7 @@ class EpochLoader(Closing):
         self._leave_parent()
         with self._making:
             if self._plan is None:
+                self._device = current(self._device)
                 graph, parts = self._source.open()
                 local = current_local_rank(self._asked_local, self._asked_rank)
                 guests = [loader for loader in self._handoff.members() if loader is not self and self._serves(loader)]
@@ -273,7 +266,8 @@ class EpochLoader(Closing):
                     guests=[loader._known_plan() for loader in guests],
                 )  # fmt: skip
                 if self._gpu_memory != 0 and self._device is not None:
-                    self._tier = DeviceTier(plan, self._source.stores, self._device, self._gpu_memory)
+                    wanted = [labels for loader in (self, *guests) if (labels := loader._labels()) is not None]
+                    self._tier = DeviceTier(plan, self._source.stores, self._device, self._gpu_memory, wanted)
                 self._plan = plan
             return self._plan, self._tier
 
@@ -289,8 +283,8 @@ class EpochLoader(Closing):
     def _serves(self, other: EpochLoader) -> bool:
         """Whether batches of another loader can be made within the budget of this one, by the same threads."""
         return (
-            (self._memory, self._threads, self._device, self._gpu_memory)
-            == (other._memory, other._threads, other._device, other._gpu_memory)
+            (self._memory, self._threads, current(self._device), self._gpu_memory)
+            == (other._memory, other._threads, current(other._device), other._gpu_memory)
             and current_local_rank(self._asked_local, self._asked_rank).world_size == 1
             and current_local_rank(other._asked_local, other._asked_rank).world_size == 1
             and self._known_plan().serves(other._known_plan())

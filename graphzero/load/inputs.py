@@ -193,6 +193,28 @@ class Labels:
         item = self._tensor.element_size() if self._tensor is not None else max(labels.dtype.itemsize, 4)
         self.nbytes = math.prod(shape) * item  # of all of them, at most
 
+    @property
+    def is_file(self) -> bool:
+        """Whether they are in a file, which does not change."""
+        return self._store is not None
+
+    def check(self) -> None:
+        """Raise StorageError if labels that were read are a view of a file that could not be read."""
+        if self._tensor is not None and not self.is_on_device:
+            _core.check_view(self._tensor.data_ptr(), "labels")
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether they are a tensor that is not in the memory of the host."""
+        return self._tensor is not None and self._tensor.device.type != "cpu"
+
+    def is_same(self, other: Labels) -> bool:
+        """Whether both are the same file, or the same memory."""
+        a, b = self._tensor, other._tensor
+        if a is None or b is None:
+            return self._store is other._store
+        return bool(_memory_of(a) == _memory_of(b))
+
     def all(self) -> torch.Tensor:
         """Return the labels of all nodes."""
         return self.of(np.arange(self._num_nodes)) if self._tensor is None else self._tensor
@@ -206,9 +228,12 @@ class Labels:
             return found
         assert self._tensor is not None
         found = self._tensor[torch.from_numpy(ids)]
-        if self._tensor.device.type == "cpu":
-            _core.check_view(self._tensor.data_ptr(), "labels")
+        self.check()
         return found
+
+
+def _memory_of(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 
 def _label_tensor(labels: Any) -> torch.Tensor:

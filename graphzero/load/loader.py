@@ -14,6 +14,7 @@ from ..stores.hetero import Fanouts, HeteroGraph
 from .batch import AnyBatch
 from .epochs import EpochLoader, LoaderOptions
 from .handoff import HOLD_SECONDS, Handoff
+from .inputs import Labels
 from .seeds import SeedEdges, SeedNodes
 from .source import LoadSource
 
@@ -158,6 +159,9 @@ class NeighborLoader(EpochLoader):
         """The node type of the seeds; None where the graph has one type."""
         found: str | None = self._source.public_type(self._nodes.type)
         return found
+
+    def _labels(self) -> Labels | None:
+        return self._nodes.labels
 
     def _batch(self, raw: dict[str, Any]) -> AnyBatch:
         return self._source.batch(raw, {self._nodes.type: self._nodes.attributes(raw)})

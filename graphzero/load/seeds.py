@@ -82,11 +82,15 @@ class SeedNodes:
     def _labels_of(self, raw: Mapping[str, Any], count: int) -> Any:
         """Return the labels of the seeds, or what stands for them where the device has all labels."""
         assert self.labels is not None
-        if raw["tier"] is not None and (kept := raw["tier"].labels(self.labels)) is not None:
-            return KeptLabels(kept[0], kept[1], count)
-        if raw["narrow"] is not None:
-            return self.labels.of(NarrowArray(*raw["narrow"]).ids(2 * len(raw["edges"]) + self._number, count))
-        return self.labels.of(raw["nodes"][self._number]["n_id"][:count])
+        narrow, n_id = raw["narrow"], raw["nodes"][self._number].get("n_id")
+        index = 2 * len(raw["edges"]) + self._number
+
+        def seeds() -> IdArray:
+            found: IdArray = n_id[:count] if narrow is None else NarrowArray(*narrow).ids(index, count)
+            return found
+
+        table = None if raw["tier"] is None else raw["tier"].labels(self.labels)
+        return self.labels.of(seeds()) if table is None else KeptLabels(table, seeds, count)
 
 
 def _times_of(ids: Any, node_time: IdArray) -> IdArray:

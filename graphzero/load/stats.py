@@ -20,7 +20,8 @@ class LoaderStats:
 
     With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
     device's clock, `host_wait_seconds` how long batches to be made were waited for, `copy_wait_seconds` how long copies
-    to end, `step_wait_seconds` how long your steps to be done with earlier batches.
+    to end, `step_wait_seconds` how long your steps to be done with earlier batches, and `launch_seconds` how long
+    `next()` took to start copies, tables included that it made.
 
     `device` has, for each part whose rows the device keeps (`gpu_memory`): `rows` that batches needed, `hits` that the
     device had, `admitted` others that it kept afterwards, its `slots` and the `bytes` they take, and
@@ -44,6 +45,7 @@ class LoaderStats:
     host_wait_seconds: float = 0.0
     copy_wait_seconds: float = 0.0
     step_wait_seconds: float = 0.0
+    launch_seconds: float = 0.0
     queue_depth: float = 0.0
     rows: int = 0
     rows_mapped: int = 0
@@ -98,13 +100,19 @@ class LoaderStats:
             from_host += self.copy_to_device_seconds
         bytes_on_device = sum(part["hits"] * part["row_bytes"] for part in self.device.values())
         seconds = self.starved_seconds + self.consumer_seconds
+        of = (
+            ("device", on_device, bytes_on_device, seconds),
+            ("host", cached, self.bytes_useful * self.hit_rate, from_host),
+            ("disk", self.rows - cached, self.bytes_read, self.read_seconds),
+        )
         return {
-            name: {"rows": rows, "share": rows / total, "bytes": size, "gb_per_second": size / max(took, 1e-9) / 1e9}
-            for name, rows, size, took in (
-                ("device", on_device, bytes_on_device, seconds),
-                ("host", cached, self.bytes_useful * self.hit_rate, from_host),
-                ("disk", self.rows - cached, self.bytes_read, self.read_seconds),
-            )
+            name: {
+                "rows": rows,
+                "share": rows / total,
+                "bytes": size,
+                "gb_per_second": size / took / 1e9 if took else 0,
+            }
+            for name, rows, size, took in of
         }
 
     @property
@@ -129,13 +137,19 @@ class LoaderStats:
         """What an epoch waits for: a stage such as 'copy to device' or 'sampling', 'training step' or 'nothing yet'."""
         if self.batches == 0:
             return "nothing yet"
-        if self.copy_to_device_bytes > 0:  # what was waited for says it
-            if self.step_wait_seconds > max(self.copy_wait_seconds, self.host_wait_seconds):
-                return "training step"
-            if self.copy_wait_seconds > self.host_wait_seconds:
-                return "copy to device"
+        waits = {
+            "training step": self.step_wait_seconds,
+            "copy to device": self.copy_wait_seconds,
+            "starting copies": self.launch_seconds,
+            "the host": self.host_wait_seconds,
+        }
+        longest = max(waits, key=lambda what: waits[what]) if self.copy_to_device_bytes > 0 else "the host"
+        if longest in ("training step", "copy to device") and waits[longest] > 0:
+            return longest
         if self.starved_seconds < _SMALL_WAIT * (self.starved_seconds + self.consumer_seconds):
             return "training step"
+        if longest == "starting copies" and waits[longest] > 0:
+            return longest
         stages = {"sampling": self.sample_seconds, "reading": self.read_seconds, "copying": self.copy_seconds}
         return max(stages, key=lambda stage: stages[stage])
 

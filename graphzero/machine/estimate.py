@@ -41,7 +41,8 @@ def estimate(
 ) -> dict[str, Any]:
     """Return the bytes and seconds of an epoch over the training split, by the loader's own model.
 
-    `disk` has the figures of `graphzero doctor`: random reads per second, sequential bytes per second. A few batches
+    `disk` has figures of `graphzero doctor`: reads per second ("random_1" and "random_256", by how many are in flight)
+    and bytes per second ("sequential"). A few batches
     are sampled twice to measure their size and, the second time, the cost of sampling from RAM; copying rows is
     measured too. The loader's plan says which files fit in RAM and how many batches share a read; the cost is computed
     for this disk. With `gpu_bytes`, what a GPU has free for rows, "gpu" has what `gpu_memory` would change. Without a

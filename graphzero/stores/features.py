@@ -203,7 +203,7 @@ class FeatureStore(Closing):
         indexing a mapped array would fault them in one by one. The GIL is released.
 
         `out` is filled and returned: a NumPy array or a torch tensor (pinned or not) of the right shape and dtype.
-        `dtype="float32"` (or `np.float32`, `torch.float32`) converts float16, bfloat16 and scaled int8 on the way.
+        `dtype="float32"` (or `np.float32`, `torch.float32`) converts float16, bfloat16 and int8 on the way.
         `io` forces a read path: "mmap" uses only the mapping, "uring" or "pread" only reads; the result is the same.
         `name` selects another array of the file. The result is a torch tensor if `ids` is one or `as_torch=True`, in
         page-locked memory with `pinned=True`, and a NumPy array otherwise.

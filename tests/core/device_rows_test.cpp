@@ -20,7 +20,13 @@ struct Device {
   std::vector<float> cache;
   uint64_t generation = UINT64_MAX, hits = 0, plain = 0, whole = 0, reads = 0;
 
-  void take(const LoadedBatch& batch) {
+  void take(const LoadedBatch& batch, DeviceRows* rows) {
+    assemble(batch);
+    const auto& given = batch.parts.at(0).device;
+    if (given && !given->is_whole) rows->confirm(given->sequence);
+  }
+
+  void assemble(const LoadedBatch& batch) {
     const GatheredPart& part = batch.parts.at(0);
     const auto ids = batch.graph.nodes[0].node.span();
     const auto* rows = reinterpret_cast<const float*>(part.buffer->data());
@@ -72,7 +78,7 @@ LoadStats::Device run_epoch(Device& device, const std::shared_ptr<LoadPlan>& pla
   uint64_t seen = 0;
   for (LoadedBatch batch; seen < most && next_batch(pipeline, batch); ++seen) {
     CHECK_EQ(batch.number, seen);
-    device.take(batch);
+    device.take(batch, plan->device_rows[0].get());
   }
   CHECK_EQ(seen, std::min(most, pipeline.num_batches()));
   return pipeline.stats().device.at(0);
@@ -80,7 +86,7 @@ LoadStats::Device run_epoch(Device& device, const std::shared_ptr<LoadPlan>& pla
 
 std::shared_ptr<LoadPlan> make(const std::string& name, uint64_t slots, uint32_t threads = 1, uint32_t shards = 1,
                                uint64_t seeds = 400) {
-  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .seeds = seeds, .device_rows = true});
+  auto plan = hub_plan(name, {.cache = CacheMode::kOff, .seeds = seeds, .device_bytes = LoadOptions::kFreeBytes});
   plan->device_rows[0] = std::make_shared<DeviceRows>(kHubNodes, threads, shards);
   plan->device_rows[0]->resize(slots);
   return plan;
@@ -126,7 +132,7 @@ TEST(a_device_that_reads_the_host_gets_ids_instead_of_rows) {
   Pipeline pipeline(plan, 1, Share{});
   uint64_t seen = 0;
   for (LoadedBatch batch; next_batch(pipeline, batch); ++seen) {
-    device.take(batch);
+    device.take(batch, plan->device_rows[0].get());
     CHECK(bytes_of(batch) >= batch.parts[0].device->misses * sizeof(int64_t));
   }
   CHECK_EQ(device.reads, seen);
@@ -155,13 +161,36 @@ TEST(an_epoch_that_is_left_early_leaves_nothing_that_the_device_lacks) {
   for (uint64_t epoch = 0; epoch < 6; ++epoch) run_epoch(device, plan, epoch, epoch % 2 == 0 ? 3 + epoch : UINT64_MAX);
 }
 
+TEST(what_the_device_did_not_assemble_is_not_expected_in_the_next_epoch) {
+  for (const uint64_t left_out : {0, 1, 5}) {
+    const auto plan = make("left out", 800, 2, 4);
+    DeviceRows* const rows = plan->device_rows[0].get();
+    Device device;
+    LoadedBatch batch;
+    {
+      Pipeline pipeline(plan, 0, Share{});
+      const uint64_t all = pipeline.num_batches();
+      for (uint64_t seen = 0; next_batch(pipeline, batch); ++seen) {
+        if (seen < all - left_out) device.take(batch, rows);
+      }
+    }
+    rows->confirm(0);  // late, and for an early batch
+    device.hits = 0;
+    Pipeline pipeline(plan, 1, Share{});
+    next_batch(pipeline, batch);
+    device.take(batch, rows);
+    CHECK_EQ(device.hits > 0, left_out == 0);
+    while (next_batch(pipeline, batch)) device.take(batch, rows);
+  }
+}
+
 TEST(a_cache_can_be_resized_between_any_two_batches) {
   const auto plan = make("resized", 0, 2, 4, 2400);  // far more batches than are planned ahead
   Device device;
   Pipeline pipeline(plan, 0, Share{});
   uint64_t seen = 0;
   for (LoadedBatch batch; next_batch(pipeline, batch); ++seen) {
-    device.take(batch);
+    device.take(batch, plan->device_rows[0].get());
     if (seen < 200 && seen % 8 == 1) plan->device_rows[0]->resize(seen % 16 == 1 ? 600 : 90);
     if (seen == 200) plan->device_rows[0]->resize(kHubNodes);
   }
@@ -186,7 +215,7 @@ TEST(a_sweep_is_asked_only_for_what_the_device_lacks) {
   uint64_t rows = 0;
   Pipeline pipeline(plan, 0, Share{});
   for (LoadedBatch batch; next_batch(pipeline, batch);) {
-    device.take(batch);
+    device.take(batch, plan->device_rows[0].get());
     rows += batch.graph.nodes[0].node.size;
   }
   CHECK_EQ(pipeline.stats().windows.size(), 1u);
@@ -200,8 +229,8 @@ TEST(a_second_epoch_at_the_same_time_has_no_cache) {
   Pipeline first(plan, 0, Share{}), second(plan, 1, Share{});
   LoadedBatch batch;
   while (next_batch(first, batch)) {
-    device.take(batch);
-    if (next_batch(second, batch)) other.take(batch);
+    device.take(batch, plan->device_rows[0].get());
+    if (next_batch(second, batch)) other.take(batch, plan->device_rows[0].get());
   }
   CHECK(device.hits > 0);
   CHECK(other.plain > 0 && other.hits == 0);
@@ -222,7 +251,7 @@ TEST(batches_that_are_short_of_memory_are_assembled_all_the_same) {
 
 TEST(more_batches_wait_if_their_rows_are_on_the_device) {
   const auto most_ready = [](uint64_t slots) {
-    auto plan = hub_plan("waiting", {.threads = 8, .cache = CacheMode::kOff, .device_rows = true});
+    auto plan = hub_plan("waiting", {.threads = 8, .cache = CacheMode::kOff, .device_bytes = LoadOptions::kFreeBytes});
     plan->device_rows[0]->resize(slots);
     Pipeline pipeline(plan, 0, Share{});
     double most = 0;
@@ -235,4 +264,29 @@ TEST(more_batches_wait_if_their_rows_are_on_the_device) {
   };
   CHECK_EQ(most_ready(kHubNodes), 24.0);
   CHECK_EQ(most_ready(0), 10.0);
+}
+
+// A reader below that cannot take a request.
+class Refusing : public RowReader {
+ public:
+  std::shared_ptr<RowRequest> prepare(uint64_t, std::span<const int64_t>) override { throw std::bad_alloc(); }
+  void copy(RowRequest*, std::span<const int64_t>, std::byte*, const GatherOptions&, GatherStats*, Progress*) override {
+  }
+  uint64_t batches() const override { return 4; }
+};
+
+TEST(an_error_of_the_reader_below_is_that_of_the_batch) {
+  const auto file = write_numbered_rows("refusing", 1000, 1);
+  const Matrix matrix = file->matrix("x");
+  const auto rows = std::make_shared<DeviceRows>(1000, 3, 4);
+  rows->resize(10);
+  std::atomic<bool> ready{false};
+  const DeviceReader::Events events{[&](uint64_t) { ready = true; }, [] { return uint64_t{1}; }, [] { return true; }};
+  const auto reader = DeviceReader::attach(rows, std::make_shared<Refusing>(), file, matrix,
+                                           {.ahead = 4, .pool = std::make_shared<BufferPool>()}, events);
+  const std::vector<int64_t> ids{1, 2, 3};
+  const auto request = reader->prepare(0, ids);
+  reader->submit(request);
+  while (!ready) std::this_thread::yield();
+  CHECK_THROWS(std::bad_alloc, "", reader->on_device(request.get(), ids));
 }

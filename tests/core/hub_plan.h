@@ -27,7 +27,7 @@ struct HubSetting {
   Degree degree = every_50th_is_a_hub;
   uint64_t columns = 96;
   uint64_t seeds = 400, batch_size = 8, seed = 0;
-  bool device_rows = false;
+  uint64_t device_bytes = 0;
 };
 
 struct HubFiles {
@@ -54,7 +54,7 @@ inline std::shared_ptr<LoadPlan> hub_plan(const HubFiles& files, const HubSettin
   options.threads = setting.threads;
   options.cache = setting.cache;
   options.io = setting.io;
-  options.device_rows = setting.device_rows;
+  options.device_bytes = setting.device_bytes;
   const Part part{.name = "x", .file = files.rows, .matrix = "x", .by_edge = false, .out_dtype = {}};
   return make_plan(files.topology, {part}, node_seeds(Numbers::range(setting.seeds)), options, {}, nullptr);
 }

@@ -208,3 +208,22 @@ TEST(a_cache_that_is_hit_for_long_stays_small_and_right) {
   for (uint32_t b = 0; b < 2000; ++b) batches.push_back({b % 60, (b + 30) % 60, 60 + b % 4});
   CHECK_EQ(count(driven.run(batches)), 64u);
 }
+
+// With batches of a few rows, rows are filed in lists of rows without a known use again and again.
+TEST(lists_take_the_memory_that_is_counted) {
+  struct Setting {
+    uint32_t rows, slots;
+    size_t size;
+  };
+  for (const auto& [rows, slots, size] : {Setting{20'000, 10'000, 60}, {20'000, 3'000, 400}, {20'000, 19'000, 20}}) {
+    const Batches batches = skewed(rows, 4000, size, 13);
+    Driven driven(rows, slots, 31);
+    size_t most = 0;
+    for (size_t begin = 0; begin < batches.size(); begin += 200) {
+      driven.run(
+          {batches.begin() + static_cast<ptrdiff_t>(begin), batches.begin() + static_cast<ptrdiff_t>(begin + 200)});
+      most = std::max(most, driven.calendar.list_bytes());
+    }
+    CHECK(most <= RowCalendar::bytes_for(0, slots));
+  }
+}

@@ -25,8 +25,8 @@ class Stream:
         assert not event.query(), "it is done, so there is nothing to wait for"
         self.waited_for.append((event, event.at))
 
-    def wait_stream(self, _):
-        pass
+    def wait_stream(self, other):
+        self.waited_for.append(other)
 
 
 class Event:
@@ -71,6 +71,7 @@ def device(monkeypatch):
     """The copies, and the consumer's stream."""
     consumer, made, moved = Stream(), CudaCopies.__new__(CudaCopies), []
     made._tier, made._device, made._side, made._on_side = None, None, Stream(), contextlib.nullcontext()
+    made._follows = False
     made._timers, made._marks, made.most_bytes, made.moved = [], [], 2**40, moved
 
     def move(batch, *_):
@@ -138,6 +139,14 @@ def test_a_batch_outlives_the_ones_after_it(device):
     assert all(ref() is not None for ref in made.moved)
     assert [int(batch.input_id[0]) for batch in kept] == list(range(20))
     assert all(len(batch.there.recorded) == 1 for batch in kept)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_copies_follow_the_consumer_if_the_allocator_does_not_know_streams(device, follows):
+    made, consumer = device
+    made._follows = follows
+    list(DeviceBatches(batches(5), made))
+    assert made._side.waited_for == ([consumer] * 5 if follows else [])
 
 
 def test_small_tensors_are_not_asked_about(monkeypatch):

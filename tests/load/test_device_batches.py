@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
+import time
 import weakref
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import graphzero as gz
 from graphzero.load import epochs as loader_module
 from graphzero.load.batch import Batch
+from graphzero.load.device import copies
 from graphzero.load.device.copies import COPIES, MOST_ON_DEVICE, DeviceBatches
 from graphzero.load.device.target import NO_PAGE_LOCK, page_lock
 from graphzero.load.stats import LoaderStats
@@ -58,9 +60,6 @@ class Device:
         self.marks_done = mark + 1
 
     def release(self):
-        pass
-
-    def leave(self):
         pass
 
 
@@ -168,8 +167,8 @@ def test_an_epoch_that_is_stopped_while_a_copy_starts_delivers_that_batch_and_en
         def arrive(self, batch, copy):
             steps.append("arrive")
 
-        def leave(self):
-            steps.append("leave")
+        def release(self):
+            steps.append("release")
 
     def stop():
         started.wait(10)
@@ -181,7 +180,7 @@ def test_an_epoch_that_is_stopped_while_a_copy_starts_delivers_that_batch_and_en
     stopper.start()
     assert [int(b.input_id[0]) for b in there] == [0]
     stopper.join()
-    assert steps == ["start", "arrive", "leave"]
+    assert steps == ["start", "arrive", "release"]
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +198,9 @@ def devices(monkeypatch):
         made.append(Device())
         return made[-1]
 
-    monkeypatch.setattr(loader_module, "CudaCopies", make)
+    monkeypatch.setattr(copies, "CudaCopies", make)
     monkeypatch.setattr(loader_module, "as_device", torch.device)
+    monkeypatch.setattr(loader_module, "current", lambda device: device)
     monkeypatch.setattr(loader_module, "page_lock", lambda device: NO_PAGE_LOCK)
     return made
 
@@ -255,10 +255,29 @@ def test_the_bottleneck_is_named():
     assert LoaderStats(**there, copy_wait_seconds=4.0, host_wait_seconds=1.0).bottleneck == "copy to device"
     assert LoaderStats(**there, copy_wait_seconds=1.0, host_wait_seconds=4.0).bottleneck == "sampling"
     assert LoaderStats(**there, copy_wait_seconds=1.0, step_wait_seconds=4.0).bottleneck == "training step"
+    assert LoaderStats(**there, launch_seconds=4.0, host_wait_seconds=1.0).bottleneck == "starting copies"
+    assert LoaderStats(**there, launch_seconds=4.0, step_wait_seconds=1.0).bottleneck == "starting copies"
+    assert LoaderStats(**there, launch_seconds=1.0, host_wait_seconds=4.0).bottleneck == "sampling"
+    hidden = there | {"starved_seconds": 0.1, "launch_seconds": 0.1, "host_wait_seconds": 0.0}
+    assert LoaderStats(**hidden).bottleneck == "training step"
     beginning = there | {"starved_seconds": 0.1, "host_wait_seconds": 0.1}  # then a batch was always ready
     assert LoaderStats(**beginning).bottleneck == "training step"
     assert LoaderStats(**base).bottleneck == "sampling"
     assert LoaderStats(**base | {"starved_seconds": 0.0}).bottleneck == "training step"
+
+
+def test_all_time_is_counted_as_waiting_or_as_steps():
+    class Slow(Device):
+        def start(self, batch):
+            time.sleep(0.02)
+            return super().start(batch)
+
+    there, begun = DeviceBatches(batches(20), Slow()), time.perf_counter()
+    for _ in there:
+        time.sleep(0.005)
+    took, stats = time.perf_counter() - begun, there.stats()
+    assert took >= stats["starved_seconds"] + stats["consumer_seconds"] > 0.9 * took
+    assert stats["starved_seconds"] >= stats["launch_seconds"] >= 20 * 0.02
 
 
 def test_nothing_is_locked_for_the_cpu():

@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from kept_rows import check_epochs, make_loader, same, typed_data
 
 import graphzero as gz
 from graphzero import _core
 from graphzero.load import epochs
-from graphzero.load.device import part_rows, tier
-from graphzero.load.device.pending import NarrowArray
+from graphzero.load.device import copies, part_rows, tier
+from graphzero.load.device.pending import NarrowArray, move
 
 torch = pytest.importorskip("torch")
 
@@ -31,31 +33,10 @@ def data(tmp_path_factory):
     return gz.synthesize(tmp_path_factory.mktemp("rows") / "data", nodes=3000, edges=20_000, dim=8, seed=0)
 
 
-def make(data, features=None, **extra):
-    options = {"fanouts": [4, 4], "batch_size": 64, "seed": 1, "shuffle": True, "memory": "64MB", "num_threads": 2}
-    return gz.NeighborLoader(data, features, **options | extra)
-
-
-def same(here, there):
-    for name, value in here:
-        if isinstance(value, torch.Tensor):
-            assert there[name].dtype == value.dtype, name
-            assert torch.equal(value, there[name]), name
-        else:
-            assert there[name] == value, name
-    assert here.keys() == there.keys()
-
-
-def check_epochs(here, there, epochs=2):
-    for _ in range(epochs):
-        for a, b in zip(here, there, strict=True):
-            same(a, b)
-
-
 @pytest.mark.parametrize("rows", [1, 100, 1000, 2999, 3000, 10_000])
 def test_batches_are_those_of_a_loader_without_a_cache(data, rows):
-    there = make(data, device="cpu", gpu_memory=rows * 32)
-    check_epochs(make(data), there, 3)
+    there = make_loader(data, device="cpu", gpu_memory=rows * 32)
+    check_epochs(make_loader(data), there, 3)
     found = there.stats().device["x"]
     assert found["rows"] == there.stats().nodes
     assert found["slots"] == min(rows, 3000)
@@ -77,8 +58,8 @@ def test_rows_keep_their_dtype_or_are_converted_on_the_device(data, tmp_path, st
     for dtype in (None, "float32"):
         for size in (300, 3000):
             memory = max(size * store.dtype.itemsize * store.feature_dim, 1)
-            there = make(data.graph, store, dtype=dtype, device="cpu", gpu_memory=memory)
-            check_epochs(make(data.graph, store, dtype=dtype), there, 1)
+            there = make_loader(data.graph, store, dtype=dtype, device="cpu", gpu_memory=memory)
+            check_epochs(make_loader(data.graph, store, dtype=dtype), there, 1)
 
 
 def test_edge_features_are_kept_too(tmp_path):
@@ -89,28 +70,9 @@ def test_edge_features_are_kept_too(tmp_path):
     graph, stores = gz.Graph(tmp_path / "g.gl"), {name: gz.FeatureStore(tmp_path / f"{name}.gd") for name in "xe"}
     for memory in ("4KB", "12KB", "1MB"):
         extra = {"edge_features": stores["e"], "disjoint": True}
-        there = make(graph, stores["x"], device="cpu", gpu_memory=memory, **extra)
-        check_epochs(make(graph, stores["x"], **extra), there)
+        there = make_loader(graph, stores["x"], device="cpu", gpu_memory=memory, **extra)
+        check_epochs(make_loader(graph, stores["x"], **extra), there)
         assert set(there.stats().device) == {"x", "edge_attr"}
-
-
-def typed_data(folder):
-    rng = np.random.default_rng(0)
-    edges = {
-        ("author", "writes", "paper"): np.stack([rng.integers(0, 300, 3000), rng.integers(0, 700, 3000)]),
-        ("paper", "cites", "paper"): rng.integers(0, 700, (2, 4000)),
-    }
-    graphs = {}
-    for name, (source, target) in {k: (k[0], k[2]) for k in edges}.items():
-        path = folder / f"{name[1]}.gl"
-        sizes = {"author": 300, "paper": 700}
-        gz.compile_graph(edges[name], path, direction="in", num_nodes=(sizes[source], sizes[target]))
-        graphs[name] = gz.Graph(path)
-    stores = {}
-    for name, count, dim in (("author", 300, 4), ("paper", 700, 6)):
-        gz.compile_features(rng.normal(size=(count, dim)).astype(np.float32), folder / f"{name}.gd")
-        stores[name] = gz.FeatureStore(folder / f"{name}.gd")
-    return gz.HeteroGraph(graphs, {"author": 300, "paper": 700}), stores
 
 
 def test_typed_graphs_and_links(tmp_path):
@@ -118,7 +80,9 @@ def test_typed_graphs_and_links(tmp_path):
     for memory in ("3KB", "12KB", "1MB"):
         options = {"device": "cpu", "gpu_memory": memory}
         nodes = {"input_type": "paper"}
-        for a, b in zip(make(graph, stores, **nodes), make(graph, stores, **nodes, **options), strict=True):
+        for a, b in zip(
+            make_loader(graph, stores, **nodes), make_loader(graph, stores, **nodes, **options), strict=True
+        ):
             for key, values in a:
                 same(values, b[key])
         links = {"fanouts": [3], "batch_size": 100, "seed": 0, "neg_sampling": "binary", "memory": "64MB"}
@@ -143,73 +107,40 @@ def test_ids_that_do_not_fit_in_32_bits(data, monkeypatch, rows):
         return batch_of(self, raw)
 
     monkeypatch.setattr(gz.NeighborLoader, "_batch", with_wide_ids)
-    there = make(data, device="cpu", gpu_memory=rows * 32)
-    check_epochs(make(data), there)
+    there = make_loader(data, device="cpu", gpu_memory=rows * 32)
+    check_epochs(make_loader(data), there)
     assert there.stats().copy_to_device_bytes > there.stats().edges * 24
 
 
 @pytest.mark.parametrize("rows", [500, 3000])
 def test_batches_stay_as_they_are_while_others_are_made(data, rows):
     kept = []
-    there = make(data, device="cpu", gpu_memory=rows * 32, transform=lambda batch: kept.append(batch) or batch)
+    there = make_loader(data, device="cpu", gpu_memory=rows * 32, transform=lambda batch: kept.append(batch) or batch)
     assert len(list(there)) == len(kept)
-    for a, b in zip(make(data), kept, strict=True):
+    for a, b in zip(make_loader(data), kept, strict=True):
         same(a, b)
 
 
 def test_leaving_early_and_other_epochs(data):
-    there = make(data, device="cpu", gpu_memory=500 * 32)
+    there = make_loader(data, device="cpu", gpu_memory=500 * 32)
     for epoch in range(4):
         there.set_epoch(epoch)
-        here = make(data)
+        here = make_loader(data)
         here.set_epoch(epoch)
         for a, b in itertools.islice(zip(here, there, strict=True), 3 + 7 * epoch):
             same(a, b)
     there.close()
     there.set_epoch(0)
-    check_epochs(make(data), there, 1)
-
-
-def test_small_labels_are_kept_on_the_device(data, monkeypatch):
-    crossed = []
-    for share in (1, 1 << 40):
-        monkeypatch.setattr(tier, "_LABELS", share)
-        there = make(data, split="train", device="cpu", gpu_memory=3000 * 32)
-        check_epochs(make(data, split="train"), there)
-        crossed.append(there.stats().copy_to_device_bytes)
-    assert crossed[1] - crossed[0] == 8 * len(data.splits["train"])
-
-
-@pytest.mark.parametrize("most", [2**31 - 1, 2**31, 2**40])
-@pytest.mark.parametrize("room", [3000 * 4, 3000 * 8])
-def test_labels_are_kept_as_int32_if_they_fit_in_that_alone(data, monkeypatch, most, room):
-    monkeypatch.setattr(tier, "_LABELS", 3000 * 32 // room)
-    labels = np.arange(3000) - 2**31
-    labels[::2] = most - np.arange(1500)
-    there = make(data, labels=labels, device="cpu", gpu_memory=3000 * 32)
-    check_epochs(make(data, labels=labels), there, 1)
-    kept = there._tier._labels
-    if room >= labels.nbytes:
-        assert kept[0].dtype == torch.int64
-    elif most < 2**31:
-        assert kept[0].dtype == torch.int32
-    else:
-        assert kept is None
-
-
-def test_labels_of_other_kinds_are_kept_as_they_are(data):
-    for labels in (np.random.default_rng(0).normal(size=(3000, 3)).astype(np.float32), np.arange(3000) % 2 == 0):
-        there = make(data, labels=labels, device="cpu", gpu_memory=3000 * 32 * 20)
-        check_epochs(make(data, labels=labels), there, 1)
+    check_epochs(make_loader(data), there, 1)
 
 
 def test_rows_that_another_epoch_has_the_cache_of_cross_as_stored(data, tmp_path):
     rows = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
     gz.compile_features(rows, tmp_path / "x.gd", dtype="int8")
     store = gz.FeatureStore(tmp_path / "x.gd")
-    there = make(data.graph, store, device="cpu", gpu_memory=500 * 8)
+    there = make_loader(data.graph, store, device="cpu", gpu_memory=500 * 8)
     first, second = iter(there), iter(there)
-    here = make(data.graph, store)
+    here = make_loader(data.graph, store)
     here.set_epoch(1)
     for a, _, c in itertools.islice(zip(here, first, second, strict=True), 10):
         assert c.x.dtype == torch.float32
@@ -217,12 +148,29 @@ def test_rows_that_another_epoch_has_the_cache_of_cross_as_stored(data, tmp_path
 
 
 def test_two_iterators_of_one_loader(data):
-    there = make(data, device="cpu", gpu_memory=500 * 32)
+    there = make_loader(data, device="cpu", gpu_memory=500 * 32)
     first, second = iter(there), iter(there)
-    for a, b, c in itertools.islice(zip(make(data), first, second, strict=True), 10):
+    for a, b, c in itertools.islice(zip(make_loader(data), first, second, strict=True), 10):
         same(a, b)
         assert c.x.shape == (c.num_nodes, 8)
         assert torch.equal(c.x, torch.from_numpy(data.features["x"].gather(c.n_id.numpy())))
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_batch_of_an_epoch_that_was_left_is_moved_after_one_of_the_next(data, number):
+    there, rows = make_loader(data, device="cpu", gpu_memory=500 * 32), data.features["x"]
+    left = iter(there)
+    for _ in range(number):
+        next(left)
+    late = next(left._copies._batches)  # the core has delivered it
+    left.close()
+    epoch = iter(there)
+    for _ in range(2):
+        next(epoch)
+    moved, _ = move(late, lambda tensor, page_locked=False: tensor, None)
+    assert torch.equal(moved.x, rows.gather(moved.n_id.numpy(), as_torch=True))
+    for batch in itertools.chain(epoch, there):
+        assert torch.equal(batch.x, rows.gather(batch.n_id.numpy(), as_torch=True))
 
 
 def test_threads_that_begin_epochs_at_once_share_a_plan(data, monkeypatch):
@@ -234,7 +182,7 @@ def test_threads_that_begin_epochs_at_once_share_a_plan(data, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(epochs._core, "LoadPlan", SimpleNamespace(make=make_slowly, outline=_core.LoadPlan.outline))
-    there = make(data, device="cpu", gpu_memory=500 * 32, memory="200MB")
+    there = make_loader(data, device="cpu", gpu_memory=500 * 32, memory="200MB")
     rows, wrong = data.features["x"], []
 
     def consume():
@@ -254,13 +202,13 @@ def test_threads_that_begin_epochs_at_once_share_a_plan(data, monkeypatch):
 
 def test_loaders_of_a_group_share_the_cache(data):
     options = {"device": "cpu", "gpu_memory": 500 * 32}
-    train, valid = make(data, split="train", **options), make(data, split="valid", **options)
+    train, valid = make_loader(data, split="train", **options), make_loader(data, split="valid", **options)
     with gz.LoaderGroup(train, valid, repeat=[valid]):
         for epoch in range(2):
-            here = make(data, split="train")
+            here = make_loader(data, split="train")
             here.set_epoch(epoch)
             check_epochs(here, train, 1)
-            check_epochs(make(data, split="valid"), valid, 1)
+            check_epochs(make_loader(data, split="valid"), valid, 1)
         for loader in (train, valid):
             found = loader.stats().device["x"]
             assert found["rows"] == loader.stats().nodes
@@ -270,15 +218,15 @@ def test_loaders_of_a_group_share_the_cache(data):
 def test_rows_of_files_that_do_not_fit_are_swept_for_what_the_device_lacks(tmp_path):
     data = gz.synthesize(tmp_path / "data", nodes=20_000, edges=60_000, dim=512, seed=0)
     options = {"memory": "36MB", "cache": "on", "batch_size": 16, "num_threads": 1, "seeds": np.arange(1000)}
-    there = make(data, device="cpu", gpu_memory="2MB", **options)
-    check_epochs(make(data, **options), there)
+    there = make_loader(data, device="cpu", gpu_memory="2MB", **options)
+    check_epochs(make_loader(data, **options), there)
     assert there.stats().plan["ways"]["x"] == "window"
     assert 0 < there.stats().device["x"]["hits"] < there.stats().device["x"]["rows"]
 
 
 @pytest.mark.parametrize("slots", [700, 3000])
 def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slots):
-    there, made = make(data, device="cpu", gpu_memory=slots * 32), []
+    there, made = make_loader(data, device="cpu", gpu_memory=slots * 32), []
     rows = part_rows.PartRows.rows
 
     def fails(self, planned, *arguments):
@@ -289,28 +237,73 @@ def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slo
 
     monkeypatch.setattr(part_rows.PartRows, "rows", fails)
     with pytest.warns(UserWarning, match="out of memory: its cache of rows is emptied and gets"):
-        check_epochs(make(data), there)
+        check_epochs(make_loader(data), there)
     assert there.stats().device["x"]["bytes"] < slots * 32
 
 
-def test_auto_waits_for_some_batches_and_gives_back_what_training_needs(data, monkeypatch):
-    there = make(data, device="cpu", gpu_memory="auto")
-    free = iter([1000 * 32, 10, -100 * 32, *[5] * 100])
+def test_an_interrupted_upload_is_repeated(data, monkeypatch):
+    uploads, upload = [], part_rows.PartRows._upload
+
+    def interrupted_once(self, table):
+        uploads.append(self)
+        if len(uploads) == 1:
+            raise KeyboardInterrupt
+        upload(self, table)
+
+    monkeypatch.setattr(part_rows.PartRows, "_upload", interrupted_once)
+    there = make_loader(data, device="cpu", gpu_memory=3000 * 32)
+    with pytest.raises(KeyboardInterrupt):
+        list(there)
+    monkeypatch.setattr(part_rows.PartRows, "from_host", None)
+    there.set_epoch(0)
+    check_epochs(make_loader(data), there)
+    assert len(uploads) == 2
+
+
+def test_rows_are_counted_on_the_device_as_they_are_made(data, tmp_path, monkeypatch):
+    gz.compile_features(np.ones((3000, 8), np.float32), tmp_path / "x.gd", dtype="int8")
+    counted, sizes_of = [], copies.sizes_of
+    monkeypatch.setattr(copies, "sizes_of", lambda batch: counted.append((batch, sizes_of(batch))) or sizes_of(batch))
+    there = make_loader(data.graph, gz.FeatureStore(tmp_path / "x.gd"), device="cpu", gpu_memory=3000 * 8)
+    made = list(there)
+    for batch, (_, (_, size)) in zip(made, counted, strict=True):
+        assert batch.x.dtype == torch.float32
+        assert size >= batch.x.nbytes + batch.edge_index.nbytes + batch.e_id.nbytes + batch.n_id.nbytes
+
+
+def test_memory_that_is_short_without_a_cache_is_told_as_it_is(data, monkeypatch):
+    def fails(self, planned, *arguments):
+        raise torch.OutOfMemoryError("made up")
+
+    monkeypatch.setattr(part_rows.PartRows, "rows", fails)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(torch.OutOfMemoryError, match="made up"):
+            list(make_loader(data, device="cpu", gpu_memory="auto"))
+
+
+@pytest.mark.parametrize("is_urgent", [False, True])
+def test_auto_waits_for_some_batches_and_gives_back_what_training_needs(data, monkeypatch, is_urgent):
+    # For a start, at two looks, and then twice more because the last look found too little.
+    rooms = iter([1000 * 32, 1, -1, -1 if is_urgent else 1, -200 * 32])
+    memory = SimpleNamespace(
+        add=lambda tier: None, look=lambda: None, return_unused=lambda: None, room=lambda *_: next(rooms, 1)
+    )
     monkeypatch.setattr(tier, "_CHECK_EVERY", 4)
-    monkeypatch.setattr(tier.DeviceTier, "_watches", lambda _: True)
-    monkeypatch.setattr(tier.DeviceTier, "_free", lambda _: next(free))
-    check_epochs(make(data), there)
+    monkeypatch.setattr(tier.DeviceMemory, "of", lambda device: memory)
+    there = make_loader(data, device="cpu", gpu_memory="auto", labels=np.zeros(3000))
+    check_epochs(make_loader(data, labels=np.zeros(3000)), there)
     assert there.stats().device["x"]["slots"] == 800
 
 
 def test_what_gpu_memory_may_be(data, monkeypatch):
-    assert make(data, gpu_memory="auto").stats().device == {}
+    assert make_loader(data, gpu_memory="auto").stats().device == {}
     for wrong, error in (("much", ValueError), (-1, ValueError), (True, TypeError), (None, TypeError)):
         with pytest.raises(error, match="gpu_memory"):
-            make(data, device="cpu", gpu_memory=wrong)
+            make_loader(data, device="cpu", gpu_memory=wrong)
     monkeypatch.setattr(tier, "caches_on_cpu", False)
     with pytest.raises(ValueError, match=r"gpu_memory is '1GB', but the loader has device='cpu'; pass device=\"cuda\""):
-        make(data, device="cpu", gpu_memory="1GB")
+        make_loader(data, device="cpu", gpu_memory="1GB")
     with pytest.raises(ValueError, match="but the loader has no device"):
-        make(data, gpu_memory="1GB")
-    assert len(list(make(data, device="cpu", gpu_memory=0))) == len(make(data))
+        make_loader(data, gpu_memory="1GB")
+    assert len(list(make_loader(data, device="cpu", gpu_memory=0))) == len(make_loader(data))

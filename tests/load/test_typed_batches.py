@@ -216,9 +216,6 @@ class Elsewhere:
     def mark_used(self):
         return None
 
-    def leave(self):
-        return None
-
     def release(self):
         return None
 

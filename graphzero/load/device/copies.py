@@ -28,13 +28,17 @@ MOST_ON_DEVICE = 5  # batches there that the device has not finished with: those
 
 # One per device, for all epochs of all loaders: torch keeps freed device memory for the stream it was made on, so a new
 # stream would request all of it from the driver again.
-_side_streams: dict[int, Any] = {}
+_side_streams: dict[torch.device, Any] = {}
 
 
-def plain_copies(batches: Iterator[AnyBatch], target: torch.device) -> Iterator[AnyBatch]:
-    """Copy each batch when it is requested, on devices other than CUDA."""
-    for batch in batches:
-        yield batch.to(target)
+def copies_to(
+    device: torch.device, tier: DeviceTier | None, batches: Iterator[AnyBatch], is_ready: Callable[[], bool]
+) -> tuple[Iterator[AnyBatch], DeviceBatches | None]:
+    """Return the batches on a device, twice if they are copied ahead; else each is copied when it is requested."""
+    if device.type != "cuda" and tier is None:
+        return (batch.to(device) for batch in batches), None
+    ahead = DeviceBatches(batches, (CudaCopies if device.type == "cuda" else PlainCopies)(device, tier), is_ready)
+    return ahead, ahead
 
 
 class _Copy:
@@ -59,14 +63,15 @@ class CudaCopies:
         import torch
 
         self._tier = tier
-        index = torch.cuda.current_device() if device.index is None else device.index
-        self._device = torch.device("cuda", index)
-        if index not in _side_streams:
+        self._device = device
+        if device not in _side_streams:
             # What a batch takes there is little, and waits for no processor that kernels of training are about to get.
-            _side_streams[index] = torch.cuda.Stream(self._device, priority=-1)  # type: ignore[no-untyped-call]
-        self._side = _side_streams[index]
+            _side_streams[device] = torch.cuda.Stream(device, priority=-1)  # type: ignore[no-untyped-call]
+        self._side = _side_streams[device]
         self._on_side = torch.cuda.stream(self._side)
-        self._side.wait_stream(torch.cuda.current_stream(self._device))  # labels may be there, just made
+        self._side.wait_stream(torch.cuda.current_stream(self._device))
+        # Other allocators than torch's own may not know that a stream still reads what another one made.
+        self._follows = torch.cuda.get_allocator_backend() == "pluggable"
         self.most_bytes = torch.cuda.get_device_properties(self._device).total_memory // 8
         self._timers: list[tuple[Any, Any]] = []  # events that can be used again
         self._marks: list[Any] = []
@@ -75,6 +80,10 @@ class CudaCopies:
         """Start to copy a batch; the host's must be kept until the copy is done."""
         if self._tier is not None:
             self._tier.batch_comes()
+        if self._follows:
+            import torch
+
+            self._side.wait_stream(torch.cuda.current_stream(self._device))
         begin, end = self._timers.pop() if self._timers else (_event(enable_timing=True), _event(enable_timing=True))
         with self._on_side:
             begin.record(self._side)
@@ -134,11 +143,6 @@ class CudaCopies:
         mark.synchronize()
         self._marks.append(mark)
 
-    def leave(self) -> None:
-        """The epoch ends early: batches that were planned will not come."""
-        if self._tier is not None:
-            self._tier.forget()
-
     def release(self) -> None:
         """No more batches come: what the device keeps is not needed here any more."""
         self._tier = None
@@ -183,11 +187,6 @@ class PlainCopies:
     def wait_used(self, mark: Any) -> None:
         """Do nothing."""
 
-    def leave(self) -> None:
-        """The epoch ends early: batches that were planned will not come."""
-        if self._tier is not None:
-            self._tier.forget()
-
     def release(self) -> None:
         """No more batches come: what the device keeps is not needed here any more."""
         self._tier = None
@@ -226,7 +225,7 @@ class DeviceBatches:
         self._stats = {
             **dict.fromkeys(("batches", "nodes", "edges", "copy_to_device_bytes"), 0),
             **dict.fromkeys(("copy_to_device_seconds", "copy_wait_seconds", "step_wait_seconds"), 0.0),
-            **dict.fromkeys(("starved_seconds", "consumer_seconds"), 0.0),
+            **dict.fromkeys(("launch_seconds", "starved_seconds", "consumer_seconds"), 0.0),
         }
 
     def __iter__(self) -> DeviceBatches:
@@ -239,11 +238,21 @@ class DeviceBatches:
             return self._next()
 
     def _next(self) -> AnyBatch:
-        begun = time.perf_counter()
+        begun, stats = time.perf_counter(), self._stats
         if self._handed_out:
             self._handed_out = False
             self._marks.append(self._copies.mark_used())
-            self._stats["consumer_seconds"] += begun - self._returned
+            stats["consumer_seconds"] += begun - self._returned
+        stepped = stats["step_wait_seconds"]
+        try:
+            return self._take()
+        finally:
+            self._returned = time.perf_counter()
+            stepped = stats["step_wait_seconds"] - stepped
+            stats["consumer_seconds"] += stepped
+            stats["starved_seconds"] += self._returned - begun - stepped
+
+    def _take(self) -> AnyBatch:
         while self._has_room(must=not self._started) and self._start_next():
             pass
         if not self._started:
@@ -259,7 +268,6 @@ class DeviceBatches:
         stats["nodes"] += batch.num_nodes
         stats["edges"] += batch.num_edges
         self._handed_out = True
-        self._returned = time.perf_counter()
         return batch
 
     def _has_room(self, must: bool) -> bool:
@@ -279,23 +287,21 @@ class DeviceBatches:
             # The device is behind: that is time of the training step, which runs there.
             start = time.perf_counter()
             self._copies.wait_used(self._marks.popleft())
-            self._count(start, "step_wait_seconds", "consumer_seconds")
+            self._count(start, "step_wait_seconds")
         return must or self._is_ready()
 
     def _start_next(self) -> bool:
         """Start to copy the next batch, for which there is room; False if there is none."""
         try:
-            start = time.perf_counter()
-            try:
-                host = next(self._batches, None)
-            finally:
-                self._count(start, "starved_seconds")
+            host = next(self._batches, None)
             if host is None:
                 self._ended = True
                 return False
             crossing, there = sizes_of(host)
             self._most = max(2, min(MOST_ON_DEVICE, self._copies.most_bytes // max(there, 1)))
+            start = time.perf_counter()
             moved, copy = self._copies.start(host)
+            self._count(start, "launch_seconds")
         except BaseException as error:
             self._ended, self._error = True, error
             return False
@@ -312,17 +318,14 @@ class DeviceBatches:
         copy, _ = self._copying.popleft()
         start = time.perf_counter()
         self._stats["copy_to_device_seconds"] += self._copies.wait(copy)
-        self._count(start, "copy_wait_seconds", "starved_seconds")
+        self._count(start, "copy_wait_seconds")
 
     def _finish_copies(self) -> None:
         while self._copying:  # the memory of the host is read until they are done
             self._retire()
 
-    def _count(self, start: float, *names: str) -> None:
-        """Add the time since `start` to these."""
-        seconds = time.perf_counter() - start
-        for name in names:
-            self._stats[name] += seconds
+    def _count(self, start: float, name: str) -> None:
+        self._stats[name] += time.perf_counter() - start
 
     def stats(self) -> dict[str, Any]:
         """What the consumer saw, and the copies: seconds, bytes, and what was waited for."""
@@ -338,7 +341,6 @@ class DeviceBatches:
             self._started.clear()
             self._marks.clear()
             self._batches = iter(())
-            self._copies.leave()
             self.release()
 
     def release(self) -> None:

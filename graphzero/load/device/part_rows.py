@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,14 @@ _UPLOAD_BYTES = 256 << 20  # of rows that are uploaded together
 class PartRows:
     """A table on the device, by generation: the core says with each batch which one it was planned with."""
 
-    def __init__(self, core: _core.DeviceRows, store: FeatureStore, dtype: str | None, device: torch.device) -> None:
-        """Keep nothing yet. `dtype` is what batches get; the table keeps rows as they are stored."""
+    def __init__(
+        self, core: _core.DeviceRows, store: FeatureStore, dtype: str | None, device: torch.device,
+        return_unused: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Keep nothing yet. `dtype` is what batches get; the table keeps rows as they are stored.
+
+        `return_unused` returns memory that was freed to the device.
+        """
         import torch
 
         matrix = store._matrix(None)
@@ -34,10 +41,15 @@ class PartRows:
         self.columns = int(matrix.columns)
         self.row_bytes = self.columns * self._stored.itemsize
         self.num_rows = int(matrix.rows)
+        self.made_row_bytes = self.columns * (getattr(torch, dtype) if dtype else self._stored).itemsize  # in a batch
         self._tail = store.shape[1:]
+        self._return_unused = return_unused
         self._conversion = Conversion(store, dtype, device)
         self._table: torch.Tensor | None = None
+        self._is_whole = False  # the table has all rows
         self._generation = 0  # of the table; 0: there was none yet
+        self._sequence = 0  # of the last batch that was assembled
+        self._lock = threading.Lock()  # an epoch that is left may still move a batch while another one begins
         self._passes: Passes | None = None  # chosen with the first batch that needs a table
         self._host: HostRows | None = None  # rows that the device reads by itself
         self._tries_host = True  # with the next batch: whether it can
@@ -58,24 +70,39 @@ class PartRows:
 
     def drop(self) -> None:
         """Free the table. Batches that were planned with it get their rows from the host."""
-        self._table = None
+        self._table, self._is_whole = None, False
 
     def lose(self, generation: int) -> None:
         """The table of a generation lacks what a batch should have put there: it is not used."""
-        self._table, self._generation = None, generation
+        self.drop()
+        self._generation = max(self._generation, generation)
 
     def rows(self, planned: PlannedRows, ids: torch.Tensor, to: Move) -> torch.Tensor:
         """Return the rows of a batch, whose ids are on the device, in the dtype that batches have."""
+        with self._lock:
+            made = self._made(planned, ids, to)
+            if not planned.given["is_whole"]:
+                self.core.confirm(planned.given["sequence"])
+        return made
+
+    def _made(self, planned: PlannedRows, ids: torch.Tensor, to: Move) -> torch.Tensor:
         given = planned.given
         wanted, scale = self._conversion.parts()
         if self.columns == 0:  # there is nothing to keep or to move
             return ids.new_empty((given["rows"], *self._tail), dtype=wanted or self._stored)
-        if given["generation"] != self._generation:
+        generation, is_whole = given["generation"], given["is_whole"]
+        if generation > self._generation:
             self._begin(given)
         table = self._table
-        if table is None and given["slots"] > 0:
+        # Where all rows are there, batches may be finished in another order than sizes were changed.
+        is_there = is_whole and self._is_whole if generation < self._generation else table is not None
+        if not is_there and given["slots"] > 0:
             return self.from_host(planned)
-        if self._tries_host and table is not None and not given["is_whole"]:
+        if not is_whole:
+            if given["sequence"] < self._sequence:  # of an epoch that was left: a later one has the table
+                return self.from_host(planned)
+            self._sequence = given["sequence"]
+        if self._tries_host and table is not None and not is_whole:
             self._tries_host = False
             if self.core.is_mapped:
                 self._host = HostRows.of(self._store, self._conversion, self._device)
@@ -83,7 +110,7 @@ class PartRows:
         if self._passes is None and table is not None:
             self._passes = choose_passes(self.columns, self._stored, self._conversion, self._device)
         out = ids.new_empty((given["rows"], self.columns), dtype=wanted or self._stored)
-        if given["is_whole"]:
+        if is_whole:
             assert self._passes is not None
             self._passes.take(out, table, ids, scale)
         else:
@@ -121,12 +148,19 @@ class PartRows:
         """Make the table of a new generation when its first batch comes."""
         import torch
 
-        self._table, self._generation = None, given["generation"]
+        if given["is_whole"] and self._is_whole:
+            self._generation = given["generation"]
+            return
+        if self._table is not None:
+            self.drop()
+            self._return_unused()  # else a smaller table takes a part of its memory, and the rest cannot be used
+        table = None
         if given["slots"] > 0:
             table = torch.empty((given["slots"], self.columns), dtype=self._stored, device=self._device)
             if given["is_whole"]:
                 self._upload(table)
-            self._table = table
+        # Only now: an upload may be interrupted.
+        self._table, self._is_whole, self._generation = table, given["is_whole"], given["generation"]
 
     def _upload(self, table: torch.Tensor) -> None:
         step = max(1, _UPLOAD_BYTES // self.row_bytes)

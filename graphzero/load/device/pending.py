@@ -6,7 +6,7 @@ here saves it some 10 us (benchmarks/gpu.py --only next).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ...args.ids import IdArray
     from .assemble import Conversion
+    from .kept_labels import LabelTable
     from .part_rows import PartRows
     from .tier import DeviceTier
 
@@ -111,7 +112,7 @@ class PlannedRows:
     @property
     def device_bytes(self) -> int:
         """Bytes of the rows on the device."""
-        return int(self.given["rows"] * self.part.row_bytes + self.link_bytes)
+        return int(self.given["rows"] * self.part.made_row_bytes + self.link_bytes)
 
     def host_ids(self) -> IdArray:
         """Return the ids on the host."""
@@ -149,8 +150,8 @@ class StoredRows:
 class KeptLabels:
     """Labels of the seeds, which are the first nodes, from those of all nodes on the device."""
 
-    labels: torch.Tensor  # on the device
-    dtype: torch.dtype  # of the batch's
+    table: LabelTable
+    seeds: Callable[[], IdArray]  # on the host, for where the table does not fit
     count: int
 
     @property
@@ -165,8 +166,8 @@ class KeptLabels:
 
     def make(self, to: Move, group: Mapping[str, Any]) -> torch.Tensor:
         """Return the labels; `group` has the nodes."""
-        found = self.labels.index_select(0, group["n_id"].narrow(0, 0, self.count))
-        return found if found.dtype == self.dtype else found.to(self.dtype)
+        found = self.table.take(group["n_id"].narrow(0, 0, self.count))
+        return to(self.table.labels.of(self.seeds())) if found is None else found
 
 
 Made = (PlannedRows, StoredRows, KeptLabels)
@@ -216,9 +217,8 @@ def move(batch: AnyBatch, to: Move, tier: DeviceTier | None) -> tuple[AnyBatch, 
     try:
         return _move(batch, to)
     except torch.OutOfMemoryError:
-        if tier is None:
+        if tier is None or not tier.give_back():
             raise
-    tier.give_back()
     for group in _groups(batch):
         for _, value in group:
             if isinstance(value, PlannedRows):

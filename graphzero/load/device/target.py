@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-PageLock = tuple[int, int, int, int, int]
-NO_PAGE_LOCK: PageLock = (0, 0, 0, 0, 0)
+# A context, and addresses of functions of the driver (bindings/bind_load.cpp).
+PageLock = tuple[int, int, int, int, int, int]
+NO_PAGE_LOCK: PageLock = (0, 0, 0, 0, 0, 0)
+_FUNCTIONS = (
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuThreadExchangeStreamCaptureMode",
+)
 
 
 def as_device(device: Any) -> torch.device:
@@ -28,6 +36,15 @@ def as_device(device: Any) -> torch.device:
             f"device is {device!r}, but torch finds {count or 'no'} CUDA device{'' if count == 1 else 's'}"
         )
     return found
+
+
+def current(device: torch.device | None) -> torch.device | None:
+    """Return the device with its number: "cuda" is the current one of this thread."""
+    import torch
+
+    if device is None or device.type != "cuda" or device.index is not None:
+        return device
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def driver_library() -> ctypes.CDLL:
@@ -49,8 +66,9 @@ def page_lock(device: torch.device | None) -> PageLock:
         index = torch.cuda.current_device()
     try:
         driver = driver_library()
-        names = ("cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuMemHostRegister_v2", "cuMemHostUnregister")
-        functions = [ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0 for name in names]
+        push, pop, lock, unlock, mode = (
+            ctypes.cast(getattr(driver, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS
+        )
         number, context = ctypes.c_int(), ctypes.c_void_p()
         if driver.cuDeviceGet(ctypes.byref(number), index) != 0:
             return NO_PAGE_LOCK
@@ -59,5 +77,4 @@ def page_lock(device: torch.device | None) -> PageLock:
             return NO_PAGE_LOCK
     except (OSError, AttributeError):  # no driver under this name, or an old one
         return NO_PAGE_LOCK
-    push, pop, lock, unlock = functions
-    return (context.value or 0, push, pop, lock, unlock)
+    return (context.value or 0, push, pop, lock, unlock, mode)
