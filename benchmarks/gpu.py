@@ -19,7 +19,8 @@ is trained again, and for new epochs whose batches have few sizes (pad_nodes).
 
 `--only profile` prints instead, for training with rows on the GPU, the processor time per batch of each kind of thread,
 what the device does, and the calls in which the host waits for it. `--only next` prints what next() costs the thread
-that calls it (gpu_next.py); with `--cpu` it needs no GPU: moving a batch is then a copy in RAM, the rest is the same.
+that calls it (gpu_next.py), and `--only trainer` how fast `graphzero.train` is (gpu_trainer.py). With `--cpu` they need
+no GPU: moving a batch is then a copy in RAM, the rest is the same.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from pathlib import Path
 from typing import Any
 
 import gpu_next
+import gpu_trainer
 import measure
 import numpy as np
 import torch
 from torch_geometric.nn import GraphSAGE
 
 import graphzero as gz
+from graphzero.train import TrainOptions
 
 FANOUTS = [15, 10, 5]
 REPEAT = 3
@@ -282,12 +285,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="loader threads (default: all processors)")
     parser.add_argument("--prefetch", type=int, help="batches to prefetch (default: the loader's)")
     parser.add_argument("--memory", default="40GB")
-    parts = ("plain", "cache", "profile", "next")
-    parser.add_argument(
-        "--only", choices=parts, help="without or with rows on the GPU (default: both), a profile, or what next() costs"
-    )
+    parts = ("plain", "cache", "profile", "next", "trainer")
+    parser.add_argument("--only", choices=parts, help="part to run (default: plain and cache)")
     parser.add_argument("--check", action="store_true", help="compare batches with those on the CPU first")
-    parser.add_argument("--cpu", action="store_true", help="with --only next: without a GPU")
+    parser.add_argument("--cpu", action="store_true", help="with --only next or trainer: without a GPU")
     parser.add_argument("--pause", type=float, default=0.02, help="with --only next: seconds between two batches")
     parser.add_argument("--json")
     options = parser.parse_args()
@@ -301,6 +302,18 @@ def main() -> None:
         gpu_next.main(loader, loader.rows_bytes, "cpu" if options.cpu else "cuda", options.batches, kinds)
         return
     figures = Shown()
+    if options.only == "trainer":
+        shares = [(title, int(share * loader.rows_bytes)) for title, share in (("no rows", 0), *SHARES)]
+        training = TrainOptions(
+            hidden=256, fanouts=FANOUTS, dropout=0.0, batch_size=1024, epochs=gpu_trainer.EPOCHS, memory=options.memory,
+            prefetch=options.prefetch, num_threads=options.threads, device="cpu" if options.cpu else "cuda",
+        )  # fmt: skip
+        for name, value in gpu_trainer.main(
+            loader, loader.data, loader.seeds.numpy(), training, shares[:1] if options.cpu else shares
+        ).items():
+            figures[name] = value
+        measure.save(options.json, figures, options.folder)
+        return
     if options.only in ("cache", None):
         figures["misses, relative to Belady's rule"] = loader.misses()
     with loader(device="cuda") as made:

@@ -182,6 +182,14 @@ def command(
     device: Annotated[
         str | None, typer.Option(help="Device: cpu, cuda, ... (default: a GPU if available).", rich_help_panel=_RUNNING)
     ] = None,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="float32|bfloat16",
+            help="Precision of the model; bfloat16 is faster on most GPUs, and on processors that compute in it.",
+            rich_help_panel=_RUNNING,
+        ),
+    ] = "float32",
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -262,6 +270,7 @@ def command(
         prefetch=prefetch,
         num_threads=threads,
         device=device,
+        precision=precision,
         target=target,
         loss=loss,
         class_weights=_weights(class_weights),

@@ -84,7 +84,8 @@ class TableEncoder(nn.Module):
         for column in self.columns:
             if column.kind in ("category", "multicategory"):
                 given = values[column.array]
-                given = matrix(given)[:, [column.column]] if column.kind == "category" else matrix(given)
+                at = slice(column.column, column.column + 1) if column.kind == "category" else slice(None)
+                given = matrix(given)[:, at]
                 codes.append(_shifted(given, len(column.names), start))
                 start += len(column.names) + 1
         if self.query is None:

@@ -46,7 +46,7 @@ class Inputs:
         self.feature, self.hidden, self.dropout = options.feature, options.hidden, options.dropout
         limit = parse_size(options.id_embedding_memory)
         tasks = getattr(data, "tasks", {})
-        self._timed = options.time is not None or options.split_by_time is not None or options.task in tasks
+        self.timed = options.time is not None or options.split_by_time is not None or options.task in tasks
         known = {}
         for name, features, columns, count in self._types():
             self.counts[name] = count
@@ -95,10 +95,10 @@ class Inputs:
         needed = 4 * _COPIES * width * count
         self.specs[name] = {"kind": "ids", "count": count, "width": width}
         if needed > limit:
-            self.specs[name] = {"kind": "degrees", "edges": len(self._edges(name)), "timed": self._timed}
+            self.specs[name] = {"kind": "degrees", "edges": len(self._edges(name)), "timed": self.timed}
             whose = f"node type {name!r}" if self._typed else "the graph"
             instead = "degrees are used"
-            if self._timed:
+            if self.timed:
                 instead = "one vector is learned for all of them (degrees would count later edges)"
             self.notes.append(
                 f"{whose} has no features; embeddings of {count:,} ids would take {format_size(needed)}, more than "

@@ -22,7 +22,7 @@ from .metrics import HITS, LinkScores
 from .models import make_model
 from .records import TrainingData, TrainOptions
 from .seeds import edge_splits_by_time
-from .tasks import Step, Task, describe_graph, sampled_outputs
+from .tasks import Step, Task, describe_graph, sampled_outputs, widened
 from .typed_tasks import describe_types, make_hetero, typed_outputs
 
 __all__ = ["LinkTask"]
@@ -118,11 +118,14 @@ class LinkTask(Task):
         rows, columns = link.edge_label_index
         left, right = self._embed(model, batch)
         out, label = (left[rows] * right[columns]).sum(-1), link.edge_label
-        if self.held_out is not None:
-            kept = ~(self.held_out.has(source.n_id[rows], target.n_id[columns]) & (label > 0))
-            out, label = out[kept], label[kept]
-        loss = functional.binary_cross_entropy_with_logits(out, label)
-        return Step(loss, ((out.detach() > 0) == (label > 0)).sum(), len(label))
+        right_answers = (out.detach() > 0) == (label > 0)
+        if self.held_out is None:
+            loss = functional.binary_cross_entropy_with_logits(out, label)
+            return Step(loss, right_answers.sum(), len(label))
+        # Weighted instead of selected: the host would wait for the device to learn how many there are.
+        kept = ~(self.held_out.has(source.n_id[rows], target.n_id[columns]) & (label > 0))
+        each = functional.binary_cross_entropy_with_logits(out, label, reduction="none")
+        return Step((each * kept).sum() / kept.sum(), (right_answers & kept).sum(), kept.sum())
 
     def scores(self) -> LinkScores:
         """Return the metrics that rank edges among their negatives."""
@@ -144,10 +147,12 @@ class LinkTask(Task):
 
     def _embed(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         if self.edge_type is None:
-            out = sampled_outputs(model, self.inputs.rows(model, batch), batch, self.graph, self.options)
-            return out, out
-        by_type = typed_outputs(model, self.inputs, batch)
-        return by_type[self.edge_type[0]], by_type[self.edge_type[2]]
+            with self.precision():
+                out = sampled_outputs(model, self.inputs.rows(model, batch), batch, self.graph, self.options)
+            return (widened(out),) * 2
+        with self.precision():
+            by_type = typed_outputs(model, self.inputs, batch)
+        return widened(by_type[self.edge_type[0]]), widened(by_type[self.edge_type[2]])
 
     def learns(self) -> str:
         """Say which edges are learned."""

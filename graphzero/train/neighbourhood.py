@@ -115,8 +115,10 @@ class _NeighbourSum(torch.autograd.Function):
         sources, offsets = ctx.saved_tensors
         receivers = torch.repeat_interleave(offsets[1:] - offsets[:-1], output_size=sources.numel())
         if grad.device.type != "cpu":
-            total = torch.zeros((ctx.num_sources, grad.shape[1]), dtype=grad.dtype, device=grad.device)
-            return total.index_add_(0, sources, grad[receivers]), None, None
+            # In float32 at least: a sum of many numbers of 8 bits stops growing.
+            dtype = torch.promote_types(grad.dtype, torch.float32)
+            total = torch.zeros((ctx.num_sources, grad.shape[1]), dtype=dtype, device=grad.device)
+            return total.index_add_(0, sources, grad[receivers].to(dtype)).to(grad.dtype), None, None
         # NumPy sorts packed 64-bit keys with SIMD, some 10 times faster than torch.sort.
         keys = (sources.numpy() << 32) | receivers.numpy()
         keys.sort()

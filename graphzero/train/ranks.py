@@ -14,6 +14,7 @@ from torch import Tensor, distributed, nn
 from ..load.device import as_device
 from ..machine.ranks import current_local_rank, current_rank
 from .models import SampledModel
+from .readback import Readback
 from .records import EpochRecord
 from .tasks import Step, Task
 
@@ -30,6 +31,7 @@ class Round(NamedTuple):
     seeds: int
     batches: int
     stop: bool
+    own_loss: float  # of this rank's batch
 
 
 class Ranks:
@@ -101,31 +103,34 @@ class Ranks:
     def backward(self, step: Step, counts: bool, stop: bool) -> Callable[[], Round]:
         """Compute gradients of the mean loss over the seeds of all ranks. A batch that does not count adds zeros.
 
-        The returned function waits for the device: call it once the rest of the step has been launched.
+        The returned function waits until the device has computed the loss: call it once the rest of the step has been
+        launched.
         """
         loss, right, seeds = step
-        if self.size == 1:
-            loss.backward()  # type: ignore[no-untyped-call]
-            return lambda: Round(float(loss.detach()), int(right), seeds, 1, stop)
-        weight = seeds if counts else 0
-        own: list[Tensor | float] = [loss.detach() * weight, right * counts, weight, int(counts), int(stop)]
-        sums = torch.stack([_on(loss.device, value) for value in own])
-        distributed.all_reduce(sums)
-        # DistributedDataParallel divides the sum of the gradients by the number of ranks.
-        (loss * (weight * self.size / sums[2]).to(loss.dtype)).backward()  # type: ignore[no-untyped-call]
+        own = _on(loss.device, loss.detach())
+        weight = seeds * counts
+        known = (right * counts, weight, int(counts), int(stop))
+        sums = torch.stack([own * weight, *(_on(loss.device, value) for value in known)])
+        if self.size > 1:
+            distributed.all_reduce(sums)
+            # DistributedDataParallel divides the sum of the gradients by the number of ranks.
+            loss = loss * (weight * self.size / sums[2]).to(loss.dtype)
+        found = Readback(torch.cat([sums, own.reshape(1)]))
+        loss.backward()  # type: ignore[no-untyped-call]
 
         def read() -> Round:
-            total, hits, trained, batches, stopping = sums.tolist()
-            return Round(total / trained, int(hits), int(trained), int(batches), stopping > 0)
+            total, hits, trained, batches, stopping, here = found.wait().tolist()
+            return Round(total / max(trained, 1), int(hits), int(trained), int(batches), stopping > 0, here)
 
         return read
 
 
 def _on(device: torch.device, value: Tensor | float) -> Tensor:
     """Return a number as float64 on a device, without waiting for it."""
+    dtype = torch.float32 if device.type == "mps" else torch.float64  # which MPS does not have
     if isinstance(value, Tensor):
-        return value.to(device, torch.float64)
-    return torch.full((), value, dtype=torch.float64, device=device)
+        return value.to(device, dtype)
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 class _Stepping(nn.Module):

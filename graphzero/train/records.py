@@ -27,6 +27,7 @@ __all__ = ["EpochRecord", "Observer", "Stopped", "TrainOptions", "TrainResult", 
 Stopped = Literal["finished", "patience", "interrupted"]
 _LARGEST_LR = 10
 TARGETS = ("classification", "regression", "multilabel")
+PRECISIONS = ("float32", "bfloat16")
 
 
 class TrainingData(Protocol):
@@ -60,7 +61,8 @@ class TrainOptions:
     None are chosen by the number of training seeds. `patience` stops the run after this many epochs without
     improvement; None is chosen with `epochs`, and no limit where those are given. `dropout` applies to the hidden
     layers and to encoded columns. `device` None is the GPU if available. `direction` is "in" to sample along edges that
-    end at a node, "out" along edges that start at it; None is "in" if the file has that direction.
+    end at a node, "out" along edges that start at it; None is "in" if the file has that direction. `precision`
+    "bfloat16" runs the model in `torch.autocast`; weights, losses and predictions stay float32.
 
     `task` is "nodes" for node labels, "links" for link prediction, or the name of a task of the dataset. `node_type`
     is the type whose labels are learned, where a dataset has several types with labels; `edge_type` (source, relation,
@@ -98,6 +100,7 @@ class TrainOptions:
     device: str | None = None
     feature: str = "x"
     direction: str | None = None
+    precision: str = "float32"
     seed: int = 0
     task: str = "nodes"
     node_type: str | None = None
@@ -133,6 +136,9 @@ class TrainOptions:
             raise ValueError(f"weight_decay is {self.weight_decay:g}, expected a finite number of at least 0")
         if self.direction not in (None, "in", "out"):
             raise ValueError(f"direction is {self.direction!r}, expected 'in', 'out' or None")
+        if self.precision not in PRECISIONS:
+            known = f"{' or '.join(map(repr, PRECISIONS))}{did_you_mean(self.precision, PRECISIONS)}"
+            raise ValueError(f"precision is {self.precision!r}, expected {known}")
         if not isinstance(self.task, str) or not self.task:
             raise ValueError(f"task is {self.task!r}, expected 'nodes', 'links' or the name of a task of the dataset")
         if self.edge_type is not None and (isinstance(self.edge_type, str) or len(self.edge_type) != 3):

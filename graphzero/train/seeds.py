@@ -57,7 +57,8 @@ class YOfRows:
     def __call__(self, batch: Any) -> Any:
         """Return the batch with `y`."""
         part = batch if self._type is None else batch[self._type]
-        part.y = self._labels[part.input_id.cpu()].to(part.input_id.device)
+        self._labels = self._labels.to(part.input_id.device)  # where they stay
+        part.y = self._labels[part.input_id]
         return batch
 
 

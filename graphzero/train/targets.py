@@ -80,7 +80,9 @@ class ClassTarget(Target):
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """Cross entropy."""
-        weights = None if self._weights is None else self._weights.to(out.device, out.dtype)
+        if self._weights is not None:
+            self._weights = self._weights.to(out.device, out.dtype)  # where they stay
+        weights = self._weights
         if weights is not None and out.shape[1] > self.outputs:
             weights = functional.pad(weights, (0, out.shape[1] - self.outputs), value=1.0)
         return functional.cross_entropy(out, y, weight=weights)

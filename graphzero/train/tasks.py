@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,7 +23,7 @@ from .seeds import Seeds, YOfRows, node_times, seeds_of_nodes, seeds_of_table, t
 from .sizing import sized
 from .targets import Target, kind_of_labels, make_target
 
-__all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs"]
+__all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs", "widened"]
 
 
 class Step(NamedTuple):
@@ -32,7 +31,7 @@ class Step(NamedTuple):
 
     loss: Tensor
     right: Tensor
-    seeds: int
+    seeds: int | Tensor
 
 
 class Meter:
@@ -44,7 +43,7 @@ class Meter:
 
     def add(self, model: torch.nn.Module, batch: Any) -> None:
         """Add a batch."""
-        self._scores.add(*(_as_array(part) for part in self._task.measure(model, batch)))
+        self._scores.add(*(widened(part).cpu().numpy() for part in self._task.measure(model, batch)))
 
     def state(self) -> Any:
         """Return the counts, for the other ranks."""
@@ -70,6 +69,7 @@ class Task:
     inputs: Inputs
     metric = "accuracy"  # the score that selects the best epoch
     rank, world_size = 0, 1  # of the processes that train together
+    pads_nodes = False  # batches have few sizes; for models that ignore nodes without edges
 
     def __init__(self, data: Any, options: TrainOptions, device: torch.device) -> None:
         """Check that the data can be trained on."""
@@ -95,6 +95,20 @@ class Task:
         """Seeds per batch."""
         assert self.options.batch_size is not None
         return self.options.batch_size
+
+    def precision(self) -> torch.autocast:
+        """Return the context in which models run: in bfloat16 where that is precise enough, or as they are."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.options.precision == "bfloat16")
+
+    def gains_from_padding(self) -> bool:
+        """Whether batches of few sizes make training faster: in bfloat16 on a GPU.
+
+        Not by time, where padding could be newer than its seed; nor with embeddings of ids, of which the optimiser
+        updates those of all nodes in a batch.
+        """
+        of_ids = any(spec["kind"] == "ids" for spec in self.inputs.specs.values())
+        narrow = self.device.type == "cuda" and self.options.precision == "bfloat16"
+        return narrow and not of_ids and not self.inputs.timed
 
     def make_model(self) -> torch.nn.Module:
         """Make the model that the options name."""
@@ -167,6 +181,7 @@ class Task:
             "rank": self.rank,
             "world_size": self.world_size,
             "uneven": "pad" if training else "keep",  # in training every rank takes part in every step
+            "pad_nodes": self.pads_nodes,
         } | ({} if options.prefetch is None else {"prefetch": options.prefetch})
 
 
@@ -201,7 +216,9 @@ class LabelTask(Task):
 
     def outputs(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         """Return outputs for the seeds of a batch, and their labels."""
-        return self.scores_of_seeds(model, batch), self.target.labels(self.labels_of_seeds(batch))
+        with self.precision():
+            out = self.scores_of_seeds(model, batch)
+        return widened(out), self.target.labels(self.labels_of_seeds(batch))
 
     def set_target(self, asked: str | None, known: Mapping[str, Any], classes: int, kind: str | None = None) -> None:
         """Create the target from the labels of each split."""
@@ -318,9 +335,9 @@ class NodeTask(LabelTask):
         return describe_graph(self.graph, self.inputs) | self.describe_target()
 
 
-def _as_array(tensor: Tensor) -> npt.NDArray[Any]:
-    narrow = tensor.dtype in (torch.float16, torch.bfloat16)
-    return (tensor.float() if narrow else tensor).cpu().numpy()
+def widened(out: Tensor) -> Tensor:
+    """Return outputs as float32 if they are narrower: losses and scores are computed in that."""
+    return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
 
 
 def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:

@@ -78,6 +78,7 @@ class Trainer:
         self.task = make_task(data, options, self.device)
         self.options = self.task.options  # with numbers for those that depend on the data
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
+        self.task.pads_nodes = model is None and self.task.gains_from_padding()
         self.observer = (observer or shown_if_watched()) if self.ranks.first else Observer()
         for note in self.task.inputs.notes if self.ranks.first else ():
             self.observer.note(note)
@@ -187,10 +188,11 @@ class Trainer:
                 step = run.step(batch)
                 read_round = ranks.backward(step, number < total, stop.is_set())
                 run.optimizer.step()
-                round_, value = read_round(), float(step.loss.detach())
-                if not np.isfinite(value):
+                round_ = read_round()
+                if not np.isfinite(round_.own_loss):
                     raise GraphZeroError(
-                        f"the loss is {value} at epoch {run.epoch}, batch {number}: {self.task.explain_loss(batch)}"
+                        f"the loss is {round_.own_loss} at epoch {run.epoch}, batch {number}: "
+                        f"{self.task.explain_loss(batch)}"
                     )
                 now = time.perf_counter()
                 tally.add(round_.loss, round_.right, round_.seeds, round_.batches)
