@@ -1,4 +1,4 @@
-// device_rows: the threads that plan which rows a device will have, one for each shard of a cache.
+// device_rows: the threads that plan which rows a device will have, each for some of the shards of a cache.
 #include "device/device_rows.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace gz {
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(20);  // while a shard waits for its horizon
+constexpr auto kPoll = std::chrono::milliseconds(20);  // while a thread waits for its horizon
 constexpr double kPatience = 0.5;  // seconds without a new batch, with a consumer that waits for one
 
 // How many batches are planned together if so many are there. Most of them are there to be known ahead.
@@ -67,10 +67,9 @@ std::vector<uint64_t> divide_slots(uint64_t bytes, std::span<const SlotNeeds> pa
   return slots;
 }
 
-uint64_t DeviceRows::resize(uint64_t slots) {
+void DeviceRows::resize(uint64_t slots) {
   const std::lock_guard lock(mutex_);
   setting_ = {std::min(slots, rows_), setting_.generation + 1};
-  return setting_.generation;
 }
 
 void DeviceRows::confirm(uint64_t sequence) {

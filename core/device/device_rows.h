@@ -24,7 +24,7 @@
 
 namespace gz {
 
-// What the cache of one part holds; shared by the epochs of a loader, one at a time. Thread-safe.
+// What the cache of one part holds; shared by the epochs of a loader, one at a time. Its methods are thread-safe.
 class DeviceRows {
  public:
   struct Setting {
@@ -40,9 +40,9 @@ class DeviceRows {
   uint64_t rows() const { return rows_; }
   uint32_t shards() const { return static_cast<uint32_t>(calendars_.size()); }
 
-  // The size of the cache from the next batch that is planned on, which is also the first of the generation that is
-  // returned. The cache is then empty; as many slots as rows: it has all of them, at their own numbers.
-  uint64_t resize(uint64_t slots);
+  // The size of the cache from the next batch that is planned on, which is also the first of a new generation. The
+  // cache is then empty; as many slots as rows: it has all of them, at their own numbers.
+  void resize(uint64_t slots);
   // The device has assembled the batch of this sequence number, and those before it. What the cache holds is known in
   // the next epoch only if the last batch that was submitted in this one was assembled.
   void confirm(uint64_t sequence);

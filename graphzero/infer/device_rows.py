@@ -46,7 +46,7 @@ class DeviceRows:
                 last = min(first + step, rows)
                 some: torch.Tensor = store.gather(np.arange(first, last), as_torch=True, **options)
                 table[first:last] = conversion(some.to(device).reshape(last - first, width))
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             return None
         return cls(table)
 

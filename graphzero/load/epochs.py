@@ -206,8 +206,6 @@ class EpochLoader(Closing):
         self._leave_parent()
         for iterator in list(self._iterators):
             iterator.abort()
-        if self._copies is not None:
-            self._copies.release()
         if self._last is not None:
             self._final = self._last.epoch.stats, self._last.epoch.info
         self._last = self._plan = self._outline = self._tier = None
@@ -285,6 +283,7 @@ class EpochLoader(Closing):
         return (
             (self._memory, self._threads, current(self._device), self._gpu_memory)
             == (other._memory, other._threads, current(other._device), other._gpu_memory)
+            and self._source.converts_like(other._source)
             and current_local_rank(self._asked_local, self._asked_rank).world_size == 1
             and current_local_rank(other._asked_local, other._asked_rank).world_size == 1
             and self._known_plan().serves(other._known_plan())
@@ -375,6 +374,8 @@ class _Batches:
     def _forget(self) -> None:
         """Let go of the loader and its plan: an iterator that is kept must not keep their memory."""
         self._batches = iter(())
+        if self._copies is not None:
+            self._copies.release()
         self.__dict__.pop("_run", None)
         self.__dict__.pop("_end", None)
 

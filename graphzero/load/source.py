@@ -127,6 +127,12 @@ class LoadSource:
         """Return which rows of an edge type's file are sampled."""
         return rows_followed(edge_type, self.types[edge_type]) if self._typed else self.direction
 
+    def converts_like(self, other: LoadSource) -> bool:
+        """Whether a device would convert the rows of both to the same dtypes; the core knows of its own conversions."""
+        return [part.conversion and part.dtype for part in self._parts] == [
+            part.conversion and part.dtype for part in other._parts
+        ]
+
     def open(self) -> tuple[_core.SampleGraph, list[_core.LoadPart]]:
         """Return what the core takes: the files as they are open in this process."""
         parts = [part.open() for part in self._parts]

@@ -147,7 +147,7 @@ class TrainOptions:
             raise ValueError(f"patience is {self.patience}, expected at least 1 epoch")
         if self.memory != "auto":
             parse_size(self.memory)
-        if self.gpu_memory not in ("auto", 0, "0"):
+        if self.gpu_memory not in ("auto", 0, "0") or isinstance(self.gpu_memory, bool):
             parse_size(self.gpu_memory, "gpu_memory")
         if self.table_encoder not in ("sum", "attention"):
             raise ValueError(f"table_encoder is {self.table_encoder!r}, expected 'sum' or 'attention'")

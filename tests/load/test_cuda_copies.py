@@ -70,7 +70,7 @@ class Moved:
 def device(monkeypatch):
     """The copies, and the consumer's stream."""
     consumer, made, moved = Stream(), CudaCopies.__new__(CudaCopies), []
-    made._tier, made._device, made._side, made._on_side = None, None, Stream(), contextlib.nullcontext()
+    made._device, made._side, made._on_side = None, Stream(), contextlib.nullcontext()
     made._follows = False
     made._timers, made._marks, made.most_bytes, made.moved = [], [], 2**40, moved
 

@@ -31,7 +31,7 @@ class Device:
         self.copies_done = self.marks_done = 0 if manual else 10**6
         self.waited_for = []
 
-    def start(self, batch):
+    def start(self, batch, tier):
         self.started.append(int(batch.input_id[0]))
         return Batch(**dict(batch), there=True), len(self.started) - 1
 
@@ -58,9 +58,6 @@ class Device:
     def wait_used(self, mark):
         self.waited_for.append("step")
         self.marks_done = mark + 1
-
-    def release(self):
-        pass
 
 
 def batch_of(i):
@@ -157,30 +154,48 @@ def test_an_epoch_that_is_stopped_while_a_copy_starts_delivers_that_batch_and_en
     steps, started, stopping = [], threading.Event(), threading.Event()
 
     class Slow(Device):
-        def start(self, batch):
+        def start(self, batch, tier):
             started.set()
             stopping.wait(10)
             stopper.join(0.1)  # it has to wait for this batch
             steps.append("start")
-            return super().start(batch)
+            return super().start(batch, tier)
 
         def arrive(self, batch, copy):
             steps.append("arrive")
-
-        def release(self):
-            steps.append("release")
 
     def stop():
         started.wait(10)
         stopping.set()
         there.stop()
+        steps.append("stopped")
 
-    there = DeviceBatches(batches(1), Slow())
+    class Kept:
+        def batch_comes(self):
+            pass
+
+    kept = Kept()
+    there = DeviceBatches(batches(1), Slow(), tier=kept)
     stopper = threading.Thread(target=stop)
     stopper.start()
     assert [int(b.input_id[0]) for b in there] == [0]
     stopper.join()
-    assert steps == ["start", "arrive", "release"]
+    assert steps == ["start", "arrive", "stopped"]
+    dropped = weakref.ref(kept)
+    del kept
+    assert dropped() is None  # though the iterator is there still
+
+
+def test_an_interrupt_does_not_wait_for_the_batches_before_it():
+    def source():
+        yield batch_of(0)
+        yield batch_of(1)
+        raise KeyboardInterrupt
+
+    there = DeviceBatches(source(), Device())
+    with pytest.raises(KeyboardInterrupt):
+        list(there)
+    assert there.stats()["batches"] == 0
 
 
 @pytest.fixture(scope="module")
@@ -268,9 +283,9 @@ def test_the_bottleneck_is_named():
 
 def test_all_time_is_counted_as_waiting_or_as_steps():
     class Slow(Device):
-        def start(self, batch):
+        def start(self, batch, tier):
             time.sleep(0.02)
-            return super().start(batch)
+            return super().start(batch, tier)
 
     there, begun = DeviceBatches(batches(20), Slow()), time.perf_counter()
     for _ in there:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
 import time
 import warnings
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -200,6 +202,20 @@ def test_threads_that_begin_epochs_at_once_share_a_plan(data, monkeypatch):
     assert not wrong
 
 
+def test_loaders_of_a_group_get_rows_in_their_own_dtypes(data, tmp_path):
+    gz.compile_features(np.ones((3000, 8), np.float32), tmp_path / "x.gd", dtype="float16")
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    for gpu_memory in (500 * 16, 3000 * 16):
+        options = {"device": "cpu", "gpu_memory": gpu_memory}
+        wide, narrow = (
+            make_loader(data.graph, store, dtype="float32", **options),
+            make_loader(data.graph, store, **options),
+        )
+        with gz.LoaderGroup(wide, narrow):
+            check_epochs(make_loader(data.graph, store, dtype="float32"), wide, 1)
+            check_epochs(make_loader(data.graph, store), narrow, 1)
+
+
 def test_loaders_of_a_group_share_the_cache(data):
     options = {"device": "cpu", "gpu_memory": 500 * 32}
     train, valid = make_loader(data, split="train", **options), make_loader(data, split="valid", **options)
@@ -232,13 +248,56 @@ def test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, slo
     def fails(self, planned, *arguments):
         made.append(planned)
         if len(made) in (5, 7, 30):
-            raise torch.OutOfMemoryError("made up")
+            raise torch.cuda.OutOfMemoryError("made up")
         return rows(self, planned, *arguments)
 
     monkeypatch.setattr(part_rows.PartRows, "rows", fails)
     with pytest.warns(UserWarning, match="out of memory: its cache of rows is emptied and gets"):
         check_epochs(make_loader(data), there)
     assert there.stats().device["x"]["bytes"] < slots * 32
+
+
+def test_memory_that_runs_out_is_known_to_old_versions_of_torch(data, monkeypatch):
+    monkeypatch.delattr(torch, "OutOfMemoryError")  # its name before 2.5 is the only one
+    test_memory_that_runs_out_in_the_middle_is_given_back(data, monkeypatch, 700)
+
+
+@pytest.mark.parametrize("slots", [700, 2990])
+def test_a_table_that_another_thread_frees_serves_the_batch_that_is_made(data, monkeypatch, slots):
+    there, calls, assemble = make_loader(data, device="cpu", gpu_memory=slots * 32), [], part_rows.PartRows._assemble
+
+    def freed(self, *arguments):
+        calls.append(self)
+        if len(calls) % 9 == 0:
+            there._tier.give_back()
+        return assemble(self, *arguments)
+
+    monkeypatch.setattr(part_rows.PartRows, "_assemble", freed)
+    with pytest.warns(UserWarning, match="out of memory"):
+        check_epochs(make_loader(data), there)
+
+
+def test_batches_of_inference_mode_can_be_used_for_training(data):
+    labels = np.arange(3000)
+    for gpu_memory in (500 * 32, 3000 * 32):
+        there = make_loader(data, labels=labels, device="cpu", gpu_memory=gpu_memory)
+        with torch.inference_mode():
+            made = list(there)
+        assert not any(batch.x.is_inference() for batch in made)
+        there.set_epoch(0)
+        check_epochs(make_loader(data, labels=labels), there)
+
+
+def test_a_finished_iterator_keeps_nothing_on_the_device(data):
+    there = make_loader(data, device="cpu", gpu_memory=500 * 32)
+    first = iter(there)
+    list(first)
+    list(there)
+    kept = weakref.ref(there._tier)
+    there.close()
+    gc.collect()
+    assert kept() is None
+    assert next(first, None) is None
 
 
 def test_an_interrupted_upload_is_repeated(data, monkeypatch):
@@ -273,12 +332,12 @@ def test_rows_are_counted_on_the_device_as_they_are_made(data, tmp_path, monkeyp
 
 def test_memory_that_is_short_without_a_cache_is_told_as_it_is(data, monkeypatch):
     def fails(self, planned, *arguments):
-        raise torch.OutOfMemoryError("made up")
+        raise torch.cuda.OutOfMemoryError("made up")
 
     monkeypatch.setattr(part_rows.PartRows, "rows", fails)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(torch.OutOfMemoryError, match="made up"):
+        with pytest.raises(torch.cuda.OutOfMemoryError, match="made up"):
             list(make_loader(data, device="cpu", gpu_memory="auto"))
 
 

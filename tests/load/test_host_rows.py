@@ -273,7 +273,7 @@ def test_a_file_that_is_truncated_is_noticed(tmp_path, monkeypatch, left):
 
 def test_a_trial_without_memory_leaves_the_cache_as_it_is(data, monkeypatch):
     def fails(*arguments):
-        raise torch.OutOfMemoryError("no")
+        raise torch.cuda.OutOfMemoryError("no")
 
     monkeypatch.setattr(HostRows, "_works", fails)
     there = make(data, device="cpu", gpu_memory=500 * 32)

@@ -104,7 +104,7 @@ def test_labels_that_do_not_fit_on_the_device_after_all(data, monkeypatch):
     def fails_once(self):
         calls.append(self)
         if len(calls) == 1:
-            raise torch.OutOfMemoryError("made up")
+            raise torch.cuda.OutOfMemoryError("made up")
         upload(self)
 
     upload = kept_labels.LabelTable._upload

@@ -128,7 +128,7 @@ def choose_passes(columns: int, stored: torch.dtype, conversion: Conversion, dev
             if not all(torch.equal(a.view(torch.uint8), b.view(torch.uint8)) for a, b in zip(*made, strict=True)):
                 return TORCH
         seconds = [seconds_of(lambda way=way: trial(way)) for way in (TORCH, other)]  # type: ignore[misc]
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         raise
     except Exception:  # no Triton, no compiler for it, or a dtype that it does not have
         return TORCH

@@ -37,7 +37,7 @@ def copies_to(
     """Return the batches on a device, twice if they are copied ahead; else each is copied when it is requested."""
     if device.type != "cuda" and tier is None:
         return (batch.to(device) for batch in batches), None
-    ahead = DeviceBatches(batches, (CudaCopies if device.type == "cuda" else PlainCopies)(device, tier), is_ready)
+    ahead = DeviceBatches(batches, (CudaCopies if device.type == "cuda" else PlainCopies)(device), is_ready, tier)
     return ahead, ahead
 
 
@@ -58,11 +58,10 @@ class CudaCopies:
     Events are used again once the device has passed them.
     """
 
-    def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
+    def __init__(self, device: torch.device) -> None:
         """Take a side stream of the device, behind what the current stream was given so far."""
         import torch
 
-        self._tier = tier
         self._device = device
         if device not in _side_streams:
             # What a batch takes there is little, and waits for no processor that kernels of training are about to get.
@@ -76,19 +75,21 @@ class CudaCopies:
         self._timers: list[tuple[Any, Any]] = []  # events that can be used again
         self._marks: list[Any] = []
 
-    def start(self, batch: AnyBatch) -> tuple[AnyBatch, _Copy]:
+    def start(self, batch: AnyBatch, tier: DeviceTier | None) -> tuple[AnyBatch, _Copy]:
         """Start to copy a batch; the host's must be kept until the copy is done."""
-        if self._tier is not None:
-            self._tier.batch_comes()
         if self._follows:
             import torch
 
             self._side.wait_stream(torch.cuda.current_stream(self._device))
         begin, end = self._timers.pop() if self._timers else (_event(enable_timing=True), _event(enable_timing=True))
-        with self._on_side:
-            begin.record(self._side)
-            moved, tensors = move(batch, self._to_device, self._tier)
-            end.record(self._side)
+        try:
+            with self._on_side:
+                begin.record(self._side)
+                moved, tensors = move(batch, self._to_device, tier)
+                end.record(self._side)
+        except BaseException:
+            self._side.synchronize()  # what was started may still read the host's batch, which is dropped now
+            raise
         return moved, _Copy((begin, end), tensors)
 
     def _to_device(self, tensor: torch.Tensor, page_locked: bool = False) -> torch.Tensor:
@@ -143,25 +144,19 @@ class CudaCopies:
         mark.synchronize()
         self._marks.append(mark)
 
-    def release(self) -> None:
-        """No more batches come: what the device keeps is not needed here any more."""
-        self._tier = None
-
 
 class PlainCopies:
     """Moves batches at once, on a device without streams: for tests of the rows that a device keeps."""
 
     most_bytes = 1 << 62
 
-    def __init__(self, device: torch.device, tier: DeviceTier | None = None) -> None:
-        """Move to `device`, which may keep rows in `tier`."""
-        self._device, self._tier = device, tier
+    def __init__(self, device: torch.device) -> None:
+        """Move to `device`."""
+        self._device = device
 
-    def start(self, batch: AnyBatch) -> tuple[AnyBatch, Any]:
+    def start(self, batch: AnyBatch, tier: DeviceTier | None) -> tuple[AnyBatch, Any]:
         """Move a batch."""
-        if self._tier is not None:
-            self._tier.batch_comes()
-        return move(batch, self._to_device, self._tier)[0], None
+        return move(batch, self._to_device, tier)[0], None
 
     def _to_device(self, tensor: torch.Tensor, page_locked: bool = False) -> torch.Tensor:
         return tensor.to(self._device, copy=True)
@@ -187,10 +182,6 @@ class PlainCopies:
     def wait_used(self, mark: Any) -> None:
         """Do nothing."""
 
-    def release(self) -> None:
-        """No more batches come: what the device keeps is not needed here any more."""
-        self._tier = None
-
 
 def _event(enable_timing: bool = False) -> Any:
     import torch
@@ -210,9 +201,14 @@ class DeviceBatches:
         batches: Iterator[AnyBatch],
         copies: CudaCopies | PlainCopies,
         is_ready: Callable[[], bool] = lambda: True,
+        tier: DeviceTier | None = None,
     ) -> None:
-        """Take from `batches`; `is_ready` says whether the next one can be taken without waiting for it."""
+        """Take from `batches`; `is_ready` says whether the next one can be taken without waiting for it.
+
+        `tier` is what the device keeps.
+        """
         self._batches, self._copies, self._is_ready = batches, copies, is_ready
+        self._tier = tier
         self._process = os.getpid()
         self._lock = threading.RLock()  # a loader may be collected while it is held
         self._started: deque[tuple[AnyBatch, Any]] = deque()  # not yet delivered
@@ -300,10 +296,16 @@ class DeviceBatches:
             crossing, there = sizes_of(host)
             self._most = max(2, min(MOST_ON_DEVICE, self._copies.most_bytes // max(there, 1)))
             start = time.perf_counter()
-            moved, copy = self._copies.start(host)
+            tier = self._tier
+            if tier is not None:
+                tier.batch_comes()
+            moved, copy = self._copies.start(host, tier)
             self._count(start, "launch_seconds")
         except BaseException as error:
-            self._ended, self._error = True, error
+            self._ended = True
+            if not isinstance(error, Exception):  # such as Ctrl-C, which must not wait for the batches before
+                raise
+            self._error = error
             return False
         self._copying.append((copy, host))
         self._started.append((moved, copy))
@@ -344,5 +346,5 @@ class DeviceBatches:
             self.release()
 
     def release(self) -> None:
-        """The loader is closed, or the epoch was left: let go of what the device keeps."""
-        self._copies.release()
+        """No more batches come: let go of what the device keeps."""
+        self._tier = None

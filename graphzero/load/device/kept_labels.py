@@ -69,7 +69,7 @@ class LabelTable:
             if self._fits and not self._is_current:
                 try:
                     self._upload()
-                except torch.OutOfMemoryError:
+                except torch.cuda.OutOfMemoryError:
                     self._table, self._fits = None, False
             table, dtype = self._table, self._dtype
             if not self._fits or table is None:

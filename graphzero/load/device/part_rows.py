@@ -93,7 +93,7 @@ class PartRows:
         generation, is_whole = given["generation"], given["is_whole"]
         if generation > self._generation:
             self._begin(given)
-        table = self._table
+        table = self._table  # which another thread may drop while this batch is made
         # Where all rows are there, batches may be finished in another order than sizes were changed.
         is_there = is_whole and self._is_whole if generation < self._generation else table is not None
         if not is_there and given["slots"] > 0:
@@ -114,14 +114,16 @@ class PartRows:
             assert self._passes is not None
             self._passes.take(out, table, ids, scale)
         else:
-            self._assemble(out, planned, to, scale)
+            self._assemble(out, table, planned, to, scale)
         return out if len(self._tail) == 1 else out.reshape(-1, *self._tail)
 
-    def _assemble(self, out: torch.Tensor, planned: PlannedRows, to: Move, scale: torch.Tensor | None) -> None:
+    def _assemble(
+        self, out: torch.Tensor, table: torch.Tensor | None, planned: PlannedRows, to: Move, scale: torch.Tensor | None
+    ) -> None:
         """Take the rows that the table has, then put the others in their places, and some of them into the table."""
         import torch
 
-        given, table = planned.given, self._table
+        given = planned.given
         count, reads_host, page_locked = given["misses"], given["reads_host"], given["page_locked"]
         begin = 0 if reads_host else count  # ids come first; where the host copies, it alone needs them
         lists = to(torch.from_numpy(given["lists"][begin:]), page_locked)

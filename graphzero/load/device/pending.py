@@ -214,16 +214,17 @@ def move(batch: AnyBatch, to: Move, tier: DeviceTier | None) -> tuple[AnyBatch, 
     """
     import torch
 
-    try:
+    with torch.inference_mode(False):  # else tensors that are made in it could not be used for training afterwards
+        try:
+            return _move(batch, to)
+        except torch.cuda.OutOfMemoryError:
+            if tier is None or not tier.give_back():
+                raise
+        for group in _groups(batch):
+            for _, value in group:
+                if isinstance(value, PlannedRows):
+                    value.part.lose(value.generation)
         return _move(batch, to)
-    except torch.OutOfMemoryError:
-        if tier is None or not tier.give_back():
-            raise
-    for group in _groups(batch):
-        for _, value in group:
-            if isinstance(value, PlannedRows):
-                value.part.lose(value.generation)
-    return _move(batch, to)
 
 
 def _move(batch: AnyBatch, to: Move) -> tuple[AnyBatch, list[torch.Tensor]]:

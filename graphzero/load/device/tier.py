@@ -82,7 +82,7 @@ class DeviceTier:
             if not any(one.is_same(other) for other in self._all_labels):
                 self._all_labels.append(one)
         self._labels: list[LabelTable] = []
-        self._lock = threading.Lock()  # one batch at a time
+        self._lock = threading.Lock()  # one change of sizes at a time
         self._batches = 0
         self._held = 0  # bytes of tables, when the last batch came
         self._granted = 0  # bytes of tables, made or about to be
@@ -148,11 +148,12 @@ class DeviceTier:
 
     def give_back(self) -> bool:
         """Free the tables; those of the next generations are half as large together. False if there were none."""
-        held = self._granted
-        if held == 0:
-            return False
-        self._divide(held // 2)
-        self._drop()
+        with self._lock:
+            held = self._granted
+            if held == 0:
+                return False
+            self._divide(held // 2)
+            self._drop()
         warnings.warn(
             f"the device is out of memory: its cache of rows is emptied and gets {format_size(held // 2)} "
             f"instead of {format_size(held)}; lower gpu_memory, or batch_size",

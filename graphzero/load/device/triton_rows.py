@@ -85,7 +85,7 @@ class Launcher:
     """Launches a kernel. Triton compiles it at the first launch of a kind, and later ones use what it compiled.
 
     Arguments of one kind have the same dtypes, constants and device. Pointers that Triton has not been asked to leave
-    alone must be aligned to 16 bytes, as what torch allocates is.
+    alone must be aligned to 16 bytes, as what torch allocates is, and the arrays of mapped files.
     """
 
     def __init__(self, kernel, **options) -> None:
@@ -146,8 +146,7 @@ def _launch_put(launch, programs, block, width, out, table, rows, missing, scale
     ids, targets, _ = missing
     columns, count, listed = rows.shape[1], len(targets), ids is not None
     if count > 0:
-        aligned = rows.data_ptr() % 16 == 0  # a file's rows may not be
-        kind = (rows.dtype, out.dtype, columns, scale is None, listed, aligned, table is None, out.device.index)
+        kind = (rows.dtype, out.dtype, columns, scale is None, listed, table is None, out.device.index)
         table = rows if table is None else table  # not written: no row has a slot
         factors = out if scale is None else scale  # not read
         constants = (columns, block, width, scale is not None, listed)
