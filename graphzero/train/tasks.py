@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,9 +97,11 @@ class Task:
         assert self.options.batch_size is not None
         return self.options.batch_size
 
-    def precision(self) -> torch.autocast:
-        """Return the context in which models run: in bfloat16 where that is precise enough, or as they are."""
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.options.precision == "bfloat16")
+    def precision(self) -> AbstractContextManager[None]:
+        """Return the context in which models run: autocast to bfloat16, or nothing."""
+        if self.options.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
 
     def gains_from_padding(self) -> bool:
         """Whether batches of few sizes make training faster: in bfloat16 on a GPU.
