@@ -19,6 +19,7 @@ from ..load.epochs import EpochLoader
 from ..load.loader import NeighborLoader
 from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
+from .readback import Readback
 from .records import TrainingData, TrainOptions
 from .seeds import Seeds, YOfRows, node_times, seeds_of_nodes, seeds_of_table, table_of
 from .sizing import sized
@@ -41,13 +42,22 @@ class Meter:
     def __init__(self, task: Task) -> None:
         """Begin with nothing seen."""
         self._task, self._scores = task, task.scores()
+        self._waiting: list[Readback] = []  # the values of the last batch
 
     def add(self, model: torch.nn.Module, batch: Any) -> None:
-        """Add a batch."""
-        self._scores.add(*(widened(part).cpu().numpy() for part in self._task.measure(model, batch)))
+        """Add a batch. A device computes it while the values of the batch before are counted."""
+        values = [Readback(widened(part)) for part in self._task.measure(model, batch)]
+        self._count()
+        self._waiting = values
+
+    def _count(self) -> None:
+        if self._waiting:
+            self._scores.add(*(value.wait().numpy() for value in self._waiting))
+            self._waiting = []
 
     def state(self) -> Any:
         """Return the counts, for the other ranks."""
+        self._count()
         return self._scores
 
     def merge(self, states: Sequence[Any]) -> None:
@@ -56,12 +66,13 @@ class Meter:
 
     def scores(self) -> dict[str, float]:
         """Return scores by name."""
-        found: dict[str, float] = self._scores.scores()
+        found: dict[str, float] = self.state().scores()
         return found
 
     def confusion(self) -> list[list[int]]:
         """Return counts by true and predicted class; empty where there are no classes."""
-        return self._scores.confusion() if hasattr(self._scores, "confusion") else []
+        found = self.state()
+        return found.confusion() if hasattr(found, "confusion") else []
 
 
 class Task:
