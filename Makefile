@@ -66,7 +66,7 @@ fuzz: $(READY)
 	@$(BIN)/cmake -S . -B build/fuzz -G Ninja $(SANITIZED) -DCMAKE_CXX_COMPILER=$(CLANG) -DGRAPHZERO_SANITIZE=address \
 	  -DGRAPHZERO_FUZZ=ON >/dev/null
 	@$(BIN)/cmake --build build/fuzz --target fuzz_file
-	@mkdir -p build/fuzz/found && $(BIN)/python tests/oracles/corpus/malformed.py build/fuzz/seeds
+	@mkdir -p build/fuzz/found && PYTHONPATH=tests/oracles $(BIN)/python -m corpus.malformed build/fuzz/seeds
 	build/fuzz/fuzz_file -max_total_time=$(SECONDS) -max_len=70000 -timeout=10 -print_final_stats=1 \
 	  -artifact_prefix=build/fuzz/found/ build/fuzz/found build/fuzz/seeds
 

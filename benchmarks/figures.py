@@ -4,8 +4,8 @@
     python benchmarks/figures.py --run FOLDER     first runs the quick set, ten minutes, with its data in FOLDER
 
 Written are docs/figures.md (every table, with machine, date and command), the table between the `figures` marks of
-README.md and docs/index.md, the tables between marks of docs/measuring.md, and the charts for light and dark pages. No
-figure is typed by hand. A benchmark that was not run again keeps its file, and so its date.
+README.md and docs/index.md, the tables between marks of docs/measuring.md, and the charts for light and dark pages.
+None of these is typed by hand. A benchmark that was not run again keeps its file, and so its date.
 
 The quick set needs root, for control groups and cold caches. GZ02_PYTHON and PYG_PYTHON name interpreters with
 GraphZero 0.2 and with torch-sparse; the benchmarks that compare with them run only where they are set.

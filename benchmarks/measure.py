@@ -29,7 +29,7 @@ def machine(folder: str | os.PathLike[str] = ".") -> dict[str, Any]:
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(memory / 1e9, 1),
-        "kernel": platform.release(),
+        "kernel": platform.release().partition("-")[0],  # without the name of a build
         "python": platform.python_version(),
         "read_ahead_kb": _read_ahead(folder),
         "date": time.strftime("%Y-%m-%d"),

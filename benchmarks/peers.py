@@ -220,8 +220,9 @@ def main() -> None:
     disk_speed = disk.speed(Path(ds.features["x"].path))
     sizes = [format_size(store.info["file_bytes"]) for store in (ds.features["x"], ds.graph)]
     title = (
-        f"Beside the peers: loading an epoch of {len(ds.splits['train']):,} seeds, {FANOUTS} x {BATCH:,}; a synthetic "
-        f"graph of papers100M's shape x {args.scale:g}, {' of features and '.join(sizes)} of topology in {args.limit}"
+        f"Comparison with other libraries: loading an epoch of {len(ds.splits['train']):,} seeds, {FANOUTS} x "
+        f"{BATCH:,}; a synthetic graph of papers100M's shape x {args.scale:g}, {' of features and '.join(sizes)} of "
+        f"topology in {args.limit}"
     )
     measure.show(title, [*rows, *disk.rows_of(disk_speed)], args.folder)
     measure.show("Published epochs on ogbn-papers100M: by their authors, on their machines", PUBLISHED, args.folder)

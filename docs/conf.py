@@ -29,6 +29,7 @@ copybutton_prompt_text = "$ "
 copybutton_exclude = ".linenos, .gp, .go"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autoclass_content = "both"  # arguments are described in __init__
 autodoc_default_options = {"members": True}
 nitpicky = False
 suppress_warnings = ["ref.python"]  # FeatureStore is ours, and PyG's over our files: a hint names it without its module

@@ -19,8 +19,8 @@ using Body = std::function<void(size_t begin, size_t end, int worker)>;
 // an interrupt (base/interrupt.h), between chunks.
 void parallel_for(size_t n, size_t grain, int threads, const Body& body);
 
-// Work that a thread of the pool does while its owner goes on. wait() does it itself if no thread has begun it yet, and
-// throws what the work threw. What the work refers to must outlive the task; a task that is destroyed waits too.
+// Work that a thread of the pool does while its owner continues. wait() does it itself if no thread has begun it yet,
+// and throws what the work threw. What the work refers to must outlive the task; a task that is destroyed waits too.
 class BackgroundTask {
  public:
   BackgroundTask();

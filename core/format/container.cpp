@@ -149,7 +149,7 @@ uint64_t announced_header_bytes(std::span<const std::byte> first_page, const std
   const auto major = load<uint16_t>(first_page, kAtMajor);
   if (major != kVersionMajor) {
     fail<FormatError>(path, ": format version ", major, ".", load<uint16_t>(first_page, kAtMinor),
-                      ", this GraphZero reads version ", kVersionMajor, ".x; upgrade with pip install -U graphzero");
+                      ", this GraphZero reads version ", kVersionMajor, ".x; upgrade GraphZero");
   }
   const auto bytes = load<uint64_t>(first_page, kAtHeaderBytes);
   if (bytes < kPageBytes || bytes > kMostHeaderBytes || bytes % kPageBytes != 0) {
@@ -176,7 +176,7 @@ Container parse_header(std::span<const std::byte> header, uint64_t file_bytes, c
   c.incompatible = load<uint64_t>(header, kAtIncompatible);
   if ((c.incompatible & ~(kRectangular | kDelta)) != 0) {
     fail<FormatError>(path, ": incompatible flags are ", c.incompatible, " (version ", c.major, ".", c.minor,
-                      "), this GraphZero supports only 1 and 2; upgrade with pip install -U graphzero");
+                      "), this GraphZero supports only 1 and 2; upgrade GraphZero");
   }
   const auto kind = load<uint32_t>(header, kAtKind);
   if (kind != 1 && kind != 2) {

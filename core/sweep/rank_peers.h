@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "storage/local_ranks.h"
 #include "storage/page_reads.h"
 #include "sweep/sweep_peers.h"
@@ -135,7 +135,6 @@ class RankPeers : public SweepPeers {
   PublishedReads& published() const { return *published_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Where {
     State state;
     uint64_t undone, segment;

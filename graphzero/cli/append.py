@@ -67,7 +67,7 @@ def command(
         typer.Option(help="Nodes to remove from edges and splits: ids, one per line.", rich_help_panel=_NODES),
     ] = None,
     classes: Annotated[
-        int | None, typer.Option(help="Number of classes, to add classes.", rich_help_panel=_NODES)
+        int | None, typer.Option(help="New number of classes, if the labels add classes.", rich_help_panel=_NODES)
     ] = None,
     node_type: Annotated[
         str | None, typer.Option(help="Node type, if there are several.", rich_help_panel=_NODES)
@@ -76,9 +76,11 @@ def command(
     threads: terminal.Threads = None,
     json: terminal.Json = False,
 ) -> None:
-    """Add nodes and edges to a dataset, or remove edges. Its files stay; new ones are published in one step.
+    """Add nodes and edges to a dataset, or remove edges. Existing files are not changed; new files are
+    published in one step.
 
-    Programs that have the dataset open keep what they see. `graphzero compact` folds the new files into the others.
+    Programs that have the dataset open continue to see the old version. `graphzero compact` merges the new files into
+    the others.
     """
     ds = Dataset(dataset)
     by_node: dict[str, Any] = {

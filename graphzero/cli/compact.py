@@ -21,7 +21,8 @@ def command(
 ) -> None:
     """Fold what was appended into new files, as if the dataset had been compiled at once.
 
-    Programs that have the dataset open keep what they see. Needs room on disk for the files that are rewritten.
+    Programs that have the dataset open continue to see the old version. Needs disk space for the files that are
+    rewritten.
     """
     with terminal.progress_bars() as progress:
         report = Dataset(dataset).compact(memory=memory, num_threads=threads, progress=progress)

@@ -29,7 +29,7 @@ def command(
     edge_type: Annotated[
         str | None, typer.Option(metavar="SRC,REL,DST", help="Relation to walk on, for typed datasets.")
     ] = None,
-    dim: Annotated[int, typer.Option(help="Numbers per vector.")] = 128,
+    dim: Annotated[int, typer.Option(help="Dimension of the vectors.")] = 128,
     method: Annotated[
         Literal["node2vec", "deepwalk"], typer.Option(help="Kind of walks.", rich_help_panel=_WALKS)
     ] = "node2vec",
@@ -41,15 +41,17 @@ def command(
     direction: Annotated[
         str | None, typer.Option(help="Direction of walks: out or in.", rich_help_panel=_WALKS)
     ] = None,
-    window: Annotated[int, typer.Option(help="Most steps between a node and its contexts.")] = 5,
-    negatives: Annotated[int, typer.Option(help="Negatives per node.", rich_help_panel=_TRAINING)] = 5,
+    window: Annotated[
+        int, typer.Option(help="Maximum distance, in steps of a walk, between a node and its contexts.")
+    ] = 5,
+    negatives: Annotated[int, typer.Option(help="Negative samples per node.", rich_help_panel=_TRAINING)] = 5,
     epochs: Annotated[int, typer.Option(help="Passes, each with new walks.", rich_help_panel=_TRAINING)] = 1,
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="At the start (default: 0.05, on a GPU 0.01).", rich_help_panel=_TRAINING),
+        typer.Option(help="Initial learning rate (default: 0.05; 0.01 on a GPU).", rich_help_panel=_TRAINING),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_TRAINING)] = 0,
-    device: Annotated[str, typer.Option(help="cpu, or a GPU, such as cuda.", rich_help_panel=_TRAINING)] = "cpu",
+    device: Annotated[str, typer.Option(help="Device: cpu, cuda, ...", rich_help_panel=_TRAINING)] = "cpu",
     memory: terminal.Memory = "auto",
     threads: terminal.Threads = None,
     json: terminal.Json = False,

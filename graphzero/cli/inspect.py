@@ -28,9 +28,10 @@ def command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     json: terminal.Json = False,
 ) -> None:
-    """Propose the keys of tables: which rows they identify, which tables they refer to, and when rows were made.
+    """Propose the primary key, the foreign keys and the time column of each table.
 
-    Names of columns and values that tables share decide. Check the file that --out writes before importing with it.
+    Keys are inferred from column names and from values that tables share. Check the file written by --out before
+    importing with it.
     """
     if out is None:
         terminal.refuse_given(context, ["overwrite"], "needs --out PATH, the file to replace")
@@ -52,7 +53,7 @@ def command(
 
 def _write(found: Proposal, out: Path, overwrite: bool) -> None:
     if out.exists() and not overwrite:
-        raise FileExistsError(f"{out}: the file exists already (overwrite=True replaces it)")
+        raise FileExistsError(f"{out}: file already exists; pass overwrite=True to replace it")
     value = found.to_dict(os.path.abspath(out.parent))
     if out.suffix == ".json":
         out.write_text(json_module.dumps(value, indent=2) + "\n", encoding="utf-8")
@@ -65,7 +66,7 @@ def _write(found: Proposal, out: Path, overwrite: bool) -> None:
 
 
 def _next(found: Proposal, source: Path, out: Path | None) -> Iterator[str]:
-    """Yield the commands that go on: writing the keys where they are only proposed, the import, the training."""
+    """Yield the next commands: writing the keys where they are only proposed, the import, the training."""
     if not any(table.foreign_keys for table in found.tables.values()):
         yield "no foreign keys found, so there are no edges; name them in a keys file (see the guide on tables)"
         return

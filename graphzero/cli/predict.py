@@ -39,8 +39,8 @@ def command(
     the run. For runs by time and task tables there is one row per seed, with its time.
 
     For a run with --task links, tables have the best targets of each source, and a .gd without --top has embeddings.
-    With --split test, embeddings are computed without the edges of the split, known edges are not answers, and MAP@k,
-    precision@k and recall@k over its sources are printed.
+    With --split test, embeddings are computed without the edges of the split, known edges are excluded from the
+    ranking, and MAP@k, precision@k and recall@k over its sources are printed.
     """
     require_torch()
     import dataclasses

@@ -36,7 +36,7 @@ _EPOCHS = 15
 def command(
     folder: Annotated[Path, typer.Argument(help="Folder for the data and the report.")] = Path("graphzero-quickstart"),
     packages: Annotated[
-        int, typer.Option(min=100, max=3000, help="Number of packages, those with most relations.")
+        int, typer.Option(min=100, max=3000, help="Number of packages; those with the most relations are used.")
     ] = 3000,
     browse: Annotated[
         bool, typer.Option("--browse/--no-browse", help="Open the report in a browser, if there is a desktop.")

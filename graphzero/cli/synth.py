@@ -38,15 +38,17 @@ def command(
     core: Annotated[
         float | None,
         typer.Option(
-            help="Share of the nodes that most edges lead to (default: 1, no such nodes).", rich_help_panel=_SHAPE
+            help="Share of the nodes that form the core, which most edges lead to (default: 1, no core).",
+            rich_help_panel=_SHAPE,
         ),
     ] = None,
     core_edges: Annotated[
-        float | None, typer.Option(help="Share of the edges that lead to them (default: 0.95).", rich_help_panel=_SHAPE)
+        float | None,
+        typer.Option(help="Share of the edges that lead to core nodes (default: 0.95).", rich_help_panel=_SHAPE),
     ] = None,
     core_power: Annotated[
         float | None,
-        typer.Option(help="Power-law exponent of their degrees (default: 2.35).", rich_help_panel=_SHAPE),
+        typer.Option(help="Power-law exponent of the degrees of core nodes (default: 2.35).", rich_help_panel=_SHAPE),
     ] = None,
     undirected: Annotated[
         bool | None,

@@ -87,6 +87,11 @@ def compile_graph(
     ids: "map" accepts ids of any kind, strings or sparse integers, and numbers them 0, 1, 2, ... by first appearance;
         the map is written next to the graph as `<out>.ids.gd` (see `IdMap`). "text" and "integers" set the kind.
     node_ids: with `ids`, the original ids of nodes 0, 1, 2, ...: a list, an array, or a text file.
+    self_loops: False omits edges from a node to itself.
+    delimiter, header: of text: the column separator, and whether the first line has the names of columns (default:
+        detected).
+    progress: None shows progress on a terminal and in a notebook, True always, False never; a callable receives
+        (phase, done, total), where total is 0 if it is not known.
     allow_empty: a source without edges is an error, most likely a failed download or an exhausted iterator. True allows
         it; so does `num_nodes` if the source is not text.
 

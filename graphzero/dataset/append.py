@@ -42,12 +42,17 @@ class AppendReport(HtmlReport):
 
     def __str__(self) -> str:
         """Return a short summary."""
-        parts = [f"{self.nodes:,} nodes", f"{self.edges:,} edges added"]
-        parts += [f"{self.edges_removed:,} edges removed"] if self.edges_removed else []
-        parts += [f"{self.duplicates_dropped:,} duplicates dropped"] if self.duplicates_dropped else []
-        parts += [f"{self.self_loops_dropped:,} self-loops dropped"] if self.self_loops_dropped else []
-        written = f"{format_size(self.bytes)} in {len(self.files)} files" if self.files else "nothing to write"
+        parts = [_counted(self.nodes, "node"), f"{_counted(self.edges, 'edge')} added"]
+        parts += [f"{_counted(self.edges_removed, 'edge')} removed"] if self.edges_removed else []
+        parts += [f"{_counted(self.duplicates_dropped, 'duplicate')} dropped"] if self.duplicates_dropped else []
+        parts += [f"{_counted(self.self_loops_dropped, 'self-loop')} dropped"] if self.self_loops_dropped else []
+        written = f"{format_size(self.bytes)} in {_counted(len(self.files), 'file')}"
+        written = written if self.files else "nothing to write"
         return "\n  ".join([f"{self.path}: {', '.join(parts)}; {written}, {self.seconds:.2f} s", *self.notes])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class CompactReport(HtmlReport):
     def __str__(self) -> str:
         """Return a short summary."""
         sizes = f"{format_size(self.bytes_before)} before, {format_size(self.bytes)} now"
-        return f"{self.path}: {self.deltas} deltas folded, {sizes}, {self.seconds:.2f} s"
+        return f"{self.path}: {_counted(self.deltas, 'delta')} folded, {sizes}, {self.seconds:.2f} s"
 
 
 class AppendMethods:
@@ -104,7 +109,7 @@ class AppendMethods:
         of nodes as `import_dataset` takes it. New nodes get the next ids. `features` and `labels` have one row per new
         node (labels may be omitted: they are then missing), `edge_features` one per new edge. `splits` and
         `edge_splits` map names of existing splits to ids to add, or to masks of what is new; `splits="train"` adds all
-        new nodes to one. Edge ids go on counting.
+        new nodes to one. New edges get the next edge ids.
 
         `remove_edges` are pairs of nodes, as `edges` are, or a vector of edge ids. A pair removes all edges from the
         one to the other. `remove_nodes` removes all edges of nodes and takes the nodes out of splits; their ids stay.

@@ -92,7 +92,7 @@ class NewNodes:
             raise ValueError(f"{what}[{at}] is {keys[at]!r}, which is node {int(known[at])} already; expected new ids")
         if len(set(keys)) < len(keys):
             twice = next(key for at, key in enumerate(keys) if key in keys[:at])
-            raise ValueError(f"{what} has {twice!r} twice; expected each id once")
+            raise ValueError(f"duplicate id {twice!r} in {what}; ids must be unique")
         self._add(keys)
         self.declared = len(keys)
 

@@ -31,7 +31,7 @@ def reader_of(batch: Any, where: str, rule: ColumnRule) -> ColumnReader:
         return CategoryLists(where, rule)
     if kind == "embedding":
         return Lists(where, rule)
-    raise LeftOut(f"holds {shown(kind)}, which models take no input from")
+    raise LeftOut(f"holds {shown(kind)}, which is not supported as a model input")
 
 
 def _kind(batch: Any, rule: ColumnRule) -> str:

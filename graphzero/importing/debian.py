@@ -70,11 +70,11 @@ def apt_stanzas() -> Iterator[Stanza]:
             assert process.stdout is not None
             yield from read_stanzas(process.stdout)
     except FileNotFoundError:
-        raise InputError("apt-cache is not there: give the path of a Packages file instead") from None
+        raise InputError("apt-cache not found; pass the path of a Packages file instead") from None
 
 
 def read_stanzas(file: IO[bytes]) -> Iterator[Stanza]:
-    """Yield the fields of each package that matter; a line that begins with a blank goes on with the field before."""
+    """Yield the fields of each package that matter; a line that begins with a blank continues the field before."""
     rest = b""
     while block := file.read(_READ):
         *whole, rest = (rest + block).split(b"\n\n")
@@ -124,7 +124,9 @@ def _plan(where: str, stanzas: Iterator[Stanza]) -> Plan:
     if again:
         plan.found.append(f"left out: {again} further versions of packages")
     if unknown:
-        plan.found.append(f"left out: {unknown} relations to packages that the index neither has nor provides")
+        plan.found.append(
+            f"left out: {unknown} relations to packages that are neither in the index nor provided by one in it"
+        )
     return plan
 
 

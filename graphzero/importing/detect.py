@@ -97,7 +97,7 @@ def _plan_for_npz(path: str, name: str) -> Plan:
 
 def _plan_for_folder(path: str) -> Plan:
     if os.path.exists(os.path.join(path, "dataset.json")):
-        raise InputError(f"{path}: is a GraphZero dataset already; gz.Dataset opens it")
+        raise InputError(f"{path}: is already a GraphZero dataset; open it with gz.Dataset")
     for known, plan in _LAYOUTS:
         if known(path):
             return plan(path)

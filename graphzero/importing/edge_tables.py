@@ -120,7 +120,8 @@ class EdgeTables:
                 log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
             row += len(chosen)
         if nulls:
-            self._plan.found.append(f"edges {' '.join(edge_type)}: {nulls:,} rows have no {columns.dst!r}, so no edge")
+            name = " ".join(edge_type)
+            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {columns.dst!r}")
         return log
 
     def _is_own(self, spec: EdgeSpec, name: str, columns: EdgeColumns) -> bool:

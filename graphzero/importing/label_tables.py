@@ -61,7 +61,7 @@ class LabelTable:
         ids, values, classes = self.read(text=isinstance(next(iter(known), None), str))
         lost = [one for one in ids if one not in known]
         if lost:
-            raise InputError(f"{self.path}: {len(lost)} ids are not ids of nodes, such as {lost[0]!r}")
+            raise InputError(f"{self.path}: {len(lost):,} ids are not in the graph, such as {lost[0]!r}")
         return _placed(values, np.array([known[one] for one in ids], np.int64), len(known)), classes
 
     def read(self, text: bool = False) -> tuple[list[Any], Any, list[str] | None]:

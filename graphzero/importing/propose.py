@@ -220,4 +220,4 @@ def _foreign_keys(
         if best is not None:
             one.foreign_keys[column] = best[2]
             where = f"{best[2]}.{found[best[2]].primary_key}"
-            one.why.append(f"{column} -> {where}: {best[1]:.0%} of its values are there")
+            one.why.append(f"{column} -> {where}: {best[1]:.0%} of its values match")

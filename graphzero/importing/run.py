@@ -135,8 +135,9 @@ def import_dataset(
     edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
     tag_reverse: store each edge followed by its reverse, marked by the edge feature "reverse" (0 or 1);
         `directed=False` stores both ways under one edge id.
-    edge_types: of a source of several types, those to take, such as ["paper__cites__paper"]; `reverse=True` adds each
-        the other way round. Features, labels, splits and num_nodes are dicts by node type there; splits may be shares.
+    edge_types: the edge types to import from a source of several, such as ["paper__cites__paper"]; `reverse=True` adds
+        the reverse of each. For such sources, features, labels, splits and num_nodes are dicts by node type; splits may
+        be shares.
     num_nodes: checked against the edges when given; else the number of feature or label rows is, else the largest id
         + 1 is taken.
     ids: "auto" maps ids that are strings to 0, 1, 2, ... and keeps the map as `ds.ids`; "map" does so for sparse
@@ -147,8 +148,8 @@ def import_dataset(
         bytes; `ds.ids` translates ids. There is no second copy of the features on disk. One node type only.
     memory: what the engine may hold at a time.
 
-    Files are made in `<out>.importing` and linked into the dataset when all are complete. An import that was killed
-    goes on from the files that it had finished (not if it was already ordering nodes). Nothing appears at `out` before.
+    Files are made in `<out>.importing` and linked into the dataset when all are complete. A killed import
+    resumes with the files that were complete (not if it was already ordering nodes). Nothing appears at `out` before.
 
     >>> import graphzero as gz
     >>> report = gz.import_dataset("edges.csv", "mine", features="x.npy", labels="y.npy")  # doctest: +SKIP

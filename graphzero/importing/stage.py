@@ -120,7 +120,7 @@ def check_target(target: str, overwrite: bool) -> None:
     if os.path.isfile(target):
         raise InputError(f"{target}: is a file, expected the name of a dataset folder to make")
     if os.path.exists(os.path.join(target, manifest.MANIFEST)) and not overwrite:
-        raise FileExistsError(f"{target}: there is a dataset already (overwrite=True replaces it)")
+        raise FileExistsError(f"{target}: dataset already exists; pass overwrite=True to replace it")
     parent = os.path.dirname(target)
     if not os.path.isdir(parent):
         raise FileNotFoundError(f"{parent}: no such folder")

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..sources.categories import encoded
 from ..sources.decoding import without_rows
 from ..sources.edge_columns import named
+from ..sources.numbered import ROW
 from ..sources.rows import all_rows
 from ..sources.tables import Table
 from .edge_tables import EdgeTables, TableRows, described_table, note_of
@@ -132,7 +133,8 @@ class _Tables:
             if spec.duplicates == "last":  # nodes are numbered by the rows that are kept
                 self._spaces[name] = self._space(name)
                 self._spaces[name].declare(lambda: _filtered(table, column, keep), where, always, closed)
-        self._plan.found.append(f"nodes {name}: {table.name}, {rows - again} rows, ids in {column!r}")
+        ids = "numbered" if column == ROW else f"ids in {column!r}"
+        self._plan.found.append(f"nodes {name}: {table.name}, {rows - again} rows, {ids}")
         return TableRows(column, rows, keep)
 
     def _first_rows(self, table: Table, column: str, spec: NodeSpec, space: IdSpace, rows: int) -> npt.NDArray[Any]:

@@ -103,14 +103,15 @@ def inference(
     a model of two writes the hidden rows, for use as embeddings. The result equals the model over the whole graph in
     RAM, up to the order of additions.
 
-    `model` may also be any module with `forward(x, edge_index)`. One that offers its layers, as PyG's GraphSAGE, GAT or
-    GIN do, goes layer by layer too; another goes batch by batch over neighbourhoods of `num_layers` hops, which costs
-    far more. `memory` then bounds the batches but not what the model makes of them.
+    `model` may also be any module with `forward(x, edge_index)`. If it exposes its layers, as PyG's GraphSAGE, GAT and
+    GIN do, it runs layer by layer too; any other module runs batch by batch over neighbourhoods of `num_layers` hops,
+    which is much slower. `memory` then limits the batches, but not what the model allocates.
 
     With `device="cuda"` the rows of each layer are uploaded if they fit in half of the device's free memory, and only
     ids cross the link after that; otherwise they stream through the host.
 
-    `progress` is as of `compile_graph`.
+    `progress`: None shows progress on a terminal and in a notebook, True always, False never; a callable receives
+    (phase, done, total).
 
     >>> report = gz.inference(model, ds.graph, ds.features["x"], "out.gd", memory="2GB")  # doctest: +SKIP
     >>> gz.FeatureStore("out.gd").shape == report.shape  # doctest: +SKIP

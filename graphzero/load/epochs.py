@@ -159,7 +159,7 @@ class EpochLoader(Closing):
     def set_epoch(self, epoch: int, first_batch: int = 0) -> None:
         """Make `epoch` the next one, as torch's DistributedSampler has it; batches repeat exactly.
 
-        `first_batch` goes on within an epoch: that many of its batches, counted over all ranks, are done and skipped.
+        `first_batch` resumes an epoch after that many of its batches, counted over all ranks.
         The number of ranks may have changed since: after 10 steps of 8 ranks, `first_batch=80`.
         """
         self._epoch, self._first_batch = (

@@ -24,11 +24,11 @@ __all__ = ["LinkNeighborLoader", "LoaderGroup", "NeighborLoader"]
 class NeighborLoader(EpochLoader):
     """Sampled mini-batches with their features, prefetched by native threads during your training step.
 
-    Each batch is sampled, its rows are read from the file (or copied from RAM where they are), and it waits, finished,
-    until you ask for it. All that is held for this stays within `memory`: batches, read buffers, and the rows of coming
-    batches, which get what is left: the more there is, the more batches share each read. `memory="auto"` takes what the
-    machine and the container leave, less some for your model. Files that fit in addition are read into the page
-    cache first. `loader.stats().plan["why"]` says what was chosen. Worker processes are not needed.
+    Batches are sampled, and their rows read from the file or copied from RAM, ahead of your loop. All memory that this
+    takes stays within `memory`: batches, read buffers, and rows of coming batches, which get the remainder: the larger
+    it is, the more batches share each read. `memory="auto"` uses the memory available to the machine and the container,
+    less a reserve for your model. Files that fit in addition are read into the page cache first.
+    `loader.stats().plan["why"]` says what was chosen. Worker processes are not needed.
 
     `graph`: a `Dataset`, a `Graph` or a `HeteroGraph`. A dataset has everything: its features, its labels, and its
     splits; `split` names one of them. With a graph, `features` is a `FeatureStore`, several, or a dict that names
@@ -110,15 +110,24 @@ class NeighborLoader(EpochLoader):
         `edge_order="file"` is for graphs without edge ids: it says that row i of the edge features belongs to the i-th
         edge as the file stores them, by node and then by neighbour in the direction that is followed. `device` may be a
         CUDA device: batches are then made in page-locked memory and copied on a side stream while you compute: a few
-        that come next are on the device, which takes at most an eighth of its memory. `io` and `cache`
-        ("auto", "on", "off") are for benchmarks; by default the loader decides.
+        that come next are on the device, which takes at most an eighth of its memory. `io`
+        ("auto", "mmap", "uring", "pread") and `cache` ("auto", "on", "off") are for benchmarks; by default the loader
+        decides.
+
+        `replace`, `weighted`: edges are drawn with replacement, and in proportion to the weights of the file.
+        `temporal`, with times: "uniform" draws any of the edges that are not too new, "last" takes the latest ones.
+        `drop_last=True` omits the last batch of an epoch if it has fewer than `batch_size` seeds. `prefetch` is the
+        most finished batches that wait for you (default: `num_threads` + 2), within `memory`; `num_threads` is the
+        number of threads that make batches (default: the processors available, divided among the ranks of the host;
+        with a GPU, some are left free). `transform` is called with each batch, in your thread, and its result is
+        delivered in place of the batch.
 
         `gpu_memory` is what the device may keep rows in, beside those batches: rows that coming batches need soonest,
         or all of them if they fit; they are neither read nor copied again. A size such as "20GB"; "auto" waits for a
         few batches and then takes what training has left free, and less when that becomes short; 0 keeps none.
 
         `pad_nodes=True` adds nodes without edges at the end of each hop, up to a thirty-second of the nodes so far, so
-        that batches have few different sizes: a GPU's libraries search for a kernel for each new size of a matrix,
+        that batches have few distinct sizes: a GPU's libraries search for a kernel for each new size of a matrix,
         which can take half as long as the step of a small model in bfloat16. What a GNN computes for the seeds does
         not change. The padding consists of copies of other nodes, which normalisation and pooling over all nodes of a
         batch would count: `batch.num_padding_nodes` has their number for each hop. Not with `disjoint` or times.
@@ -172,7 +181,8 @@ class LinkNeighborLoader(EpochLoader):
 
     A batch takes `batch_size` edges, draws negatives for them, and samples around the ends of all of them, each node
     once. Batches are prefetched within `memory`, shared between ranks and repeated by `seed` and epoch as those of
-    `NeighborLoader`, whose other arguments (`features`, `memory`, `device`, `rank`, ...) mean the same here.
+    `NeighborLoader`, whose other arguments (`features`, `memory`, `drop_last`, `prefetch`, `num_threads`, `transform`,
+    `replace`, `weighted`, `temporal`, `device`, `rank`, ...) mean the same here.
 
     In addition to the attributes of `NeighborLoader` batches (`x`, `edge_index`, `n_id`, ...), they have those
     of PyG's link loader, as positions in `n_id`:
@@ -289,12 +299,12 @@ class LinkNeighborLoader(EpochLoader):
 
 
 class LoaderGroup(Closing):
-    """Says that loaders are iterated over in turn, as in a loop of training and validation.
+    """Loaders that take turns, as in a loop over training and validation.
 
     While the last training batches are used, the rows of the validation are read, and during the validation those of
     the next epoch of training. Loaders with the same graph, features and `memory` do so within one budget; sizes are
-    planned for the largest of their batches. A loader for which that is not possible has a budget of its own and gets
-    it in its turn: what the others hold is released before.
+    planned for the largest of their batches. A loader that cannot share the budget has its own, and the memory that the
+    others hold is released before it starts.
 
     Iterate over the loaders themselves. Another order than that of the arguments, a loop left early or `set_epoch` are
     fine: batches are always those of the loader alone, and only prefetched rows are lost.

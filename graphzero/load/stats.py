@@ -18,10 +18,10 @@ _SMALL_WAIT = 0.15  # of an epoch: the wait for its first batches may take as mu
 class LoaderStats:
     """Where an epoch's time went. Seconds of sampling, reading and copying are summed over the loader's threads.
 
-    With a CUDA device the copy to it is a stage of its own: `copy_to_device_seconds` is how long copies ran on the
-    device's clock, `host_wait_seconds` how long batches to be made were waited for, `copy_wait_seconds` how long copies
-    to end, `step_wait_seconds` how long your steps to be done with earlier batches, and `launch_seconds` how long
-    `next()` took to start copies, tables included that it made.
+    With a CUDA device, copying to it is a separate stage: `copy_to_device_seconds` is the time of the copies on the
+    device's clock, `host_wait_seconds` the time spent waiting for batches to be built, `copy_wait_seconds` for copies
+    to complete, `step_wait_seconds` for your steps to finish with earlier batches, and `launch_seconds` the time in
+    which `next()` started copies and made the tables that keep rows there.
 
     `device` has, for each part whose rows the device keeps (`gpu_memory`): `rows` that batches needed, `hits` that the
     device had, `admitted` others that it kept afterwards, its `slots` and the `bytes` they take, and

@@ -116,13 +116,13 @@ def _about_disk(disk: dict[str, Any]) -> list[Finding]:
     elif gain < 2 and not disk["in_ram"]:
         found.append(Finding("warning", f"{words} Queue depth helps little; the disk may be throttled or shared."))
     else:
-        found.append(Finding("good", f"{words} Reads in flight are {gain:.0f} times faster than page faults."))
+        found.append(Finding("good", f"{words} 256 reads in flight are {gain:.0f} times as fast as one at a time."))
     ahead = disk["readahead_bytes"]
     if ahead is not None and ahead > _MUCH_READAHEAD:
         found.append(
             Finding(
                 "warning",
-                f"Readahead is {format_size(ahead)}; programs that read memory-mapped rows fetch that much per row. "
+                f"Readahead is {ahead >> 10} KiB; programs that read memory-mapped rows fetch that much per row. "
                 "GraphZero's own reads are not affected.",
                 f"echo 128 | sudo tee /sys/block/{disk['device'] or 'DEVICE'}/queue/read_ahead_kb",
             )

@@ -42,12 +42,16 @@ class LinkFields:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkSubgraph(LinkFields, Subgraph):
-    """The neighbourhood of the endpoints of edges: a `Subgraph` with the fields of `LinkFields`."""
+    """The neighbourhood of the endpoints of edges: a `Subgraph` with the attributes of PyG's link loader.
+
+    - without negatives or with binary ones: `edge_label_index`, `edge_label`, and `edge_label_time` if there are times
+    - with triplets: `src_index`, `dst_pos_index`, `dst_neg_index`, and `seed_time` if there are times
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeteroLinkSubgraph(LinkFields, HeteroSubgraph):
-    """The same for a typed graph; indices are into the nodes of the edge type's source and target type."""
+    """A `LinkSubgraph` of a typed graph; indices refer to the nodes of the edge type's source and target type."""
 
 
 class LinkCall:

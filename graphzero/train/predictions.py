@@ -87,8 +87,11 @@ def predict(
     For links, tables have the `top` (10) targets with the highest scores per source, exactly; `exclude` removes the
     edges that were trained on ("train"), all edges of the graph ("all"), or none ("none"). A `.gd` has the embeddings
     of the nodes of `node_type`. With `split` ("valid" or "test"), the sources are those of its edges, embeddings are
-    computed without these edges and later ones, known edges are not answers, and the report has MAP@k, precision@k
-    and recall@k. `progress` is as of `compile_graph`.
+    computed without these edges and later ones, known edges are excluded from the ranking, and the report has MAP@k,
+    precision@k and recall@k.
+
+    `progress`: None shows progress on a terminal and in a notebook, True always, False never; a callable receives
+    (phase, done, total).
 
     >>> predict(gz.Dataset("papers"), "run.npz", "predictions.csv").rows  # doctest: +SKIP
     1110600

@@ -274,7 +274,7 @@ class Trainer:
         if before is not None and after is not None and before != after:
             raise ValueError(
                 f"{self.checkpoint}: the run was saved with {_counted(before)}, the dataset has {_counted(after)} now; "
-                "a run cannot be resumed after an append, since its batches would be others. Start a new one with "
+                "a run cannot be resumed after an append, since its batches would differ. Start a new one with "
                 "overwrite=True or another checkpoint"
             )
 

@@ -129,7 +129,7 @@ def test_labels_by_integer_id_may_leave_nodes_out_and_name_classes(tmp_path: Pat
     [
         ("id,label\np0,1\np0,2\n", "node p0 has two labels"),
         ("id,a,b\np0,1,2\n", "expected one column of labels next to 'id', found 'a', 'b'; set label="),
-        ("id,label\np0,1\nnobody,2\n", "1 ids are not ids of nodes, such as 'nobody'"),
+        ("id,label\np0,1\nnobody,2\n", "1 ids are not in the graph, such as 'nobody'"),
     ],
 )
 def test_label_tables_that_do_not_fit_are_refused(people: Path, text: str, message: str) -> None:

@@ -71,7 +71,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_from_three_tables_to_predictions(shop: Any) -> None:
     proposed = run("graphzero inspect shop")
     assert "users: 600 rows, primary key 'id', time 'signup', label 'label'" in proposed
-    assert "user_id -> users.id: 100% of its values are there" in proposed
+    assert "user_id -> users.id: 100% of its values match" in proposed
     written = run(next_step(proposed))
     imported = run(next_step(written))
     assert "column of users 'age': number," in imported

@@ -91,7 +91,7 @@ def test_a_table_of_nodes_has_ids_columns_labels_and_splits(tmp_path: Path) -> N
     [
         ({"edges": [("dora", "ann")]}, ValueError, "'dora' is a new node, so 'x' needs a row for each"),
         ({"nodes": ["ann"], "features": np.ones((1, 2))}, ValueError, r"nodes\[0\] is 'ann', which is node 0 already"),
-        ({"nodes": ["u", "u"], "features": np.ones((2, 2))}, ValueError, "nodes has 'u' twice"),
+        ({"nodes": ["u", "u"], "features": np.ones((2, 2))}, ValueError, "duplicate id 'u' in nodes"),
         ({"nodes": 1, "features": np.ones((1, 2))}, TypeError, "expected a list of original ids"),
         ({"features": np.ones((1, 2))}, ValueError, "but no nodes=, the original ids of the new nodes"),
         ({"edges": np.array([[0], [1]])}, TypeError, r"edges\[0\] is 0, expected strings"),

@@ -144,7 +144,7 @@ def append_in_place(folder: str) -> None:
 
 
 def import_arrays(source: str, out: str) -> None:
-    """Import a folder of arrays, in files that a later run goes on from."""
+    """Import a folder of arrays, in files that a later run resumes with."""
     gz.import_dataset(source, out, num_threads=1)
 
 

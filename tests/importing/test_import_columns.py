@@ -60,7 +60,9 @@ def test_every_kind_of_column(tmp_path: Path) -> None:
     assert node.columns["tags"].names == ["b", "a"]
     assert node.columns["age"].stats["mean"] == 40
     assert "left out: column of n 'nothing', holds no values" in report.found
-    assert "left out: column of n 'shape', holds struct<w: int64>, which models take no input from" in report.found
+    assert (
+        "left out: column of n 'shape', holds struct<w: int64>, which is not supported as a model input" in report.found
+    )
     assert "column of n 'country': category of 2 (no, fr), 1 missing" in report.found
     report.dataset.verify()
 

@@ -1,4 +1,4 @@
-"""The peak memory in the report of an import: that of the process, whoever allocated it."""
+"""The peak memory in the report of an import: that of the process, whichever library allocated it."""
 
 from __future__ import annotations
 

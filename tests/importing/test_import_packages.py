@@ -102,7 +102,7 @@ def test_a_package_index(tmp_path: Path, packed: bool) -> None:
     np.testing.assert_allclose(np.linalg.norm(x[:, 16:], axis=1), 1, rtol=1e-6)
     assert sum(len(ids) for ids in ds.splits.values()) == 5
     assert "left out: 1 further versions of packages" in str(report)
-    assert "left out: 5 relations to packages that the index neither has nor provides" in str(report)
+    assert "left out: 5 relations to packages that are neither in the index nor provided by one in it" in str(report)
     ds.verify()
 
 

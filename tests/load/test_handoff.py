@@ -1,20 +1,28 @@
-"""One epoch goes on into the next: the same batches, whatever comes instead, and nothing held for too long."""
+"""One epoch continues into the next: the same batches, whatever comes instead, and nothing held for too long."""
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from held_epochs import (
+    BATCHES,
+    NODES,
+    Clock,
+    contents,
+    expected,
+    held,
+    make,
+    make_stores,
+    released,
+    replace_clock,
+)
 from waiting import wait_until
 
 import graphzero as gz
@@ -22,107 +30,21 @@ from graphzero import _core
 from graphzero.load import handoff
 
 torch = pytest.importorskip("torch")
-NODES, BATCHES = 6_000, 12
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("handoff")
-    rng = np.random.default_rng(0)
-    gz.compile_graph(rng.integers(0, NODES, (2, 8 * NODES)), path / "g.gl", num_nodes=NODES, direction="in")
-    gz.compile_features(rng.standard_normal((NODES, 1000), dtype=np.float32), path / "x.gd")
-    gz.compile_features(rng.standard_normal((NODES, 3), dtype=np.float32), path / "y.gd")
-    return path
-
-
-@pytest.fixture(scope="module")
-def stores(folder: Path) -> dict[str, Any]:
-    return {
-        "graph": gz.Graph(folder / "g.gl"),
-        "x": gz.FeatureStore(folder / "x.gd"),
-        "y": gz.FeatureStore(folder / "y.gd"),
-    }
-
-
-def make(stores: dict[str, Any], rows: str = "x", **options: Any) -> gz.NeighborLoader:
-    """A loader whose rows are read by a window: a whole copy takes 24 MB, and some 20 are left for it."""
-    options = {
-        "seeds": np.arange(BATCHES * 16), "shuffle": True, "memory": "50MB", "cache": "on",
-        "fanouts": [3, 2], "batch_size": 16,
-    } | options  # fmt: skip
-    return gz.NeighborLoader(stores["graph"], stores[rows], seed=1, num_threads=2, **options)
-
-
-def contents(batches: Any) -> list[tuple[bytes, ...]]:
-    return [tuple(t.numpy().tobytes() for t in (b.n_id, b.edge_index, b.x, b.input_id)) for b in batches]
-
-
-def expected(stores: dict[str, Any], epoch: int, **options: Any) -> list[tuple[bytes, ...]]:
-    loader = make(stores, **({"memory": "1GB", "cache": "off", "io": "mmap"} | options))
-    loader.set_epoch(epoch)
-    return contents(loader)
-
-
-VALID = {"seeds": np.arange(3000, 3100), "shuffle": False}
-
-
-def threads() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-def held() -> int:
-    _core.drop_idle_readers()  # of the process, for any loader
-    return _core.bytes_held()["total"]
-
-
-class Clock:
-    """The time that passes between epochs; what is held expires when a test says so, however slow the machine is."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.timers: list[Clock.Timer] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def timer(self, seconds: float, call: Callable[..., None], arguments: tuple[Any, ...]) -> Clock.Timer:
-        self.timers.append(Clock.Timer(self.now + seconds, call, arguments))
-        return self.timers[-1]
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        for timer in [timer for timer in self.timers if timer.waits and timer.due <= self.now]:
-            timer.cancel()
-            timer.call(*timer.arguments)
-
-    class Timer:
-        def __init__(self, due: float, call: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-            self.due, self.call, self.arguments, self.waits = due, call, arguments, False
-
-        def start(self) -> None:
-            self.waits = True
-
-        def cancel(self) -> None:
-            self.waits = False
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return make_stores(tmp_path_factory.mktemp("handoff"))
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(handoff, "monotonic", made.monotonic)
-    monkeypatch.setattr(handoff, "Timer", made.timer)
-    return made
+    return replace_clock(monkeypatch)
 
 
 @pytest.fixture
 def nothing_held() -> Callable[[], bool]:
-    """Whether memory and threads become what they were when the test began.
-
-    A batch or two may be in the process's pool, and a thread that has ended is listed for a moment longer.
-    """
-    gc.collect()
-    before = threads(), held()
-    return lambda: wait_until(lambda: held() <= before[1] + 2_000_000 and threads() <= before[0])
+    return released()
 
 
 def test_epochs_follow_each_other_and_are_those_of_a_plain_loader(stores):
@@ -338,108 +260,3 @@ def test_threads_that_share_an_iterator_end_it_once(stores):
                 worker.join()
             assert len(seen) == BATCHES
         assert contents(loader) == expected(stores, 3)
-
-
-# -- groups -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{}, {"batch_size": 32}, {"fanouts": [4, 2]}, {"rows": "y"}, {"io": "uring"}, {"memory": "60MB"}], ids=str)  # fmt: skip # noqa: E501
-@pytest.mark.parametrize("repeat", [False, True])
-def test_loaders_of_a_group_hand_on_one_window(stores, options, repeat):
-    """Where they deliver rows of the same files within one budget; others take turns."""
-    train, valid = make(stores), make(stores, **VALID, **options)
-    alone = make(stores, **VALID, **(options | {"memory": "1GB"}))
-    plain = [contents(alone) for _ in range(3)]
-    alike = not options.keys() & {"rows", "io", "memory"}
-    before = held()
-    with gz.LoaderGroup(train, valid, repeat=[valid] if repeat else []):
-        for epoch in range(3):
-            assert train.epoch == epoch
-            assert train.stats().next_epoch == (epoch if alike and epoch else None)
-            assert contents(train) == expected(stores, epoch)
-            assert valid.stats().next_epoch == ((0 if repeat else epoch) if alike else None)
-            assert contents(valid) == plain[0 if repeat else epoch]
-            assert valid.stats().batches == len(valid)
-            assert held() - before < 60_000_000
-        assert train.stats().plan["ways"] == {"x": "window"}
-    assert wait_until(lambda: held() - before < 2_000_000)
-
-
-def test_a_group_that_is_not_a_group_is_refused(stores):
-    train, valid = make(stores), make(stores, **VALID)
-    for wrong, match in [((), "at least one"), ((train, train), "duplicate loader"), (([train],), "got list")]:
-        with pytest.raises((ValueError, TypeError), match=match):
-            gz.LoaderGroup(*wrong)
-    with pytest.raises(ValueError, match="not in the group"):
-        gz.LoaderGroup(train, repeat=[valid])
-    with pytest.raises(ValueError, match="hold_seconds is -1"):
-        gz.LoaderGroup(train, hold_seconds=-1)
-    assert [*gz.LoaderGroup(train, valid)] == [train, valid]
-
-
-@pytest.mark.parametrize("drop", [0, 1])
-def test_dropping_a_loader_of_a_group_ends_what_was_made_ahead(stores, nothing_held, drop):
-    loaders = [make(stores), make(stores, **VALID)]
-    gz.LoaderGroup(*loaders)
-    for _ in range(2):
-        for loader in loaders:
-            contents(loader)
-    del loader
-    count = threads()
-    kept = loaders[1 - drop]
-    del loaders
-    assert wait_until(lambda: threads() < count)
-    assert contents(kept) == expected(stores, 2, **({} if drop else VALID))
-    kept.close()
-    assert nothing_held()
-
-
-ACTIONS = st.lists(
-    st.tuples(
-        st.sampled_from([0, 1, 2]),
-        st.sampled_from(["whole", "whole", "whole", "whole", "part", "set", "anew", "two", "group", "close"]),
-    ),
-    min_size=4,
-    max_size=14,
-)
-KINDS: list[dict[str, Any]] = [{}, VALID, {"seeds": np.arange(100, 160), "shuffle": False, "batch_size": 12}]
-PLAIN: dict[int, dict[tuple[int, int], Any]] = {}
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ACTIONS)
-def test_whatever_the_order_the_batches_are_those_of_a_plain_loader(stores, actions):
-    plain: dict[tuple[int, int], Any] = PLAIN.setdefault(id(stores), {})
-
-    def check(kind: int, epoch: int, found: list[tuple[bytes, ...]], first: int = 0) -> None:
-        if (kind, epoch) not in plain:
-            plain[kind, epoch] = expected(stores, epoch, **KINDS[kind])
-        assert found == plain[kind, epoch][first : first + len(found)]
-
-    loaders = [make(stores, **kind) for kind in KINDS]
-    for kind, action in actions:
-        loader = loaders[kind]
-        epoch = loader.epoch
-        if action == "whole":
-            found = contents(loader)
-            assert len(found) == len(loader)
-            check(kind, epoch, found)
-        elif action == "part":
-            check(kind, epoch, contents(itertools.islice(loader, 3)))
-        elif action == "set":
-            loader.set_epoch(epoch // 2, first_batch=2)
-            check(kind, epoch // 2, contents(loader), first=2)
-        elif action == "anew":
-            loaders[kind] = make(stores, **KINDS[kind])
-        elif action == "group":
-            gz.LoaderGroup(*(loaders[kind:] + loaders[:kind]))
-        elif action == "close":
-            loader.close()
-        else:
-            other = loaders[(kind + 1) % 3]
-            at = other.epoch
-            pairs = list(zip(loader, other, strict=False))
-            check(kind, epoch, contents(a for a, _ in pairs))
-            check((kind + 1) % 3, at, contents(b for _, b in pairs))
-    for loader in loaders:
-        loader.close()

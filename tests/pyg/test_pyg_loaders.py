@@ -246,7 +246,7 @@ def test_links_with_negatives_over_data_and_dataset(tmp_path):
 
 
 def test_edges_of_a_batch_are_sampled_as_pyg_does():
-    """PyG lets a model see the edges of its batch; whoever wants them left out has gz.LinkNeighborLoader."""
+    """PyG lets a model see the edges of its batch; gz.LinkNeighborLoader leaves them out."""
     data = small_data()
     batches = LinkNeighborLoader(data, [-1], batch_size=50)
     assert all(torch.isin(batch.input_id, batch.e_id).all() for batch in batches)

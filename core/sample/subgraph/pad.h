@@ -1,4 +1,4 @@
-// pad: how many nodes a padded subgraph has, so that batches have few different sizes.
+// pad: how many nodes a padded subgraph has, so that batches have few distinct sizes.
 //
 // A GPU's library searches for a kernel for each matrix of a size that it has not seen, in the thread that launches it
 // (docs/how-the-gpu-tier-works.md). Batches around 1,024 seeds differ in size by 2 %, and hardly two are equal; padded,

@@ -1,6 +1,7 @@
 """The corpus: files that must be refused at open, one or more for each check, with what the refusal has to say.
 
-Run it to look at the files: `python tests/oracles/corpus/malformed.py FOLDER` writes them all, with a manifest.json.
+Run it to look at the files: `PYTHONPATH=tests/oracles python -m corpus.malformed FOLDER` writes them all, with a
+manifest.json.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-if __package__ in (None, ""):
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from corpus.container import (
     BOTH,
     ENTRY_BYTES,
