@@ -56,8 +56,7 @@ class MemoryMonitor:
         now = _core.system_memory()
         anonymous = now["anonymous_rss"] or _peak_resident()  # not Linux: only the peak is known
         group = now["cgroup_used"] if now["cgroup_version"] else None
-        held = _core.bytes_held()
-        engine = sum(int(size) for purpose, size in held.items() if purpose not in ("idle", "peak"))
+        engine = int(_core.bytes_held()["total"])
         return MemorySample(time.perf_counter() - self._start, anonymous, now["file_rss"], group, engine)
 
     def __enter__(self) -> MemoryMonitor:

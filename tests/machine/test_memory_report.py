@@ -13,6 +13,7 @@ from container_spec import features, topology
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.machine.monitor import MemoryMonitor
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells it all")
 
@@ -106,3 +107,12 @@ def test_a_nested_cgroup_limit_is_found() -> None:
     finally:
         inner.rmdir()
         outer.rmdir()
+
+
+def test_samples_over_time_count_what_the_report_counts(tmp_path: Path) -> None:
+    gz.compile_features(np.ones((20_000, 16), np.float32), tmp_path / "x.gd")
+    held = gz.FeatureStore(tmp_path / "x.gd").gather(np.arange(20_000))
+    engine = MemoryMonitor().look().engine
+    assert engine == gz.memory_report().engine_total
+    assert engine is not None
+    assert engine >= held.nbytes
