@@ -103,7 +103,7 @@ def _as_text(values: Any) -> list[Any]:
     if array.dtype.kind == "M":
         return [str(value) for value in array]
     if array.dtype.kind == "f":
-        return [f"{value:.6g}" if value == value else "" for value in array.tolist()]
+        return ["" if text == "nan" else text for text in array.astype(str).tolist()]  # as many digits as it has
     found: list[Any] = array.tolist()
     return found
 

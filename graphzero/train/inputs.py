@@ -202,6 +202,7 @@ class Inputs:
             return torch.zeros((len(ids), max(spec["edges"], 1)), device=ids.device)
         nodes = ids.cpu().numpy()
         found = [np.log1p(graph.degrees(nodes, direction=side)) for graph, side in self._edges(name)]
+        found = found or [np.zeros(len(nodes))]  # no edges end at nodes of this type
         return torch.from_numpy(np.stack(found, axis=1).astype(np.float32)).to(ids.device)
 
     def _edges(self, name: str) -> list[tuple[Any, str]]:

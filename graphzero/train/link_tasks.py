@@ -121,11 +121,12 @@ class LinkTask(Task):
         right_answers = (out.detach() > 0) == (label > 0)
         if self.held_out is None:
             loss = functional.binary_cross_entropy_with_logits(out, label)
-            return Step(loss, right_answers.sum(), len(label))
+            return Step(loss, right_answers.sum(), len(label), len(label))
         # Weighted instead of selected: the host would wait for the device to learn how many there are.
         kept = ~(self.held_out.has(source.n_id[rows], target.n_id[columns]) & (label > 0))
         each = functional.binary_cross_entropy_with_logits(out, label, reduction="none")
-        return Step((each * kept).sum() / kept.sum(), (right_answers & kept).sum(), kept.sum())
+        count = kept.sum()
+        return Step((each * kept).sum() / count, (right_answers & kept).sum(), count, count)
 
     def scores(self) -> LinkScores:
         """Return the metrics that rank edges among their negatives."""

@@ -21,12 +21,14 @@ from .tasks import Step, Task
 __all__ = ["Ranks", "Round", "combine"]
 
 T = TypeVar("T")
+_LEAST = 1e-30  # weight of a step, which may have no label
 
 
 class Round(NamedTuple):
-    """One step of all ranks: the mean loss over their seeds, right answers, seeds, batches, and whether to stop."""
+    """One step of all ranks: the mean loss and its weight, right answers, seeds, batches, and whether to stop."""
 
     loss: float
+    weight: float
     right: int
     seeds: int
     batches: int
@@ -38,7 +40,7 @@ class Ranks:
     """The ranks of a run, from torch.distributed. A process without a process group is rank 0 of 1.
 
     Rank r trains on batches r, r + size, and so on of an epoch. A step covers one batch per rank, and its gradients are
-    those of the mean over all seeds of the step, however many each rank has. Where the last step has fewer batches
+    those of the mean over all labels of the step, however many each rank has. Where the last step has fewer batches
     than ranks, the other ranks repeat a batch from the start of the epoch with weight zero.
     """
 
@@ -93,7 +95,7 @@ class Ranks:
 
     def stepping(self, model: nn.Module, task: Task) -> nn.Module:
         """Return a module that computes a `Step` from a batch and averages gradients over the ranks."""
-        step = _Stepping(model, task)
+        step = _Stepping(model, task, self.size > 1)
         if self.size == 1 or not any(p.requires_grad for p in model.parameters()):
             return step
         # Batches of several types, and models of the user, need not use every parameter.
@@ -101,26 +103,27 @@ class Ranks:
         return nn.parallel.DistributedDataParallel(step, find_unused_parameters=not all_used)
 
     def backward(self, step: Step, counts: bool, stop: bool) -> Callable[[], Round]:
-        """Compute gradients of the mean loss over the seeds of all ranks. A batch that does not count adds zeros.
+        """Compute gradients of the mean loss over the labels of all ranks. A batch that does not count adds zeros.
 
         The returned function waits until the device has computed the loss: call it once the rest of the step has been
         launched.
         """
-        loss, right, seeds = step
+        loss, right, seeds, weight = step
         own = _on(loss.device, loss.detach())
-        weight = seeds * counts
-        known = (right * counts, weight, int(counts), int(stop))
+        weight = weight * counts
+        known = (weight, right * counts, seeds * counts, int(counts), int(stop))
         sums = torch.stack([own * weight, *(_on(loss.device, value) for value in known)])
         if self.size > 1:
             distributed.all_reduce(sums)
             # DistributedDataParallel divides the sum of the gradients by the number of ranks.
-            loss = loss * (weight * self.size / sums[2]).to(loss.dtype)
+            loss = loss * (weight * self.size / sums[1].clamp(min=_LEAST)).to(loss.dtype)
         found = Readback(torch.cat([sums, own.reshape(1)]))
         loss.backward()  # type: ignore[no-untyped-call]
 
         def read() -> Round:
-            total, hits, trained, batches, stopping, here = found.wait().tolist()
-            return Round(total / max(trained, 1), int(hits), int(trained), int(batches), stopping > 0, here)
+            total, weights, hits, trained, batches, stopping, here = found.wait().tolist()
+            mean = total / max(weights, _LEAST)
+            return Round(mean, weights, int(hits), int(trained), int(batches), stopping > 0, here)
 
         return read
 
@@ -136,12 +139,19 @@ def _on(device: torch.device, value: Tensor | float) -> Tensor:
 class _Stepping(nn.Module):
     """A model and its task as one module, so that DistributedDataParallel sees each forward pass."""
 
-    def __init__(self, model: nn.Module, task: Task) -> None:
+    def __init__(self, model: nn.Module, task: Task, parallel: bool) -> None:
         super().__init__()
         self.model, self.task = model, task
+        # DistributedDataParallel needs a sparse gradient of each table in each step, even if a batch does not use it.
+        tables = [module for module in model.modules() if isinstance(module, nn.Embedding) and module.sparse]
+        self._sparse = tables if parallel else []
 
     def forward(self, batch: Any) -> Step:
-        return self.task.step(self.model, batch)
+        step = self.task.step(self.model, batch)
+        for table in self._sparse:
+            none = torch.empty(0, dtype=torch.int64, device=table.weight.device)
+            step = step._replace(loss=step.loss + table(none).sum())
+        return step
 
 
 def combine(records: Sequence[EpochRecord]) -> EpochRecord:

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from .models import MODELS, make_model
 from .optimizers import Optimizers
 from .records import EpochRecord, TrainOptions
 
+if TYPE_CHECKING:
+    from .ranks import Round
+
 __all__ = ["EpochSums", "RunState", "load_model", "pack", "restore"]
 
 
@@ -32,18 +35,20 @@ class EpochSums:
     """Sums over the current epoch."""
 
     loss: float = 0.0
+    weight: float = 0.0
     correct: int = 0
     seeds: int = 0
     batches: int = 0
     wait_seconds: float = 0.0
     compute_seconds: float = 0.0
 
-    def add(self, loss: float, correct: int, seeds: int, batches: int = 1) -> None:
+    def add(self, step: Round) -> None:
         """Count one batch, or one of each rank."""
-        self.loss += loss * seeds
-        self.correct += correct
-        self.seeds += seeds
-        self.batches += batches
+        self.loss += step.loss * step.weight
+        self.weight += step.weight
+        self.correct += step.right
+        self.seeds += step.seeds
+        self.batches += step.batches
 
     def add_time(self, waited: float, computed: float) -> None:
         """Count the time of one batch: waiting for it, and training on it."""
@@ -62,7 +67,7 @@ class EpochSums:
         """End the epoch: return the sums and the loader's statistics."""
         return EpochRecord(
             epoch=epoch,
-            loss=self.loss / max(self.seeds, 1),
+            loss=self.loss / self.weight if self.weight > 0 else 0.0,
             train_accuracy=self.correct / max(self.seeds, 1) if "accuracy" in scores else None,
             val_accuracy=scores.get("accuracy"),
             batches=self.batches,
@@ -198,7 +203,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
             torch.cuda.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cuda", rank)].copy()), device)
         note = saved.note
         run.epoch = int(note["epoch"])
-        run.tally = EpochSums(**note["tally"])
+        run.tally = EpochSums(**{"weight": note["tally"]["seeds"], **note["tally"]})  # older ones have no weight
         run.records = [EpochRecord(**r) for r in note["records"]]
         run.best_epoch, run.best_score = int(note["best_epoch"]), float(note["best_accuracy"])
         run._before = float(note["seconds"])

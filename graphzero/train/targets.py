@@ -17,6 +17,8 @@ from .records import TrainOptions
 
 __all__ = ["Target", "kind_of_labels", "make_target"]
 
+_MANY_CLASSES = 10_000
+
 
 class Target:
     """How outputs are compared with labels. `scores()` creates the metrics of an evaluation."""
@@ -36,6 +38,10 @@ class Target:
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """The mean loss over the seeds of a batch."""
         raise NotImplementedError
+
+    def weight(self, y: Tensor) -> int | Tensor:
+        """What the mean of a batch divides by: the number of labels that are known, or the sum of their weights."""
+        return torch.isfinite(y).sum()
 
     def right(self, out: Tensor, y: Tensor) -> Tensor:
         """The number of correct answers, where that is defined."""
@@ -80,12 +86,23 @@ class ClassTarget(Target):
 
     def loss(self, out: Tensor, y: Tensor) -> Tensor:
         """Cross entropy."""
-        if self._weights is not None:
-            self._weights = self._weights.to(out.device, out.dtype)  # where they stay
-        weights = self._weights
-        if weights is not None and out.shape[1] > self.outputs:
+        if self._weights is None:
+            return functional.cross_entropy(out, y)
+        weights = self._weights_on(out.device).to(out.dtype)
+        if out.shape[1] > self.outputs:
             weights = functional.pad(weights, (0, out.shape[1] - self.outputs), value=1.0)
-        return functional.cross_entropy(out, y, weight=weights)
+        total = weights[y].sum()  # zero in a batch of classes without weight
+        least = torch.finfo(out.dtype).tiny
+        return functional.cross_entropy(out, y, weights, reduction="sum") / total.clamp(min=least)
+
+    def weight(self, y: Tensor) -> int | Tensor:
+        """The number of seeds, or the sum of the weights of their classes."""
+        return len(y) if self._weights is None else self._weights_on(y.device)[y].sum()
+
+    def _weights_on(self, device: torch.device) -> Tensor:
+        assert self._weights is not None
+        self._weights = self._weights.to(device)  # where they stay
+        return self._weights
 
     def right(self, out: Tensor, y: Tensor) -> Tensor:
         """The number of seeds whose largest output is that of their class."""
@@ -207,6 +224,12 @@ def count_classes(known: Mapping[str, Any], at_least: int) -> int:
             )
         most = max(most, int(np.max(labels, initial=-1)))
     classes = max(at_least, most + 1)
+    labelled = sum(len(labels) for labels in known.values())
+    if classes > max(_MANY_CLASSES, labelled):
+        raise ValueError(
+            f"the labels reach {most:,}, which would be {classes:,} classes for {labelled:,} seeds; if they are "
+            "numbers, not classes, use target='regression' (--target regression)"
+        )
     if classes < 2:
         raise ValueError(f"found {classes} class{'es' * (classes != 1)}; need at least 2")
     return classes

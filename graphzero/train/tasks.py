@@ -29,11 +29,15 @@ __all__ = ["LabelTask", "Meter", "NodeTask", "Step", "Task", "sampled_outputs", 
 
 
 class Step(NamedTuple):
-    """The result of a training batch: the loss, the number of correct answers, and the number of answers."""
+    """The result of a training batch: the loss, the number of correct answers, and the number of answers.
+
+    The loss is a mean: `weight` is what its sum was divided by, such as the number of labels that are known.
+    """
 
     loss: Tensor
     right: Tensor
     seeds: int | Tensor
+    weight: int | Tensor
 
 
 class Meter:
@@ -248,7 +252,7 @@ class LabelTask(Task):
     def step(self, model: torch.nn.Module, batch: Any) -> Step:
         """Compare outputs with the labels of the seeds."""
         out, y = self.outputs(model, batch)
-        return Step(self.target.loss(out, y), self.target.right(out, y), len(out))
+        return Step(self.target.loss(out, y), self.target.right(out, y), len(out), self.target.weight(y))
 
     def scores(self) -> Any:
         """Return the metrics of the target."""

@@ -195,7 +195,7 @@ class Trainer:
                         f"{self.task.explain_loss(batch)}"
                     )
                 now = time.perf_counter()
-                tally.add(round_.loss, round_.right, round_.seeds, round_.batches)
+                tally.add(round_)
                 tally.add_time(waited - begin, now - waited)
                 begin = now
                 run.mark(round_.seeds)

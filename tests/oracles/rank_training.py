@@ -22,7 +22,12 @@ COMMON: dict[str, Any] = {
 # Weight decay makes Adam's steps depend on the size of the gradients, not on their direction alone.
 RUNS = {
     "nodes": ("plain", TrainOptions(batch_size=32, **COMMON)),  # 5 batches of 150 seeds: one rank has none at the end
+    # The mean of a batch divides by the weights of its classes, or by its known labels.
+    "weighted": ("plain", TrainOptions(batch_size=32, class_weights=[1, 5, 0.2], **COMMON)),
+    "numbers": ("numbers", TrainOptions(batch_size=32, **COMMON)),
     "typed": ("typed", TrainOptions(batch_size=48, **COMMON)),
+    # Embeddings of a type that no batch reaches have no gradient.
+    "unreached": ("typed", TrainOptions(batch_size=48, **{**COMMON, "fanouts": [3]})),
     "links": ("plain", TrainOptions(batch_size=400, task="links", **COMMON)),  # held-out edges: uneven numbers of seeds
     "typed links": (
         "typed",
@@ -68,8 +73,9 @@ def facts(result: TrainResult) -> dict[str, Any]:
     found["losses"] = np.array([e.loss for e in result.epochs])
     found["seeds"] = np.array([e.seeds for e in result.epochs])
     found["batches"] = np.array([e.batches for e in result.epochs])
-    found["train"] = np.array([e.train_accuracy for e in result.epochs])
-    found["best"], found["valid"] = np.array(result.best_epoch), np.array(result.val_accuracy)
+    found["train"] = np.array([-1.0 if e.train_accuracy is None else e.train_accuracy for e in result.epochs])
+    found["best"] = np.array(result.best_epoch)
+    found["valid"] = np.array(-1.0 if result.val_accuracy is None else result.val_accuracy)
     found["metrics"] = np.array([*result.val_metrics.values(), *result.test_metrics.values()])
     found["test"] = np.array(-1.0 if result.test_accuracy is None else result.test_accuracy)
     return found
