@@ -23,6 +23,8 @@ __all__ = ["InputEncoders", "Inputs", "plain_type"]
 
 _COPIES = 5  # of an embedding table: the weights, two of Adam, the best epoch's, and the one that is saved
 _ID_CHANNELS = 64
+_ID_STD = 0.1
+_TYPED_ID_STD = 0.3  # HeteroSAGE has a layer more: with 0.1, products of its outputs begin too small to learn from
 _NAMED = 8  # columns in a summary
 
 plain_type = ""  # the name of the only type of a graph without types
@@ -239,16 +241,16 @@ class InputEncoders(nn.Module):
         super().__init__()
         self.dropout = dropout
         self.specs, self.hidden = {name: dict(spec) for name, spec in specs.items()}, hidden
-        self.of_types = nn.ModuleList(self._make(spec) for spec in self.specs.values())
+        self.of_types = nn.ModuleList(self._make(name, spec) for name, spec in self.specs.items())
 
-    def _make(self, spec: Mapping[str, Any]) -> nn.Module:
+    def _make(self, name: str, spec: Mapping[str, Any]) -> nn.Module:
         if spec["kind"] == "table":
             columns = [Column(**column) for column in spec["columns"]]
             scale = float(spec.get("time_scale", 1.0))
             return TableEncoder(columns, self.hidden, widths=spec["widths"], combine=spec["combine"], time_scale=scale)
         if spec["kind"] == "ids":
             table = nn.Embedding(spec["count"], spec["width"], sparse=True)
-            nn.init.normal_(table.weight, std=0.1)
+            nn.init.normal_(table.weight, std=_ID_STD if name == plain_type else _TYPED_ID_STD)
             return table
         return nn.Linear(max(spec["edges"], 1), self.hidden)
 

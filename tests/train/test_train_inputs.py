@@ -115,3 +115,14 @@ def test_vectors_of_ids_are_refused_for_other_nodes(halves: gz.Dataset, tmp_path
     with pytest.raises(ValueError, match="the model has embeddings of 200 ids of the nodes, but the dataset has 2"):
         predict(other, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu")
     assert predict(halves, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu").rows == 200
+
+
+def test_a_few_steps_are_enough_to_learn_from_ids(tmp_path: Path) -> None:
+    """Dot products of small embeddings have gradients close to zero, so that training begins with many idle epochs."""
+    rng = np.random.default_rng(2)
+    users = rng.integers(0, 500, 5000)
+    items = users % 5 + 5 * rng.integers(0, 16, 5000)
+    edges = {("user", "buys", "item"): np.stack([users, items])}
+    ds = gz.Dataset.create(tmp_path / "ds", graphs=edges, num_nodes={"user": 500, "item": 80}, reverse=True)
+    options = dataclasses.replace(LINKS, hidden=32, fanouts=[10, 5], dropout=0.5, batch_size=1024, lr=0.02, epochs=5)
+    assert Trainer(ds, options).fit().test_metrics["auc"] > 0.75
