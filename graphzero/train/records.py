@@ -220,7 +220,11 @@ class EpochRecord:
 
 @dataclass(kw_only=True)
 class TrainResult:
-    """The result of a run. `model` has the weights of the best epoch."""
+    """The result of a run. `model` has the weights of the best epoch.
+
+    `baseline` has the scores that a model should exceed: the accuracy of always answering the largest class of the
+    training split, or the errors of always answering its mean, on the splits "valid" and "test".
+    """
 
     model: torch.nn.Module = field(repr=False)
     options: TrainOptions
@@ -239,6 +243,7 @@ class TrainResult:
     val_metrics: dict[str, float] = field(default_factory=dict)
     test_metrics: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict, repr=False)  # dataset, date, command, versions, machine
+    baseline: dict[str, dict[str, float]] = field(default_factory=dict)  # scores of one answer for all seeds, by split
     confusion: dict[str, Any] = field(default_factory=dict, repr=False)  # "split", "classes", "counts" by true class
 
     @property
@@ -250,6 +255,11 @@ class TrainResult:
     def test_score(self) -> float | None:
         """The same of the test split; None where it was not evaluated."""
         return self.test_metrics.get(self.metric, self.test_accuracy)
+
+    @property
+    def own_baseline(self) -> dict[str, float]:
+        """The baseline of the split whose scores count: test, or validation if test was not evaluated."""
+        return self.baseline.get("valid" if self.test_score is None else "test", {})
 
     @property
     def seeds_per_second(self) -> float:
@@ -275,6 +285,7 @@ class TrainResult:
             "peak_anonymous": self.peak_anonymous,
             "checkpoint": self.checkpoint,
             "facts": self.facts,
+            "baseline": self.baseline,
             "confusion": self.confusion,
         }
 

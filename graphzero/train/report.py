@@ -34,6 +34,7 @@ def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
         f'<div class="plots">{"".join(plots_of(result))}</div>',
         "<h2>Scores of the best epoch</h2>",
         _score_table(result),
+        *_baseline_note(result),
         *_confusion(result),
         "<h2>Epochs</h2>",
         _epoch_table(result),
@@ -145,12 +146,21 @@ def _score_table(result: TrainResult) -> str:
         "test": _all_scores(result.test_accuracy, result.test_metrics),
     }
     scores = {split: found for split, found in scores.items() if found}
+    if result.own_baseline:
+        scores[f"baseline of {list(scores)[-1]}" if scores else "baseline"] = result.own_baseline
     names = dict.fromkeys(name for found in scores.values() for name in found)
     rows = [
         [metric_name(name), *(shown(name, found[name]) if name in found else "" for found in scores.values())]
         for name in names
     ]
     return table_of_rows(["score", *scores], rows)
+
+
+def _baseline_note(result: TrainResult) -> list[str]:
+    if not result.own_baseline:
+        return []
+    what = "largest class" if "accuracy" in result.own_baseline else "mean"
+    return [f'<p class="note">The baseline always answers the {what} of the training split.</p>']
 
 
 def _all_scores(accuracy: float | None, others: dict[str, float]) -> dict[str, float]:
