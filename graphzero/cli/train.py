@@ -130,6 +130,14 @@ def command(
             rich_help_panel=_MODEL,
         ),
     ] = "256MB",
+    id_embeddings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE,...",
+            help="Node types that get learned embeddings in addition to their columns or features.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours to sample per hop; -1 for all.", rich_help_panel=_TRAINING)
     ] = "15,10",
@@ -294,6 +302,7 @@ def command(
         time=time,
         table_encoder=table_encoder,
         id_embedding_memory=id_embedding_memory,
+        id_embeddings=[] if id_embeddings is None else id_embeddings.split(","),
         split_by_time=split_by_time,
     )
     unsaved = NOT_SAVED

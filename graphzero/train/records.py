@@ -70,6 +70,7 @@ class TrainOptions:
 
     `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
     and columns get a learned embedding per node as long as these take at most `id_embedding_memory`, else degrees.
+    `id_embeddings` names types that get one in addition to their features or columns, which may not tell nodes apart.
 
     `target` is "classification", "regression" or "multilabel"; None infers it from the labels. `loss` of a regression
     is "mse" or "mae". `class_weights` is "balanced", or one number per class. `metric` is the score that selects the
@@ -108,6 +109,7 @@ class TrainOptions:
     eval_negatives: int = 20
     table_encoder: str = "sum"
     id_embedding_memory: int | str = "256MB"
+    id_embeddings: Sequence[str] = ()
     target: str | None = None
     loss: str = "mse"
     class_weights: str | Sequence[float] | None = None
@@ -156,6 +158,8 @@ class TrainOptions:
         except ValueError:
             size = "expected a size such as '256MB'"
             raise ValueError(f"id_embedding_memory is {self.id_embedding_memory!r}, {size}") from None
+        if isinstance(self.id_embeddings, str):
+            raise ValueError(f"id_embeddings is {self.id_embeddings!r}, expected a list of node types")
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"seed is {self.seed}, expected 0 to 2^64 - 1")
         if self.target not in (None, *TARGETS):

@@ -125,7 +125,7 @@ class Task:
         Not by time, where padding could be newer than its seed; nor with embeddings of ids, of which the optimiser
         updates those of all nodes in a batch.
         """
-        of_ids = any(spec["kind"] == "ids" for spec in self.inputs.specs.values())
+        of_ids = any(spec["kind"] == "ids" or "ids" in spec for spec in self.inputs.specs.values())
         narrow = self.device.type == "cuda" and self.options.precision == "bfloat16"
         return narrow and not of_ids and not self.inputs.timed
 
