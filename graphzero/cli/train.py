@@ -244,8 +244,12 @@ def command(
     """
     require_torch()
     from graphzero.dataset.dataset import Dataset
-    from graphzero.train import Trainer, TrainOptions
+    from graphzero.train import Observer, Trainer, TrainOptions
     from graphzero.train.report import require_plots
+
+    class NoNotes(Observer):
+        def note(self, text: str) -> None:
+            """Leave notes to the first rank."""
 
     if report is not None:
         require_plots()
@@ -311,7 +315,8 @@ def command(
         unsaved = READ_ONLY
     if nproc > 1 and not launch.is_rank():
         # Check the arguments before several processes are started.
-        Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_start(resume=resume, overwrite=overwrite)
+        checked = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=NoNotes())
+        checked.check_start(resume=resume, overwrite=overwrite)
         launch.launch(nproc)
         return
     with launch.joined(device) as reports:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["require_plots", "write_comparison", "write_report"]
 
-_MOST_CLASSES = 20  # of a confusion matrix
+_MOST_CLASSES, _FEW_CLASSES = 20, 8  # of a confusion matrix; of one with room for wide columns
 
 
 def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
@@ -53,8 +53,8 @@ def write_comparison(runs: Mapping[str, TrainResult], path: str | os.PathLike[st
     require_plots()
     table = {name: _compared(result) for name, result in runs.items()}
     heads = list(dict.fromkeys(head for facts in table.values() for head in facts))
-    if len({facts["dataset"] for facts in table.values()}) == 1:
-        heads.remove("dataset")  # the title names it
+    same = {head: len({facts[head] for facts in table.values()}) == 1 for head in ("dataset", "date", "precision")}
+    heads = [head for head in heads if not same.get(head)]
     rows = [[name, *(facts[head] for head in heads)] for name, facts in table.items()]
     options = {name: result.options.to_dict() for name, result in runs.items()}
     names = next(iter(options.values()), {})
@@ -71,7 +71,9 @@ def write_comparison(runs: Mapping[str, TrainResult], path: str | os.PathLike[st
         fact_list((name, result.facts.get("command")) for name, result in runs.items()),
     ]
     datasets = ", ".join(dict.fromkeys(_dataset(result) for result in runs.values()))
-    write_whole(Path(path), page_of(f"{len(runs)} runs on {datasets}", "Training runs of GraphZero, compared.", parts))
+    days = ", ".join(dict.fromkeys(day for facts in table.values() if (day := facts["date"]))) if same["date"] else ""
+    said = f"Training runs of GraphZero, compared.{f' {days}.' * bool(days)}"
+    write_whole(Path(path), page_of(f"{len(runs)} runs on {datasets}", said, parts))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -185,11 +187,12 @@ def _confusion(result: TrainResult) -> list[str]:
             for j in kept
         )
         rows.append(f"<tr><th>{html.escape(names[i])}</th>{cells}</tr>")
+    kind = "confusion many" if len(kept) > _FEW_CLASSES else "confusion"
     few = f" The {len(kept)} most frequent of {len(counts)} classes." if len(kept) < len(counts) else ""
     return [
         f"<h2>Confusion matrix, {html.escape(str(result.confusion.get('split', '')))}</h2>",
         f'<p class="note">Rows are true classes, columns predicted ones.{few}</p>',
-        f'<div class="card"><table class="confusion"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>',
+        f'<div class="card"><table class="{kind}"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>',
     ]
 
 
@@ -212,6 +215,7 @@ def _compared(result: TrainResult) -> dict[str, str]:
         "dataset": _dataset(result),
         "date": str(result.facts.get("date", "")).split(" ")[0],
         "model": _model(result),
+        "precision": result.options.precision,
         "test": "" if score is None else f"{shown(result.metric, score)} {metric_name(result.metric)}",
         "validation": shown(result.metric, result.val_score),
         "epochs": str(len(result.epochs)),
