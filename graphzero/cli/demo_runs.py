@@ -33,6 +33,7 @@ class InRam(Trainer):
         assert isinstance(self.task, NodeTask)
         self.x = torch.from_numpy(np.array(self.data.features[self.options.feature].get_tensor()))
         self.labels = self.task.labels
+        self.reads = "everything in RAM, no limit"
         for array in self.data.graph.csr():
             int(array.sum())  # read the topology too, so that sampling finds it in memory
 

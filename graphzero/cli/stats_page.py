@@ -74,6 +74,7 @@ def _features(arrays: dict[str, Any]) -> str:
 def _draw_degrees(axes: Any, bins: list[dict[str, Any]]) -> None:
     axes.bar(range(len(bins)), [one["nodes"] for one in bins], 0.9, color=SERIES[0])
     axes.set_yscale("log")
+    axes.set_ylim(bottom=0.5)  # a bar of one node has a height
     axes.grid(False, axis="x")
     step = max(1, len(bins) // 8)
     axes.set_xticks(range(0, len(bins), step), [range_name(bins[i]).split(" ")[0] for i in range(0, len(bins), step)])
@@ -82,7 +83,11 @@ def _draw_degrees(axes: Any, bins: list[dict[str, Any]]) -> None:
 
 
 def _draw_classes(axes: Any, counts: list[int]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.bar(range(len(counts)), counts, 0.9, color=SERIES[0])
     axes.grid(False, axis="x")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set_xlim(-0.7, len(counts) - 0.3)
     axes.set_xlabel("class")
     axes.set_ylabel("nodes")

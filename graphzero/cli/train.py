@@ -12,7 +12,16 @@ from graphzero.args.target import check_extension
 from graphzero.machine.facts import check_room_for_torch
 
 from . import faults, launch, terminal
-from .train_output import print_next, print_result, print_resume, print_schedule, progress
+from .train_output import (
+    NOT_SAVED,
+    READ_ONLY,
+    print_next,
+    print_result,
+    print_resume,
+    print_resumed,
+    print_schedule,
+    progress,
+)
 
 _MODEL, _TRAINING, _RUNNING, _OUTPUT = "Model", "Training", "Running", "Output"
 _BY_SIZE = "by the number of training seeds"
@@ -121,6 +130,14 @@ def command(
             rich_help_panel=_MODEL,
         ),
     ] = "256MB",
+    id_embeddings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE,...",
+            help="Node types that get learned embeddings in addition to their columns or features.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     fanouts: Annotated[
         str, typer.Option(metavar="N,N", help="Neighbours to sample per hop; -1 for all.", rich_help_panel=_TRAINING)
     ] = "15,10",
@@ -202,7 +219,12 @@ def command(
         bool, typer.Option("--save/--no-save", help="Whether to save the run.", rich_help_panel=_RUNNING)
     ] = True,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the checkpoint.", rich_help_panel=_RUNNING)
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the run of --checkpoint (default: the newest interrupted run in DATASET/runs).",
+            rich_help_panel=_RUNNING,
+        ),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing checkpoint.", rich_help_panel=_RUNNING)
@@ -222,8 +244,12 @@ def command(
     """
     require_torch()
     from graphzero.dataset.dataset import Dataset
-    from graphzero.train import Trainer, TrainOptions
+    from graphzero.train import Observer, Trainer, TrainOptions
     from graphzero.train.report import require_plots
+
+    class NoNotes(Observer):
+        def note(self, text: str) -> None:
+            """Leave notes to the first rank."""
 
     if report is not None:
         require_plots()
@@ -231,7 +257,9 @@ def command(
             raise typer.BadParameter(f"{report} is a folder, expected the name of a file", param_hint="--report")
         check_extension(str(report), "report")
     if resume and checkpoint is None:
-        raise typer.BadParameter("needs --checkpoint PATH to resume from", param_hint="--resume")
+        checkpoint = interrupted_run(Dataset(dataset).path)
+        if not launch.is_rank():
+            print_resumed(checkpoint)
     if checkpoint is None and overwrite:
         raise typer.BadParameter("needs --checkpoint PATH; other runs get a new name", param_hint="--overwrite")
     if checkpoint is not None and not save:
@@ -278,13 +306,17 @@ def command(
         time=time,
         table_encoder=table_encoder,
         id_embedding_memory=id_embedding_memory,
+        id_embeddings=[] if id_embeddings is None else id_embeddings.split(","),
         split_by_time=split_by_time,
     )
+    unsaved = NOT_SAVED
     if checkpoint is None and save:
         checkpoint = free_checkpoint(Dataset(dataset).path)
+        unsaved = READ_ONLY
     if nproc > 1 and not launch.is_rank():
         # Check the arguments before several processes are started.
-        Trainer(Dataset(dataset), options, checkpoint=checkpoint).check_start(resume=resume, overwrite=overwrite)
+        checked = Trainer(Dataset(dataset), options, checkpoint=checkpoint, observer=NoNotes())
+        checked.check_start(resume=resume, overwrite=overwrite)
         launch.launch(nproc)
         return
     with launch.joined(device) as reports:
@@ -294,7 +326,7 @@ def command(
                 print_schedule(run)
             result = run.fit(resume=resume, overwrite=overwrite)
         if reports:
-            print_result(result, report, json)
+            print_result(result, report, json, unsaved)
             if not json and checkpoint is not None and result.epochs and result.stopped != "interrupted":
                 print_next(dataset, checkpoint, report)
         if result.stopped == "interrupted":
@@ -313,6 +345,19 @@ def free_checkpoint(dataset: str) -> Path | None:
     folder = Path(os.path.relpath(dataset) if not os.path.relpath(dataset).startswith("..") else dataset, "runs")
     taken = {path.stem for path in folder.glob("*.npz")}
     return folder / f"{next(n for n in range(1, len(taken) + 2) if str(n) not in taken)}.npz"
+
+
+def interrupted_run(dataset: str) -> Path:
+    """Return the newest run of a dataset that was interrupted, by Ctrl-C or a crash."""
+    from graphzero.train.checkpoint import load_note
+
+    folder = Path(dataset, "runs")
+    for path in sorted(folder.glob("*.npz"), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        note = load_note(path)
+        if note and note.get("result", {"stopped": "interrupted"}).get("stopped") == "interrupted":
+            return Path(os.path.relpath(path) if not os.path.relpath(path).startswith("..") else path)
+    reason = f"no interrupted run in {folder}; pass --checkpoint PATH, the file of the run to continue"
+    raise typer.BadParameter(reason, param_hint="--resume")
 
 
 def require_torch() -> None:

@@ -15,14 +15,26 @@ from . import terminal
 if TYPE_CHECKING:
     from graphzero.train import Observer, Trainer, TrainResult
 
-__all__ = ["print_next", "print_result", "print_resume", "print_schedule", "progress"]
+__all__ = [
+    "NOT_SAVED",
+    "READ_ONLY",
+    "print_next",
+    "print_result",
+    "print_resume",
+    "print_resumed",
+    "print_schedule",
+    "progress",
+]
+
+NOT_SAVED = "the model was not saved (--no-save)"
+READ_ONLY = "the model was not saved, since the dataset is read-only (--checkpoint PATH)"
 
 
 def print_schedule(run: Trainer) -> None:
     """Print the length of the run and the learning rate, which may have been chosen by the size of the data."""
     from graphzero.train.sizing import describe_schedule
 
-    _say(describe_schedule(run.options, run.task.size("train")))
+    _say(describe_schedule(run.options, run.task.trained()))
 
 
 def print_next(dataset: Path, checkpoint: Path, report: Path | None) -> None:
@@ -37,17 +49,17 @@ def _say(text: str) -> None:
     terminal.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_result(result: TrainResult, report: Path | None, json: bool) -> None:
-    """Write the report, and print the result as facts or as JSON."""
+def print_result(result: TrainResult, report: Path | None, json: bool, unsaved: str = NOT_SAVED) -> None:
+    """Write the report, and print the result as facts or as JSON; `unsaved` says why there is no checkpoint."""
     if report is not None and result.epochs:
         result.write_report(report)
     if json:
         terminal.print_json(result.to_dict() | {"report": report})
     else:
-        _print_facts(result, report)
+        _print_facts(result, report, unsaved)
 
 
-def _print_facts(result: TrainResult, report: Path | None) -> None:
+def _print_facts(result: TrainResult, report: Path | None, unsaved: str) -> None:
     from graphzero.train.metrics import shown
 
     how = {
@@ -69,7 +81,12 @@ def _print_facts(result: TrainResult, report: Path | None) -> None:
     if result.test_accuracy is not None:
         facts.append(("test accuracy", f"{result.test_accuracy:.2%}"))
     facts += [(f"test {name}", f"{score:.4f}") for name, score in result.test_metrics.items()]
-    facts.append(("checkpoint", result.checkpoint or "none; the model was not saved (--no-save)"))
+    if result.own_baseline:
+        split = "validation" if result.test_score is None else "test"
+        scores = ", ".join(f"{name} {shown(name, score)}" for name, score in result.own_baseline.items())
+        what = "largest class" if "accuracy" in result.own_baseline else "mean"
+        facts.append((f"{split} baseline", f"{scores}: always the {what} of the training split"))
+    facts.append(("checkpoint", result.checkpoint or f"none; {unsaved}"))
     if report is not None and result.epochs:
         facts.append(("report", report))
     terminal.print_facts(f"Training stopped: {how[result.stopped]}", facts)
@@ -84,6 +101,11 @@ def print_resume(checkpoint: Path | None) -> None:
     where = [] if "--checkpoint" in given else ["--checkpoint", str(checkpoint)]
     again = shlex.join(["graphzero", *given, *where, "--resume"])
     terminal.errors.print(f"Saved to {checkpoint}. To continue:\n  {again}", soft_wrap=True)
+
+
+def print_resumed(checkpoint: Path) -> None:
+    """Print which run is continued, where that was not given."""
+    terminal.errors.print(f"Continuing {checkpoint}, the newest interrupted run.", highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

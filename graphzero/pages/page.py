@@ -70,7 +70,7 @@ header p { margin: 0 0 20px; color: var(--dim); overflow-wrap: anywhere; } p.not
   padding: 16px 18px; }
 .tile b { display: block; font-size: 27px; line-height: 1.2; font-variant-numeric: tabular-nums; }
 .tile span { display: block; } .tile small { color: var(--dim); }
-.plots { display: grid; gap: 14px; grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); }
+.plots { display: grid; gap: 14px; grid-template-columns: repeat(auto-fill, minmax(min(440px, 100%), 1fr)); }
 figure { margin: 0; } figcaption b { display: block; } figcaption span { color: var(--dim); font-size: 13px; }
 figure svg { display: block; width: 100%; height: auto; margin-top: 8px; } figure svg text { font-family: inherit; }
 .card { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
@@ -79,6 +79,11 @@ th:first-child, td:first-child { text-align: left; }
 th { color: var(--dim); font-weight: 500; } tr:last-child td { border-bottom: 0; } .best td { background: var(--mark); }
 table.confusion { width: auto; } table.confusion td { text-align: center; border: 0; min-width: 44px; }
 table.confusion th { border: 0; max-width: 12em; overflow: hidden; text-overflow: ellipsis; }
+table.confusion.many { font-size: 12px; } table.confusion.many td { min-width: 30px; padding: 4px; }
+table.confusion.many tr:first-child th { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 10em;
+  padding: 4px; text-align: left; }
+table.rows td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 5em; }
+@media (max-width: 1100px) { table.rows { font-size: 13px; } table.rows th, table.rows td { padding: 5px; } }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 18px; margin: 0; }
 dt { color: var(--dim); } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 640px) {

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.npyio import NpzFile
 
+from ..args.sizes import format_size
 from ..args.target import check_extension
 from ..dataset.folder_lock import sync_folder
 from ..errors import FormatError
 
-__all__ = ["Checkpoint", "check_target", "load_checkpoint", "save_checkpoint"]
+__all__ = ["Checkpoint", "check_target", "load_checkpoint", "load_note", "save_checkpoint"]
 
 VERSION = 1
 _NOTE = "graphzero.json"
@@ -40,7 +41,8 @@ class Checkpoint:
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a temporary file next to `path`, flush and rename it: a kill leaves the old or the new checkpoint.
 
-    Raises FileExistsError if the existing file is not a checkpoint.
+    Raises FileExistsError if the existing file is not a checkpoint. It is written next to the old one, so that both
+    need space.
     """
     target = Path(path)
     check_target(target)
@@ -53,6 +55,16 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        needed = len(note) + sum(array.nbytes for array in checkpoint.arrays.values())
+        reason = (
+            f"{os.strerror(error.errno)}: the checkpoint takes {format_size(needed)}; free some space, or pass "
+            f"checkpoint= on another disk (graphzero train --no-save saves nothing)"
+        )
+        raise OSError(error.errno, reason, str(target)) from error
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -92,6 +104,16 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
                 raise  # the disk failed; a bad offset is EINVAL
             why = "" if "pickle" in str(error) else f" ({error})"  # NumPy's advice is to load it unsafely
             raise FormatError(f"{name}: damaged, or not a checkpoint of `graphzero train`{why}") from error
+
+
+def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the note of a checkpoint; empty if there is none. The arrays are not read."""
+    try:
+        with zipfile.ZipFile(path) as members, members.open(f"{_NOTE}.npy") as file:
+            found = json.loads(bytes(np.lib.format.read_array(file, allow_pickle=False)))
+    except Exception:  # damaged bytes: zipfile has many kinds of error for them
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _parse(file: BinaryIO, name: str) -> Checkpoint:

@@ -15,6 +15,7 @@ __all__ = ["HeldOut", "all_have_others", "edge_ends"]
 
 _PART = 20  # one edge in 20 for validation, one for test
 _STEP = 1 << 22  # edges looked at together
+_COUNTED = 1 << 24  # edges of a file that are counted one by one
 _FEW_TARGETS, _FEW_SOURCES = 10_000, 10_000_000
 _MOST = 100_000  # per split: enough for three digits of any score, and little memory
 
@@ -37,6 +38,19 @@ class HeldOut:
         valid, test = first[first < count], first[first >= count]  # of copies only the first is kept
         self.valid = np.ascontiguousarray(pairs[:, np.sort(valid)])
         self.test = np.ascontiguousarray(pairs[:, np.sort(test)])
+
+    def count(self, graph: Graph) -> int:
+        """Count the edges of the file that are held out: copies and reverses of the drawn ones are too.
+
+        In a large file only the drawn ones are counted, which are few of many.
+        """
+        if graph.num_edges > _COUNTED:
+            return len(self._known)
+        side, found = "out" if graph.direction == "out" else "in", 0
+        for at in range(0, graph.num_edges, _STEP):
+            pairs = edge_ends(graph, np.arange(at, min(at + _STEP, graph.num_edges)), side)
+            found += int(self.has(*torch.from_numpy(pairs)).sum())
+        return found
 
     def has(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Return whether each edge is held out."""

@@ -31,6 +31,7 @@ __all__ = ["history_note", "read_result", "restore_history", "run_facts", "save_
 _MOST = 500  # points kept of each series
 _SAVED = ("facts", "data", "val_accuracy", "test_accuracy", "stopped", "seconds", "peak_anonymous", "metric")
 _SAVED_TOO = ("val_metrics", "test_metrics", "confusion")
+_SAVED_SINCE = ("baseline",)  # older checkpoints have none
 
 
 def run_facts(data: Any, model: torch.nn.Module, device: torch.device) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def save_result(path: str, result: TrainResult) -> None:
         return
     saved = load_checkpoint(path)
     everything = result.to_dict()
-    saved.note["result"] = {name: everything[name] for name in (*_SAVED, *_SAVED_TOO, "options")}
+    saved.note["result"] = {name: everything[name] for name in (*_SAVED, *_SAVED_TOO, *_SAVED_SINCE, "options")}
     save_checkpoint(path, saved)
 
 
@@ -121,6 +122,7 @@ def read_result(path: str | os.PathLike[str]) -> TrainResult:
             memory=[MemorySample(*sample) for sample in history.get("memory", [])],
             progress=[(float(t), int(n)) for t, n in history.get("progress", [])],
             **{field: found[field] for field in (*_SAVED, *_SAVED_TOO)},
+            **{field: found[field] for field in _SAVED_SINCE if field in found},
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{name}: its result cannot be read: {error}") from error

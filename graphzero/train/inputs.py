@@ -19,10 +19,12 @@ from .columns import TableEncoder
 from .edge_inputs import EdgeInputs, table_spec
 from .records import TrainOptions
 
-__all__ = ["InputEncoders", "Inputs", "plain_type"]
+__all__ = ["InputEncoders", "Inputs", "inference_options", "plain_type"]
 
 _COPIES = 5  # of an embedding table: the weights, two of Adam, the best epoch's, and the one that is saved
 _ID_CHANNELS = 64
+_ID_STD = 0.1
+_TYPED_ID_STD = 0.3  # HeteroSAGE has a layer more: with 0.1, products of its outputs begin too small to learn from
 _NAMED = 8  # columns in a summary
 
 plain_type = ""  # the name of the only type of a graph without types
@@ -33,7 +35,8 @@ class Inputs:
 
     A type with columns has a TableEncoder, which also takes its feature matrix if there is one. A type that has only a
     feature matrix needs no encoder. A type with neither gets a learned embedding per node, as long as these
-    take at most `id_embedding_memory`; beyond that, its degrees are used.
+    take at most `id_embedding_memory`; beyond that, its degrees are used. The types in `id_embeddings` get one in
+    addition to their columns or features, which a TableEncoder then takes.
     """
 
     def __init__(self, data: Any, options: TrainOptions, *, typed: bool) -> None:
@@ -48,6 +51,7 @@ class Inputs:
         tasks = getattr(data, "tasks", {})
         self.timed = options.time is not None or options.split_by_time is not None or options.task in tasks
         known = {}
+        asked = self._asked(options)
         for name, features, columns, count in self._types():
             self.counts[name] = count
             has = options.feature in features
@@ -56,8 +60,11 @@ class Inputs:
             self.stores[name] = {called: features[options.feature]} if has else {}
             if has:
                 _refuse_codes(data, options.feature, name)
-            if columns:
+            with_ids = name in asked
+            if columns or (has and with_ids):
                 self._add_table(name, features, columns, options)
+                if with_ids:
+                    self._add_ids_to_table(name, count, limit)
             elif not has:
                 self._add_ids(name, count, limit)
         self.edges = EdgeInputs(data, options) if typed else None
@@ -89,6 +96,25 @@ class Inputs:
         aliases = {a: own if own is not None and a == options.feature else f"input_{i}" for i, a in enumerate(arrays)}
         self.stores[name] |= {alias: features[array] for array, alias in aliases.items()}
         self.specs[name] = table_spec(columns, features, aliases, options.table_encoder)
+
+    def _asked(self, options: TrainOptions) -> list[str]:
+        """Return the types in `id_embeddings`, after a check that they exist."""
+        names = list(getattr(self._data, "nodes", None) or {})
+        for name in options.id_embeddings:
+            if name not in names and (self._typed or name != plain_type):
+                known = f"{', '.join(map(repr, names))}{did_you_mean(name, names)}"
+                raise ValueError(f"id_embeddings has {name!r}, the dataset has the node types {known}")
+        return list(options.id_embeddings) if self._typed else [plain_type] * bool(options.id_embeddings)
+
+    def _add_ids_to_table(self, name: str, count: int, limit: int) -> None:
+        needed = 4 * _COPIES * self.hidden * count
+        if needed > limit:
+            raise ValueError(
+                f"id_embeddings of {count:,} nodes{f' of type {name!r}' if name else ''} would take "
+                f"{format_size(needed)}, more than id_embedding_memory = {format_size(limit)}; raise "
+                f"id_embedding_memory, or omit the type"
+            )
+        self.specs[name]["ids"] = count
 
     def _add_ids(self, name: str, count: int, limit: int) -> None:
         width = min(self.hidden, _ID_CHANNELS)
@@ -136,8 +162,9 @@ class Inputs:
                 raise ValueError(
                     f"the model was trained on node type {name!r}, the dataset has {', '.join(map(repr, self.counts))}"
                 )
-            if spec["kind"] == "ids" and spec["count"] != self.counts[name]:
-                found = f"{spec['count']:,} ids of {whose}, but the dataset has {self.counts[name]:,}"
+            ids = _ids_of(spec)
+            if ids not in (None, self.counts[name]):
+                found = f"{ids:,} ids of {whose}, but the dataset has {self.counts[name]:,}"
                 raise ValueError(f"the model has embeddings of {found}; they cannot be used for other nodes")
             own = self.specs.get(name, {})
             if spec["kind"] == "table" and _meaning(spec) != _meaning(own):
@@ -240,17 +267,18 @@ class InputEncoders(nn.Module):
         super().__init__()
         self.dropout = dropout
         self.specs, self.hidden = {name: dict(spec) for name, spec in specs.items()}, hidden
-        self.of_types = nn.ModuleList(self._make(spec) for spec in self.specs.values())
+        self.of_types = nn.ModuleList(self._make(name, spec) for name, spec in self.specs.items())
+        added = {name: spec["ids"] for name, spec in self.specs.items() if "ids" in spec}
+        self._added = list(added)  # types with embeddings of ids in addition to columns
+        self.of_ids = nn.ModuleList(_id_table(name, count, hidden) for name, count in added.items())
 
-    def _make(self, spec: Mapping[str, Any]) -> nn.Module:
+    def _make(self, name: str, spec: Mapping[str, Any]) -> nn.Module:
         if spec["kind"] == "table":
             columns = [Column(**column) for column in spec["columns"]]
             scale = float(spec.get("time_scale", 1.0))
             return TableEncoder(columns, self.hidden, widths=spec["widths"], combine=spec["combine"], time_scale=scale)
         if spec["kind"] == "ids":
-            table = nn.Embedding(spec["count"], spec["width"], sparse=True)
-            nn.init.normal_(table.weight, std=0.1)
-            return table
+            return _id_table(name, spec["count"], spec["width"])
         return nn.Linear(max(spec["edges"], 1), self.hidden)
 
     def arguments(self) -> dict[str, Any]:
@@ -259,7 +287,7 @@ class InputEncoders(nn.Module):
 
     def sparse_parameters(self) -> list[Tensor]:
         """The embedding tables, of which a batch uses only a few rows."""
-        return [module.weight for module in self.of_types if isinstance(module, nn.Embedding)]
+        return [module.weight for module in (*self.of_types, *self.of_ids) if isinstance(module, nn.Embedding)]
 
     def forward(self, name: str, part: Any, seed_time: Tensor | None = None, degrees: Tensor | None = None) -> Tensor:
         """Return the rows of the nodes of one type; `part` is what a batch holds for it."""
@@ -268,11 +296,32 @@ class InputEncoders(nn.Module):
         if spec["kind"] == "table":
             out = module({array: part[alias] for array, alias in spec["aliases"].items()}, seed_time)
             out = functional.dropout(out, self.dropout, self.training)
+            if name in self._added:
+                out = out + self.of_ids[self._added.index(name)](part.n_id)
         elif spec["kind"] == "ids":
             out = module(part.n_id)
         else:
             out = module(degrees)
         return out
+
+
+def inference_options(model: nn.Module, feature: str) -> TrainOptions:
+    """Return options by which `Inputs` chooses those of a trained model."""
+    encoders = getattr(model, "input_encoders", None)
+    added = encoders._added if isinstance(encoders, InputEncoders) else []
+    return TrainOptions(feature=feature, id_embeddings=added, id_embedding_memory="1000TB")
+
+
+def _id_table(name: str, count: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(count, width, sparse=True)
+    nn.init.normal_(table.weight, std=_ID_STD if name == plain_type else _TYPED_ID_STD)
+    return table
+
+
+def _ids_of(spec: Mapping[str, Any]) -> int | None:
+    """Return how many ids have an embedding; None without them."""
+    found: int | None = spec["count"] if spec["kind"] == "ids" else spec.get("ids")
+    return found
 
 
 def _refuse_codes(data: Any, feature: str, node_type: str) -> None:
@@ -297,7 +346,8 @@ def _said(spec: Mapping[str, Any], names: bool = False) -> str:
         widths = spec["widths"]
         columns = [c["name"] + (f" of {widths[c['array']]}" if c["array"] in widths else "") for c in spec["columns"]]
         listed = ", ".join(columns[:_NAMED]) + (", ..." if len(columns) > _NAMED else "")
-        return f"{len(columns)} column{'s' * (len(columns) != 1)}{f' ({listed})' * names}"
+        ids = f" and embeddings of {spec['ids']:,} ids" if "ids" in spec else ""
+        return f"{len(columns)} column{'s' * (len(columns) != 1)}{f' ({listed})' * names}{ids}"
     return f"embeddings of {spec['count']:,} ids" if spec["kind"] == "ids" else "degrees"
 
 

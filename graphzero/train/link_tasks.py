@@ -53,6 +53,7 @@ class LinkTask(Task):
             raise ValueError(f"metric is {options.metric!r}, expected one of {known} for links{hint}")
         self.has_others = all_have_others(self.graph)
         self.held_out: HeldOut | None = None
+        self._trained: int | None = None
         self.timed = options.time is not None or options.split_by_time is not None
         if options.time not in (None, "edges"):
             raise ValueError(f"time is {options.time!r}, expected 'edges' for links (the times of edges)")
@@ -81,6 +82,12 @@ class LinkTask(Task):
             return 0
         edges = self.splits[split]
         return self.graph.num_edges if edges is None else int(edges.shape[-1])
+
+    def trained(self) -> int:
+        """How many edges are trained on: those of the split without the edges held out of it."""
+        if self._trained is None:
+            self._trained = self.size("train") - (0 if self.held_out is None else self.held_out.count(self.graph))
+        return self._trained
 
     def make_model(self) -> torch.nn.Module:
         """Make a model from rows to embeddings as wide as the hidden layers."""
@@ -161,7 +168,7 @@ class LinkTask(Task):
 
     def describe(self) -> dict[str, Any]:
         """Return the size of the data."""
-        seeds = {"train_seeds": self.size("train"), "valid_seeds": self.size("valid")}
+        seeds = {"train_seeds": self.trained(), "valid_seeds": self.size("valid")}
         if self.typed is not None and self.edge_type is not None:
             return describe_types(self.typed, self.inputs) | {"edge_type": "__".join(self.edge_type)} | seeds
         return describe_graph(self.graph, self.inputs) | seeds

@@ -34,7 +34,7 @@ from ..stores.features import FeatureStore
 from .checkpoint import load_checkpoint
 from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE
-from .inputs import Inputs, plain_type
+from .inputs import Inputs, inference_options, plain_type
 from .link_tasks import LinkTask
 from .metrics import TopScores
 from .records import TrainOptions
@@ -187,7 +187,7 @@ class _Job:
                 fanouts=None if isinstance(self.model, HeteroSAGE) else list(options.fanouts), **running,
             )  # fmt: skip
             return whose
-        inputs = Inputs(self.data, TrainOptions(feature=options.feature), typed=False)
+        inputs = Inputs(self.data, inference_options(self.model, options.feature), typed=False)
         rows = encoded_stores(inputs, self.model, folder, self.device).get(plain_type)
         rows = rows or inputs.stores[plain_type].get("x")
         width = getattr(self.model, "dims", [None])[0]

@@ -53,8 +53,13 @@ class Ranks:
         """Whether this is the rank that reports and writes."""
         return self.rank == 0
 
-    def device(self, name: str | None) -> torch.device:
-        """Return the device by name, with one GPU per rank of a host; None is the GPU if available."""
+    def device(self, name: str | None, gpu_memory: int | str = 0) -> torch.device:
+        """Return the device by name, with one GPU per rank of a host; None is the GPU if available.
+
+        ValueError for a size of GPU memory where there is no GPU.
+        """
+        if not torch.cuda.is_available() and gpu_memory not in ("auto", 0, "0"):
+            raise ValueError(f"gpu_memory is {gpu_memory!r}, but torch finds no CUDA device; omit it")
         device = as_device(name if name is not None else "cuda" if torch.cuda.is_available() else "cpu")
         if self.size == 1 or device.type != "cuda":
             return device

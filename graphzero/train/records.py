@@ -70,6 +70,7 @@ class TrainOptions:
 
     `table_encoder` is "sum" or "attention": how the columns of a table become one vector. Node types without features
     and columns get a learned embedding per node as long as these take at most `id_embedding_memory`, else degrees.
+    `id_embeddings` names types that get one in addition to their features or columns, which may not tell nodes apart.
 
     `target` is "classification", "regression" or "multilabel"; None infers it from the labels. `loss` of a regression
     is "mse" or "mae". `class_weights` is "balanced", or one number per class. `metric` is the score that selects the
@@ -108,6 +109,7 @@ class TrainOptions:
     eval_negatives: int = 20
     table_encoder: str = "sum"
     id_embedding_memory: int | str = "256MB"
+    id_embeddings: Sequence[str] = ()
     target: str | None = None
     loss: str = "mse"
     class_weights: str | Sequence[float] | None = None
@@ -156,6 +158,8 @@ class TrainOptions:
         except ValueError:
             size = "expected a size such as '256MB'"
             raise ValueError(f"id_embedding_memory is {self.id_embedding_memory!r}, {size}") from None
+        if isinstance(self.id_embeddings, str):
+            raise ValueError(f"id_embeddings is {self.id_embeddings!r}, expected a list of node types")
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"seed is {self.seed}, expected 0 to 2^64 - 1")
         if self.target not in (None, *TARGETS):
@@ -220,7 +224,11 @@ class EpochRecord:
 
 @dataclass(kw_only=True)
 class TrainResult:
-    """The result of a run. `model` has the weights of the best epoch."""
+    """The result of a run. `model` has the weights of the best epoch.
+
+    `baseline` has the scores that a model should exceed: the accuracy of always answering the largest class of the
+    training split, or the errors of always answering its mean, on the splits "valid" and "test".
+    """
 
     model: torch.nn.Module = field(repr=False)
     options: TrainOptions
@@ -239,6 +247,7 @@ class TrainResult:
     val_metrics: dict[str, float] = field(default_factory=dict)
     test_metrics: dict[str, float] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict, repr=False)  # dataset, date, command, versions, machine
+    baseline: dict[str, dict[str, float]] = field(default_factory=dict)  # scores of one answer for all seeds, by split
     confusion: dict[str, Any] = field(default_factory=dict, repr=False)  # "split", "classes", "counts" by true class
 
     @property
@@ -250,6 +259,11 @@ class TrainResult:
     def test_score(self) -> float | None:
         """The same of the test split; None where it was not evaluated."""
         return self.test_metrics.get(self.metric, self.test_accuracy)
+
+    @property
+    def own_baseline(self) -> dict[str, float]:
+        """The baseline of the split whose scores count: test, or validation if test was not evaluated."""
+        return self.baseline.get("valid" if self.test_score is None else "test", {})
 
     @property
     def seeds_per_second(self) -> float:
@@ -275,6 +289,7 @@ class TrainResult:
             "peak_anonymous": self.peak_anonymous,
             "checkpoint": self.checkpoint,
             "facts": self.facts,
+            "baseline": self.baseline,
             "confusion": self.confusion,
         }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["require_plots", "write_comparison", "write_report"]
 
-_MOST_CLASSES = 20  # of a confusion matrix
+_MOST_CLASSES, _FEW_CLASSES = 20, 8  # of a confusion matrix; of one with room for wide columns
 
 
 def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
@@ -34,6 +34,7 @@ def write_report(result: TrainResult, path: str | os.PathLike[str]) -> None:
         f'<div class="plots">{"".join(plots_of(result))}</div>',
         "<h2>Scores of the best epoch</h2>",
         _score_table(result),
+        *_baseline_note(result),
         *_confusion(result),
         "<h2>Epochs</h2>",
         _epoch_table(result),
@@ -52,8 +53,8 @@ def write_comparison(runs: Mapping[str, TrainResult], path: str | os.PathLike[st
     require_plots()
     table = {name: _compared(result) for name, result in runs.items()}
     heads = list(dict.fromkeys(head for facts in table.values() for head in facts))
-    if len({facts["dataset"] for facts in table.values()}) == 1:
-        heads.remove("dataset")  # the title names it
+    same = {head: len({facts[head] for facts in table.values()}) == 1 for head in ("dataset", "date", "precision")}
+    heads = [head for head in heads if not same.get(head)]
     rows = [[name, *(facts[head] for head in heads)] for name, facts in table.items()]
     options = {name: result.options.to_dict() for name, result in runs.items()}
     names = next(iter(options.values()), {})
@@ -70,7 +71,9 @@ def write_comparison(runs: Mapping[str, TrainResult], path: str | os.PathLike[st
         fact_list((name, result.facts.get("command")) for name, result in runs.items()),
     ]
     datasets = ", ".join(dict.fromkeys(_dataset(result) for result in runs.values()))
-    write_whole(Path(path), page_of(f"{len(runs)} runs on {datasets}", "Training runs of GraphZero, compared.", parts))
+    days = ", ".join(dict.fromkeys(day for facts in table.values() if (day := facts["date"]))) if same["date"] else ""
+    said = f"Training runs of GraphZero, compared.{f' {days}.' * bool(days)}"
+    write_whole(Path(path), page_of(f"{len(runs)} runs on {datasets}", said, parts))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -145,12 +148,21 @@ def _score_table(result: TrainResult) -> str:
         "test": _all_scores(result.test_accuracy, result.test_metrics),
     }
     scores = {split: found for split, found in scores.items() if found}
+    if result.own_baseline:
+        scores[f"baseline of {list(scores)[-1]}" if scores else "baseline"] = result.own_baseline
     names = dict.fromkeys(name for found in scores.values() for name in found)
     rows = [
         [metric_name(name), *(shown(name, found[name]) if name in found else "" for found in scores.values())]
         for name in names
     ]
     return table_of_rows(["score", *scores], rows)
+
+
+def _baseline_note(result: TrainResult) -> list[str]:
+    if not result.own_baseline:
+        return []
+    what = "largest class" if "accuracy" in result.own_baseline else "mean"
+    return [f'<p class="note">The baseline always answers the {what} of the training split.</p>']
 
 
 def _all_scores(accuracy: float | None, others: dict[str, float]) -> dict[str, float]:
@@ -175,11 +187,12 @@ def _confusion(result: TrainResult) -> list[str]:
             for j in kept
         )
         rows.append(f"<tr><th>{html.escape(names[i])}</th>{cells}</tr>")
+    kind = "confusion many" if len(kept) > _FEW_CLASSES else "confusion"
     few = f" The {len(kept)} most frequent of {len(counts)} classes." if len(kept) < len(counts) else ""
     return [
         f"<h2>Confusion matrix, {html.escape(str(result.confusion.get('split', '')))}</h2>",
         f'<p class="note">Rows are true classes, columns predicted ones.{few}</p>',
-        f'<div class="card"><table class="confusion"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>',
+        f'<div class="card"><table class="{kind}"><tr><th></th>{head}</tr>{"".join(rows)}</table></div>',
     ]
 
 
@@ -202,6 +215,7 @@ def _compared(result: TrainResult) -> dict[str, str]:
         "dataset": _dataset(result),
         "date": str(result.facts.get("date", "")).split(" ")[0],
         "model": _model(result),
+        "precision": result.options.precision,
         "test": "" if score is None else f"{shown(result.metric, score)} {metric_name(result.metric)}",
         "validation": shown(result.metric, result.val_score),
         "epochs": str(len(result.epochs)),

@@ -102,6 +102,7 @@ class RunState:
         self.step = model  # computes a `Step` from a batch; wraps the model
         self.optimizer = optimizer
         self.epoch = 0
+        self.saved = 0  # epochs in the checkpoint
         self.tally = EpochSums()
         self.records: list[EpochRecord] = []
         self.best_epoch = -1
@@ -202,7 +203,7 @@ def restore(run: RunState, saved: Checkpoint, path: str, rank: int = 0) -> None:
         if device.type == "cuda" and _random_name("cuda", rank) in saved.arrays:
             torch.cuda.set_rng_state(torch.from_numpy(saved.arrays[_random_name("cuda", rank)].copy()), device)
         note = saved.note
-        run.epoch = int(note["epoch"])
+        run.epoch = run.saved = int(note["epoch"])
         run.tally = EpochSums(**{"weight": note["tally"]["seeds"], **note["tally"]})  # older ones have no weight
         run.records = [EpochRecord(**r) for r in note["records"]]
         run.best_epoch, run.best_score = int(note["best_epoch"]), float(note["best_accuracy"])

@@ -59,6 +59,10 @@ class Target:
         """Return the metrics of an evaluation."""
         raise NotImplementedError
 
+    def baseline(self, train: Any, labels: Any) -> dict[str, float]:
+        """Return the scores of one answer for all labels, the best one by the training split; empty if undefined."""
+        return {}
+
     def answers(self, out: Tensor) -> Tensor:
         """Convert outputs to probabilities, or to numbers in their original units."""
         raise NotImplementedError
@@ -111,6 +115,11 @@ class ClassTarget(Target):
     def scores(self) -> ClassScores:
         """Accuracy and F1, and AUC of two classes."""
         return ClassScores(self.outputs)
+
+    def baseline(self, train: Any, labels: Any) -> dict[str, float]:
+        """Return the accuracy of always answering the largest class."""
+        largest = int(np.bincount(np.asarray(train, np.int64).reshape(-1)).argmax())
+        return {"accuracy": float(np.mean(np.asarray(labels) == largest))}
 
     def answers(self, out: Tensor) -> Tensor:
         """Return probabilities."""
@@ -167,6 +176,12 @@ class NumberTarget(Target):
     def scores(self) -> NumberScores:
         """Errors and R²."""
         return NumberScores(self.mean)
+
+    def baseline(self, train: Any, labels: Any) -> dict[str, float]:
+        """Return the errors of always answering the mean."""
+        scores, y = self.scores(), self.labels(torch.as_tensor(np.asarray(labels))).numpy()
+        scores.add(np.full(len(y), self.mean), y)
+        return {name: score for name, score in scores.scores().items() if name != "r2"}
 
     def answers(self, out: Tensor) -> Tensor:
         """Return numbers in their own units."""

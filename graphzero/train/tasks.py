@@ -84,6 +84,7 @@ class Task:
 
     inputs: Inputs
     metric = "accuracy"  # the score that selects the best epoch
+    baseline: Mapping[str, Mapping[str, float]] = {}  # scores of one answer for all seeds, by split
     rank, world_size = 0, 1  # of the processes that train together
     pads_nodes = False  # batches have few sizes; for models that ignore nodes without edges
 
@@ -101,6 +102,10 @@ class Task:
     def size(self, split: str) -> int:
         """The number of seeds of a split; 0 if there is no such split."""
         return len(self.splits[split]) if split in self.splits else 0
+
+    def trained(self) -> int:
+        """The number of seeds that are trained on."""
+        return self.size("train")
 
     def batches(self) -> int:
         """The number of batches of a training epoch, over all ranks."""
@@ -124,7 +129,7 @@ class Task:
         Not by time, where padding could be newer than its seed; nor with embeddings of ids, of which the optimiser
         updates those of all nodes in a batch.
         """
-        of_ids = any(spec["kind"] == "ids" for spec in self.inputs.specs.values())
+        of_ids = any(spec["kind"] == "ids" or "ids" in spec for spec in self.inputs.specs.values())
         narrow = self.device.type == "cuda" and self.options.precision == "bfloat16"
         return narrow and not of_ids and not self.inputs.timed
 
@@ -170,13 +175,11 @@ class Task:
         raise NotImplementedError
 
     def summary(self) -> str:
-        """Say in a line what the model sees: inputs, labels, seeds of each split, fanouts and the memory budget."""
-        seeds = ", ".join(f"{split} {self.size(split):,}" for split in self.splits)
+        """Say in a line what the model sees: inputs, labels, seeds of each split and fanouts."""
+        sizes = {split: self.trained() if split == "train" else self.size(split) for split in self.splits}
+        seeds = ", ".join(f"{split} {size:,}" for split, size in sizes.items())
         fanouts = ",".join(map(str, self.options.fanouts))
-        return (
-            f"inputs: {self.inputs.summary()} | {self.learns()} | seeds: {seeds} | fanouts {fanouts} | "
-            f"memory {self.options.memory}"
-        )
+        return f"inputs: {self.inputs.summary()} | {self.learns()} | seeds: {seeds} | fanouts {fanouts}"
 
     def about(self) -> dict[str, Any]:
         """Describe the task as JSON values for the checkpoint, as predictions need it."""
@@ -243,6 +246,8 @@ class LabelTask(Task):
         kind = asked or kind or kind_of_labels(known["train"])
         self.target = make_target(self.options, kind, known, classes)
         self.metric = self.target.metric
+        found = {split: self.target.baseline(known["train"], labels) for split, labels in known.items()}
+        self.baseline = {split: scores for split, scores in found.items() if scores and split != "train"}
         if kind == "classification":
             absent = self.target.outputs - len(np.unique(known["train"]))
             if absent:

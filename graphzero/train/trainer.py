@@ -29,6 +29,7 @@ from .link_tasks import LinkTask
 from .loaders import Loaders
 from .models import SampledModel
 from .optimizers import Optimizers
+from .overlap import overlap_notes
 from .progress import shown_if_watched
 from .ranks import Ranks, combine, random_state
 from .records import Observer, Stopped, TrainingData, TrainOptions, TrainResult
@@ -74,13 +75,14 @@ class Trainer:
         if self.checkpoint is not None:
             check_target(self.checkpoint)
         self.ranks = Ranks()
-        self.device = self.ranks.device(options.device)
+        self.device = self.ranks.device(options.device, options.gpu_memory)
         self.task = make_task(data, options, self.device)
         self.options = self.task.options  # with numbers for those that depend on the data
         self.task.rank, self.task.world_size = self.ranks.rank, self.ranks.size
         self.task.pads_nodes = model is None and self.task.gains_from_padding()
         self.observer = (observer or shown_if_watched()) if self.ranks.first else Observer()
-        for note in self.task.inputs.notes if self.ranks.first else ():
+        self.reads = f"memory {self.options.memory}"  # what the loaders read within
+        for note in (*self.task.inputs.notes, *overlap_notes(self.task)) if self.ranks.first else ():
             self.observer.note(note)
         self._given_model = model
         self._confusion: dict[str, Any] = {}  # of the last evaluation
@@ -108,7 +110,7 @@ class Trainer:
             loaders = Loaders(self.loader, self._memory, threads)
             with closing(loaders), closing(self.observer):
                 loaders.check("train", "valid")
-                self.observer.begin(self.options, self.task.summary())
+                self.observer.begin(self.options, f"{self.task.summary()} | {self.reads}")
                 stopped = self._epochs(run, loaders, stop)
                 test = self._finish(run, loaders, stopped, stop)
                 plan = loaders.stats.get("train", LoaderStats()).plan
@@ -134,9 +136,14 @@ class Trainer:
             test_metrics=test or {},
             facts=run.facts,
             confusion=run.confusion,
+            baseline={split: dict(scores) for split, scores in self.task.baseline.items()},
         )
         if self.checkpoint is not None and self.ranks.first:
-            save_result(self.checkpoint, result)
+            try:
+                save_result(self.checkpoint, result)
+            except OSError as error:
+                lost = "the weights are saved, but not the scores that `graphzero report` shows"
+                self.observer.note(f"{self.checkpoint}: {error.strerror or error}; {lost}")
         return result
 
     def check_start(self, *, resume: bool = False, overwrite: bool = False) -> None:
@@ -284,7 +291,13 @@ class Trainer:
         random = self.ranks.gather(random_state(self.device))
         if self.ranks.first:
             about = {**self.task.about(), "data": data_counts(self.data)}
-            save_checkpoint(self.checkpoint, pack(run, self.options, random, about))
+            try:
+                save_checkpoint(self.checkpoint, pack(run, self.options, random, about))
+            except OSError as error:
+                kept = f"the file still has the run up to epoch {run.saved}" if run.saved else "nothing of it is saved"
+                reason = f"{error.strerror or error}. The run stopped after epoch {run.epoch}; {kept}"
+                raise OSError(error.errno, reason, error.filename or self.checkpoint) from error
+            run.saved = run.epoch
 
     def _finish(
         self, run: RunState, loaders: Loaders, stopped: Stopped, stop: threading.Event

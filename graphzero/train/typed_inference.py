@@ -28,8 +28,7 @@ from ..load.loader import NeighborLoader
 from ..stores.features import FeatureStore
 from .encoded_rows import encoded_stores
 from .hetero import HeteroSAGE
-from .inputs import Inputs
-from .records import TrainOptions
+from .inputs import Inputs, inference_options
 from .typed_tasks import typed_outputs
 
 __all__ = ["typed_inference"]
@@ -67,7 +66,7 @@ def typed_inference(
         raise ValueError(f"{data.path} has no nodes of type {node_type!r}")
     target = as_target(out, "features", data.files)
     where = as_device("cpu" if device is None else device)
-    inputs = Inputs(data, TrainOptions(feature=feature), typed=True)
+    inputs = Inputs(data, inference_options(model, feature), typed=True)
     with Reporting(progress, "nodes") as callback, evaluating(model):
         job = _Job(model.to(where), data, parse_size(memory), where, num_threads, seed, callback)
         if fanouts is not None:

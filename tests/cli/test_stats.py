@@ -97,6 +97,18 @@ def test_a_dataset_and_its_page(tmp_path: Path) -> None:
     assert "split train" in stats(tmp_path / "toy")
 
 
+def test_axes_of_the_page_show_whole_classes_and_single_nodes() -> None:
+    from matplotlib.figure import Figure
+
+    from graphzero.cli.stats_page import _draw_classes, _draw_degrees
+
+    classes, degrees = Figure().subplots(2)
+    _draw_classes(classes, [30, 20])
+    assert [tick for tick in classes.get_xticks() if -0.5 < tick < 1.5] == [0, 1]
+    _draw_degrees(degrees, [{"from": 0, "to": 0, "nodes": 70}, {"from": 1, "to": 1, "nodes": 5000}])
+    assert degrees.get_ylim()[0] < 1
+
+
 def test_a_dataset_of_several_types(tmp_path: Path) -> None:
     gz.synthesize(tmp_path / "mag", preset="mag", scale=0.0001, progress=False)
     found = as_json(tmp_path / "mag")

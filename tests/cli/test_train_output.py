@@ -45,7 +45,10 @@ def train(*words: str) -> str:
 
 @pytest.mark.parametrize(
     ("task", "learned"),
-    [("nodes", "labels: 3 classes | seeds: train 40, valid 10, test 10"), ("links", "links | seeds: train 60, valid")],
+    [
+        ("nodes", "labels: 3 classes | seeds: train 40, valid 10, test 10"),
+        ("links", "links | seeds: train 54, valid 3, test 3"),
+    ],
 )
 def test_what_the_model_sees_is_said_before_the_first_epoch(data: None, task: str, learned: str) -> None:
     before, _, _ = train("--epochs", "1", "--task", task).partition("epoch   1")

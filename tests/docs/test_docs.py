@@ -62,6 +62,20 @@ def test_the_examples_of_a_page_run_in_order_in_an_empty_folder(page, tmp_path, 
             assert done.exit_code == 0, f"{words}: {done.output}"
 
 
+def test_the_lines_of_the_readme_print_a_result_and_may_be_repeated(tmp_path, monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    torch.set_num_threads(1)
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text()
+    (code,) = [code for _, language, code in examples(ROOT / "README.md") if language == "python"]
+    for _ in range(2):
+        exec(compile(code, "README.md", "exec"), {})
+        (line,) = capsys.readouterr().out.splitlines()
+        assert float(re.fullmatch(r"last batch: loss ([\d.]+), accuracy \d+%", line)[1]) < 2.7  # ln 16 before training
+    assert {"$ make demo", "$ make test"} <= {line.partition("  ")[0] for line in readme.splitlines()}
+
+
 def test_the_scripts_for_pyg_users_run_on_pygs_own_loaders(tmp_path):
     """Undoing the page's change of imports gives back scripts of PyG; its sampler runs on the stand-in for pyg-lib."""
     pytest.importorskip("torch_geometric")

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from stop_at import StopAt  # noqa: E402
 
 import graphzero as gz  # noqa: E402
-from graphzero.train import Trainer, TrainOptions, TrainResult  # noqa: E402
+from graphzero.train import Observer, Trainer, TrainOptions, TrainResult, load_checkpoint  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -188,3 +188,91 @@ def test_the_budget_may_be_chosen_from_what_is_left(data: gz.Dataset) -> None:
     fixed = Trainer(data, OPTIONS).fit()
     chosen = Trainer(data, dataclasses.replace(OPTIONS, memory="auto")).fit()
     assert [e.loss for e in chosen.epochs] == [e.loss for e in fixed.epochs]
+
+
+class Notes(Observer):
+    """Keeps what is noted before a run."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_splits_that_share_nodes_are_noted_before_the_first_epoch(data: gz.Dataset) -> None:
+    def noted(**splits: Any) -> list[str]:
+        parts = {"graph": data.graph, "features": data.features, "labels": np.arange(1500) % 4}
+        notes = Notes()
+        Trainer(SimpleNamespace(**parts, splits=splits), OPTIONS, observer=notes)
+        return notes.texts
+
+    ids = np.random.default_rng(0).permutation(1500)
+    assert noted(train=ids[:400], val=ids[400:600], test=ids[600:]) == []
+    shared = "share 100 nodes, so scores of"
+    assert noted(train=ids[:400], val=ids[300:600]) == [f"splits 'train' and 'valid' {shared} 'valid' are too high"]
+    again = np.concatenate([ids[500:], ids[500:]])
+    assert noted(train=ids[:400], val=ids[400:600], test=again) == [
+        f"splits 'valid' and 'test' {shared} 'test' are too high"
+    ]
+
+
+def test_edge_splits_that_share_edges_are_noted(data: gz.Dataset, tmp_path: Path) -> None:
+    edges = np.random.default_rng(0).integers(0, 50, (2, 300))
+    splits = {"train": np.arange(200), "valid": np.arange(190, 250), "test": np.arange(250, 300)}
+    rows = np.ones((50, 2), np.float32)
+    ds = gz.Dataset.create(tmp_path / "ds", edges, features=rows, edge_splits=splits, direction="in")
+    notes = Notes()
+    Trainer(ds, dataclasses.replace(OPTIONS, task="links"), observer=notes)
+    assert notes.texts == ["splits 'train' and 'valid' share 10 edges, so scores of 'valid' are too high"]
+
+
+def test_a_result_has_the_score_of_one_answer_for_all(data: gz.Dataset) -> None:
+    ids = np.arange(1500)
+    labels = np.where(ids % 5 < 3, 1, ids % 2 * 2)  # class 1 is 60 % of all, and 80 % of the last hundred
+    labels[1400:1480], labels[1480:] = 1, 0
+    splits = {"train": ids[:1000], "valid": ids[1000:1400], "test": ids[1400:]}
+    parts = {"graph": data.graph, "features": data.features, "splits": splits}
+    result = Trainer(SimpleNamespace(**parts, labels=labels), OPTIONS).fit()
+    assert result.baseline == {"valid": {"accuracy": 0.6}, "test": {"accuracy": 0.8}}
+    assert result.own_baseline == {"accuracy": 0.8}
+    numbers = np.where(ids < 1000, 2.0 * (ids % 2), 4.5)  # a mean of 1, and 4.5 in the other splits
+    result = Trainer(SimpleNamespace(**parts, labels=numbers), OPTIONS).fit()
+    assert result.baseline["test"] == {"mae": 3.5, "rmse": 3.5}
+    assert result.to_dict()["baseline"] == result.baseline
+
+
+def full_disk(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_names_the_file_the_size_and_what_is_lost(
+    data: gz.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.npz"
+    lost = r"No space left on device: the checkpoint takes [\d.]+ KB; free some space, or pass checkpoint="
+    monkeypatch.setattr("graphzero.train.checkpoint.os.fsync", full_disk)
+    with pytest.raises(OSError, match=rf"{lost} .*The run stopped after epoch 1; nothing of it is saved.*run\.npz"):
+        Trainer(data, OPTIONS, checkpoint=path).fit()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    Trainer(data, dataclasses.replace(OPTIONS, epochs=2), checkpoint=path).fit()
+    monkeypatch.setattr("graphzero.train.checkpoint.os.fsync", full_disk)
+    with pytest.raises(OSError, match="after epoch 3; the file still has the run up to epoch 2"):
+        Trainer(data, OPTIONS, checkpoint=path).fit(resume=True)
+    assert load_checkpoint(path).note["epoch"] == 2
+
+
+def test_a_result_that_cannot_be_saved_is_returned(
+    data: gz.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: TrainResult
+) -> None:
+    monkeypatch.setattr("graphzero.train.trainer.save_result", full_disk)
+    notes = Notes()
+    assert_same(Trainer(data, OPTIONS, checkpoint=tmp_path / "run.npz", observer=notes).fit(), reference)
+    assert "run.npz: No space left on device; the weights are saved, but not the scores" in notes.texts[-1]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_gpu_memory_without_a_gpu_says_that_there_is_none(data: gz.Dataset) -> None:
+    with pytest.raises(ValueError, match="gpu_memory is '2GB', but torch finds no CUDA device; omit it"):
+        Trainer(data, dataclasses.replace(OPTIONS, device=None, gpu_memory="2GB"))

@@ -22,7 +22,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 import graphzero as gz  # noqa: E402
 from graphzero.cli.app import app  # noqa: E402
-from graphzero.train import load_checkpoint  # noqa: E402
+from graphzero.train import load_checkpoint, save_checkpoint  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -92,6 +92,41 @@ def test_a_saved_run_is_not_replaced_unless_asked(folder: Path, tmp_path: Path) 
     assert len(load_checkpoint(saved).note["records"]) == 1
 
 
+def test_resume_without_a_checkpoint_continues_the_newest_interrupted_run(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    splits = {"train": 0.4, "valid": 0.1, "test": 0.1}
+    gz.synthesize(folder, nodes=500, edges=2000, dim=4, classes=3, splits=splits)
+    for _ in range(2):
+        assert run("train", folder, *SMALL, "--epochs", 1).exit_code == 0
+    stopped = load_checkpoint(folder / "runs" / "1.npz")
+    del stopped.note["result"]  # as after a kill
+    save_checkpoint(folder / "runs" / "1.npz", stopped)
+    done = run("train", folder, *SMALL, "--epochs", 3, "--resume")
+    assert done.exit_code == 0, done.output
+    assert "runs/1.npz, the newest interrupted run" in done.output
+    assert len(load_checkpoint(folder / "runs" / "1.npz").note["records"]) == 3
+    assert run("train", folder, *SMALL, "--resume").exit_code == 2  # all runs have ended
+    assert not (folder / "runs" / "3.npz").exists()
+
+
+def test_a_read_only_dataset_says_why_nothing_was_saved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+    done = run("train", folder, *SMALL, "--epochs", 1)
+    assert done.exit_code == 0, done.output
+    assert "the model was not saved, since the dataset is read-only (--checkpoint PATH)" in done.stdout
+    assert "--no-save" not in done.output
+
+
+def test_the_baseline_is_printed_next_to_the_scores(folder: Path) -> None:
+    done = run("train", folder, *SMALL, "--epochs", 1, "--no-save")
+    assert done.exit_code == 0, done.output
+    (line,) = [line for line in done.stdout.splitlines() if "test baseline" in line]
+    labels, splits = (np.asarray(part) for part in (gz.Dataset(folder).labels, gz.Dataset(folder).splits["test"]))
+    largest = np.bincount(labels[np.asarray(gz.Dataset(folder).splits["train"])]).argmax()
+    assert f"accuracy {np.mean(labels[splits] == largest):.2%}: always the largest class of the training split" in line
+    assert "--no-save" in done.stdout
+
+
 def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
     # Only what node 2k points to tells its class: with in-edges there is nothing to hear.
     rng = np.random.default_rng(0)
@@ -118,7 +153,8 @@ def test_direction_chooses_the_edges_to_follow(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--resume"], "needs --checkpoint"),
+        (["--resume"], "no interrupted run in"),
+        (["--metric", "acc"], "did you mean 'accuracy'?"),
         (["--checkpoint", "c.npz", "--resume", "--overwrite"], "cannot be combined with --resume"),
         (["--direction", "both"], "expected in or out"),
         (["--direction", "out"], "direction 'out' is not in the file"),
@@ -154,6 +190,8 @@ def test_the_demo_runs_small_and_says_what_it_found(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for the runs it starts
     done = run("demo", "here", "--nodes", 20_000, "--epochs", 1, "--memory", "200MB")
     assert done.exit_code == 0, done.output
+    assert done.stdout.count("| memory 200MB") == 1
+    assert done.stdout.count("| everything in RAM, no limit") == 1
     for word in ("test accuracy", "peak memory", "everything in RAM", "What next", "rm -r here"):
         assert word in done.stdout
     assert (tmp_path / "here" / "report.html").exists()

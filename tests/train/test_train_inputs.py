@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from stop_at import StopAt  # noqa: E402
 
 import graphzero as gz  # noqa: E402
-from graphzero.train import Trainer, TrainOptions, load_model, typed_inference  # noqa: E402
+from graphzero.train import Trainer, TrainOptions, load_model, predict, typed_inference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -108,10 +108,101 @@ def test_a_given_model_gets_what_it_did_before(tmp_path: Path) -> None:
 
 
 def test_vectors_of_ids_are_refused_for_other_nodes(halves: gz.Dataset, tmp_path: Path) -> None:
-    from graphzero.train import predict
-
     Trainer(halves, dataclasses.replace(OPTIONS, epochs=1), checkpoint=tmp_path / "run.npz").fit()
     other = gz.Dataset.create(tmp_path / "d", np.array([[0, 1], [1, 0]]))
     with pytest.raises(ValueError, match="the model has embeddings of 200 ids of the nodes, but the dataset has 2"):
         predict(other, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu")
     assert predict(halves, tmp_path / "run.npz", tmp_path / "p.csv", memory="64MB", device="cpu").rows == 200
+
+
+def test_a_few_steps_are_enough_to_learn_from_ids(tmp_path: Path) -> None:
+    """Dot products of small embeddings have gradients close to zero, so that training begins with many idle epochs."""
+    rng = np.random.default_rng(2)
+    users = rng.integers(0, 500, 5000)
+    items = users % 5 + 5 * rng.integers(0, 16, 5000)
+    edges = {("user", "buys", "item"): np.stack([users, items])}
+    ds = gz.Dataset.create(tmp_path / "ds", graphs=edges, num_nodes={"user": 500, "item": 80}, reverse=True)
+    options = dataclasses.replace(LINKS, hidden=32, fanouts=[10, 5], dropout=0.5, batch_size=1024, lr=0.02, epochs=5)
+    assert Trainer(ds, options).fit().test_metrics["auc"] > 0.75
+
+
+@pytest.fixture(scope="module")
+def payments(tmp_path_factory: pytest.TempPathFactory) -> gz.Dataset:
+    """Customers pay merchants of their own group; the features of both are noise."""
+    rng = np.random.default_rng(0)
+    customer = np.repeat(np.arange(400), 8)
+    merchant = 2 * rng.integers(0, 30, 3200) + customer % 2
+    noise = {"customer": rng.random((400, 3), np.float32), "merchant": rng.random((60, 2), np.float32)}
+    mixed = rng.permutation(400)
+    return gz.Dataset.create(
+        tmp_path_factory.mktemp("ids") / "payments",
+        graphs={("customer", "paid", "merchant"): np.stack([customer, merchant])},
+        features=noise,
+        labels={"customer": np.arange(400) % 2},
+        splits={"customer": {"train": mixed[:240], "valid": mixed[240:320], "test": mixed[320:]}},
+        reverse=True,
+    )
+
+
+def test_nodes_with_features_may_have_embeddings_of_ids_too(payments: gz.Dataset, tmp_path: Path) -> None:
+    options = dataclasses.replace(OPTIONS, epochs=12, fanouts=[8], patience=12)
+    without = Trainer(payments, options).fit()
+    assert without.test_accuracy is not None
+    assert without.test_accuracy < 0.65
+    path = tmp_path / "run.npz"
+    chosen = dataclasses.replace(options, id_embeddings=["merchant"])
+    found = Trainer(payments, chosen, checkpoint=path).fit()
+    assert found.test_accuracy is not None
+    assert found.test_accuracy > 0.9
+    assert found.data["inputs"] == {"merchant": "1 column and embeddings of 60 ids"}
+    predict(payments, path, tmp_path / "p.csv", memory="64MB", device="cpu")
+    rows = np.genfromtxt(tmp_path / "p.csv", delimiter=",", names=True)
+    assert np.mean(rows["prediction"] == np.arange(400) % 2) > 0.9
+
+
+def test_a_run_with_embeddings_next_to_features_resumes_exactly(payments: gz.Dataset, tmp_path: Path) -> None:
+    chosen = dataclasses.replace(OPTIONS, epochs=3, id_embeddings=("merchant", "customer"))
+    whole = Trainer(payments, chosen).fit()
+    path = tmp_path / "run.npz"
+    assert Trainer(payments, chosen, checkpoint=path, observer=StopAt(1, 1)).fit().stopped == "interrupted"
+    again = Trainer(payments, chosen, checkpoint=path).fit(resume=True)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name]), name
+    with pytest.raises(ValueError, match=r"the checkpoint has id_embeddings=\['merchant', 'customer'\]"):
+        Trainer(payments, dataclasses.replace(chosen, id_embeddings=["merchant"]), checkpoint=path).fit(resume=True)
+
+
+def test_embeddings_next_to_the_columns_of_a_graph_of_one_type(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    left = rng.integers(0, 200, 4000)
+    right = 2 * rng.integers(0, 100, 4000) + left % 2
+    mixed = rng.permutation(200)
+    splits = {"train": mixed[:120], "valid": mixed[120:160], "test": mixed[160:]}
+    parts: dict[str, Any] = {"features": rng.random((200, 2), np.float32), "labels": np.arange(200) % 2}
+    edges = np.stack([left, right])
+    ds = gz.Dataset.create(tmp_path / "ds", edges, directed=False, splits=splits, **parts)
+    (name,) = ds.nodes
+    path = tmp_path / "run.npz"
+    chosen = dataclasses.replace(OPTIONS, epochs=20, id_embeddings=[name])
+    result = Trainer(ds, chosen, checkpoint=path).fit()
+    assert result.test_accuracy is not None
+    assert result.test_accuracy > 0.85
+    predict(ds, path, tmp_path / "p.csv", memory="64MB", device="cpu")
+    rows = np.genfromtxt(tmp_path / "p.csv", delimiter=",", names=True)
+    assert np.mean(rows["prediction"] == np.arange(200) % 2) > 0.85
+    smaller = gz.Dataset.create(tmp_path / "d", np.array([[0, 1], [1, 0]]), features=np.ones((2, 2), np.float32))
+    with pytest.raises(ValueError, match="the model has embeddings of 200 ids of the nodes, but the dataset has 2"):
+        predict(smaller, path, tmp_path / "q.csv", memory="64MB", device="cpu")
+
+
+def test_embeddings_that_cannot_be_added_are_refused(payments: gz.Dataset) -> None:
+    for given, message in (
+        ({"id_embeddings": ["merchants"]}, "id_embeddings has 'merchants', .*; did you mean 'merchant'?"),
+        ({"id_embeddings": "merchant"}, "id_embeddings is 'merchant', expected a list of node types"),
+        (
+            {"id_embeddings": ["merchant"], "id_embedding_memory": "1KB"},
+            "id_embeddings of 60 nodes of type 'merchant' would take 19.2 KB, more than id_embedding_memory = 1 KB",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Trainer(payments, dataclasses.replace(OPTIONS, **given))

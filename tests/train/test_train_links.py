@@ -84,6 +84,22 @@ def test_held_out_edges_are_edges_and_are_not_trained_on(data: gz.Dataset) -> No
     assert len(seen) == data.graph.num_edges
 
 
+@pytest.mark.parametrize("directed", [True, False])
+def test_the_edges_that_are_trained_on_are_counted(directed: bool, tmp_path: Path) -> None:
+    """Held-out edges are not among them, nor their copies; between nodes of one type, nor their reverses."""
+    edges = np.random.default_rng(0).integers(0, 50, (2, 1500))
+    rows = np.eye(50, dtype=np.float32)
+    ds = gz.Dataset.create(tmp_path / "ds", edges, directed=directed, features=rows, direction="in")
+    task = LinkTask(ds, OPTIONS, torch.device("cpu"))
+    model = task.make_model()
+    seen = 0
+    for batch in task.loader("train", 1, 64_000_000):
+        seen += int(task.step(model, batch).seeds) - int((batch.edge_label == 0).sum())
+    assert task.trained() == seen < ds.graph.num_edges - 100
+    assert f"seeds: train {seen:,}, valid" in task.summary()
+    assert task.describe()["train_seeds"] == seen
+
+
 def test_what_is_held_out_does_not_depend_on_the_run(data: gz.Dataset) -> None:
     np.testing.assert_array_equal(HeldOut(data.graph, True).valid, HeldOut(data.graph, True).valid)
     one = LinkTask(data, OPTIONS, torch.device("cpu")).held_out

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ pytest.importorskip("matplotlib")
 import graphzero as gz
 from graphzero.machine.monitor import MemoryMonitor, MemorySample
 from graphzero.pages.figure import INK, SERIES
-from graphzero.train import EpochRecord, GraphSAGE, Trainer, TrainOptions, TrainResult
+from graphzero.train import EpochRecord, GraphSAGE, Trainer, TrainOptions, TrainResult, report_plots
 from graphzero.train.history import read_result
 from graphzero.train.report import write_comparison
 from graphzero.train.report_plots import tier_rates
@@ -105,7 +106,64 @@ def test_tiers_are_named_with_their_rates() -> None:
     assert "On the GPU: 25.0% of the bytes of rows" in shown
     assert "From RAM: 37.5%" in shown
     assert "From the disk: 37.5%" in shown
-    assert "GB/s" in shown
+    assert "From RAM: 37.5% of the bytes of rows, 469 MB/s." in shown
+
+
+def axes_of(draw: Any, *of: Any) -> Any:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    draw(axes, *of)
+    return axes
+
+
+def test_what_is_far_above_the_process_does_not_flatten_its_memory() -> None:
+    memory = [MemorySample(0.1 * n, 250_000_000, 10**7, 5 * 10**9) for n in range(50)]
+    wide = result(memory=memory, data={**result().data, "budget": "auto", "budget_bytes": 70_000_000})
+    axes = axes_of(report_plots._draw_memory, wide)
+    assert [line.get_label() for line in axes.get_lines()] == ["process", "mapped files"]  # no budget was given
+    assert axes.get_ylim()[1] < 300
+    assert "used up to 5 GB." in report_plots._limits(wide)[1]
+    set_ = dataclasses.replace(wide, data={**wide.data, "budget": "300 MB", "budget_bytes": 300_000_000})
+    assert "budget of the engine" in [line.get_label() for line in axes_of(report_plots._draw_memory, set_).get_lines()]
+
+
+@pytest.mark.parametrize(("size", "unit", "height"), [(20_000, "KB", 20), (30_000_000, "MB", 30), (2e9, "GB", 2)])
+def test_rows_have_a_unit_of_their_size(size: float, unit: str, height: float) -> None:
+    epochs = [dataclasses.replace(e, bytes_read=int(size), bytes_useful=0) for e in result().epochs]
+    axes = axes_of(report_plots._draw_tiers, dataclasses.replace(result(), epochs=epochs))
+    assert axes.get_ylabel() == unit
+    assert max(bar.get_height() for bar in axes.patches) == height
+
+
+def test_many_epochs_are_lines_and_not_hairlines() -> None:
+    assert axes_of(report_plots._draw_stages, result(20)).patches
+    many = axes_of(report_plots._draw_stages, result(60))
+    assert not many.patches
+    assert len(many.get_lines()) == len(STAGES)
+
+
+def test_a_comparison_has_short_names_and_the_precision_where_it_differs(tmp_path: Path) -> None:
+    folder = "/a/folder/with/quite/a/long/name/runs"
+    runs = {
+        f"{folder}/{n}.npz": result(options=TrainOptions(precision=p)) for n, p in ((1, "bfloat16"), (2, "float32"))
+    }
+    assert list(report_plots._shortened(runs)) == ["1.npz", "2.npz"]
+    ends = report_plots._shortened({f"/{n}/{'x' * 30}/runs/1.npz": result() for n in "ab"})
+    assert len(ends) == 2  # no run is lost
+    write_comparison(runs, tmp_path / "c.html")
+    table = (tmp_path / "c.html").read_text().partition("<h2>")[0]
+    assert '<td data-label="precision">bfloat16</td>' in table
+    write_comparison({"a": result(), "b": result()}, tmp_path / "c.html")
+    assert "precision" not in (tmp_path / "c.html").read_text().partition("<h2>")[0]
+
+
+def test_the_baseline_is_next_to_the_scores(tmp_path: Path) -> None:
+    result(baseline={"test": {"accuracy": 0.59}}).write_report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "<th>baseline of test</th>" in text
+    assert "59.00%" in text
+    assert "The baseline always answers the largest class of the training split." in text
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
