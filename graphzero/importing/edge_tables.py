@@ -18,7 +18,7 @@ from ..sources.decoding import numbers, without_rows
 from ..sources.edge_blocks import as_weights
 from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
 from ..sources.edge_tables import pick_columns
-from ..sources.keys import present_keys
+from ..sources.keys import check_keys, present_keys
 from ..sources.numbered import WithRowNumbers
 from ..sources.rows import all_rows
 from ..sources.tables import Table
@@ -109,10 +109,14 @@ class EdgeTables:
                 codes, names = encoded(batch[-1], f"{table.name}: column {relation!r}")
                 chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
             if spec.nulls == "drop":
+                of_type = int(chosen.sum())
                 for side in ("src", "dst")[own:]:
                     present, parts[side] = present_keys(parts[side])
                     chosen &= present
-                nulls += int(len(chosen) - chosen.sum())
+                nulls += of_type - int(chosen.sum())
+            else:
+                sides = {columns.dst: parts["dst"]} | ({} if own else {columns.src: parts["src"]})
+                check_keys(table, sides, row, "; nulls: drop leaves the edge out", chosen)
             if chosen.any():
                 dense, drop = self._dense(table, spec, edge_type, columns, parts, chosen, row, own)
                 log.write(dense, chosen, drop)
@@ -120,8 +124,8 @@ class EdgeTables:
                 log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
             row += len(chosen)
         if nulls:
-            name = " ".join(edge_type)
-            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {columns.dst!r}")
+            name, where = " ".join(edge_type), " or ".join(map(repr, (columns.src, columns.dst)[own:]))
+            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {where}")
         return log
 
     def _is_own(self, spec: EdgeSpec, name: str, columns: EdgeColumns) -> bool:

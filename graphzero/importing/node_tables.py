@@ -20,9 +20,10 @@ from ..sources.databases import SqliteTable
 from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import kind_of, numbers, shown
 from ..sources.edge_columns import known_column, named
+from ..sources.keys import check_keys
 from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
-from ..sources.tables import Table, as_table
+from ..sources.tables import Table, as_table, place_of
 from .column_rules import ColumnRules
 from .parts import is_shares, label_rows, named_splits, split_name
 from .plan import NodePlan, Plan
@@ -58,6 +59,8 @@ def add_node_table(
         _add_features(plan, table, [named(table.name, table.names, column) for column in columns["features"]])
     add_labels(plan, plan.one, table, picked["label"], picked["split"])
     values = whole_column(table, ids)
+    check_keys(table, {ids: values}, 0)
+    plan.one.id_place = lambda row: f"{table.name}: column {ids!r}: {place_of(table, row)}"
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
         plan.one.features["time"] = _times(table, time, "time", "s", missing=True)

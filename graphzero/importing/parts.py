@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..sources import npz
 from ..sources.number_text import NumberText
 from ..sources.rows import Rows, all_rows, is_text
+from ..sources.text import content_lines, sniff, split_line
 from ..sources.torch_file import load_pt
 
 __all__ = ["as_rows", "label_rows", "labelled_nodes", "named_splits", "safe_name", "stored_labels"]
@@ -119,6 +120,8 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
         return table[:, 0], False
     if table.shape[1] != 2:
         raise InputError(f"{path}: {table.shape[1]} columns, expected one label per line, or id and label")
+    if np.isnan(table[:, 0]).any():
+        raise InputError(f"{path}: no id in {_line_without_id(path)}, expected id and label in every line")
     ids = table[:, 0].astype(np.int64) - id_base
     if ids.size and (ids.min() < 0 or not np.array_equal(ids, table[:, 0] - id_base)):
         raise InputError(f"{path}: the first column is not a node id of at least {id_base}, expected id and label")
@@ -128,6 +131,13 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(f"{path}: node {values[np.argmax(counts > 1)] + id_base} has two labels, expected one")
     return out, True
+
+
+def _line_without_id(path: str) -> str:
+    """Return the first line whose first field is empty, for a message."""
+    delimiter = sniff(path).delimiter
+    lines = (line.number for line in content_lines(path) if not split_line(line.text, delimiter)[0])
+    return f"line {next(lines, '?')}"
 
 
 def stored_labels(source: Any, num_classes: int | None, pad_to: int) -> tuple[Any, int | None]:

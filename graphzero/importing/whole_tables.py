@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..sources.categories import encoded
 from ..sources.decoding import without_rows
 from ..sources.edge_columns import named
+from ..sources.keys import check_keys
 from ..sources.numbered import ROW
 from ..sources.rows import all_rows
 from ..sources.tables import Table
@@ -125,7 +126,7 @@ class _Tables:
         table = self._table(spec.table, [column]) if spec.ids == "text" else table
         always, closed = spec.ids != "auto", spec.missing != "fill"
         where, space = f"{table.name}: column {column!r}", self._spaces[name]
-        rows = space.declare(lambda: (batch for (batch,) in table.batches([column])), where, always, closed)
+        rows = space.declare(lambda: _checked(table, column), where, always, closed)
         again, keep = rows - space.count, None
         if again:
             keep = self._first_rows(table, column, spec, space, rows)
@@ -221,6 +222,15 @@ class _Tables:
         self._plan.found += [note.replace("features ", f"features {name} ", 1) for note in found.notes]
         if found.categories:
             self._plan.about.setdefault("categories", {})[name] = found.categories
+
+
+def _checked(table: Table, column: str) -> Iterator[Any]:
+    """Yield a column of ids; InputError at the first row that has none."""
+    row = 0
+    for (batch,) in table.batches([column]):
+        check_keys(table, {column: batch}, row)
+        yield batch
+        row += len(batch)
 
 
 def _filtered(table: Table, column: str, kept: npt.NDArray[np.bool_]) -> Iterator[Any]:
