@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..args.suggest import did_you_mean
 from ..dataset.columns import KINDS
 from ..errors import InputError
 
-__all__ = ["ColumnRule", "ColumnRules", "read_rules"]
+__all__ = ["ColumnRule", "ColumnRules", "check_columns", "read_rules"]
 
 MISSING = ("keep", "mean", "error")
 SKIP = "skip"
@@ -55,6 +56,15 @@ def read_rules(columns: Any, table: Mapping[str, Any], where: str) -> ColumnRule
         entry = given if isinstance(given, Mapping) else {"kind": given}
         named[str(name)] = _rule(default, entry, f"{where}.columns.{name}")
     return ColumnRules(default, named)
+
+
+def check_columns(named: Iterable[str], columns: Sequence[str], where: str) -> None:
+    """Raise InputError for a name in a description that none of the `columns` of its table has."""
+    for name in named:
+        if name not in columns:
+            shown = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
+            hint = did_you_mean(name, columns)
+            raise InputError(f"{where}: no column {name!r} in the table; found {shown or 'none'}{hint}")
 
 
 def _rule(base: ColumnRule, entry: Mapping[str, Any], where: str) -> ColumnRule:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.dtypes import NAMES
+from ..args.shares import is_shares
 from ..dataset.writer import kind_of_labels
 from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
@@ -24,8 +25,8 @@ from ..sources.keys import check_keys
 from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
 from ..sources.tables import Table, as_table, place_of
-from .column_rules import ColumnRules
-from .parts import is_shares, label_rows, named_splits, split_name
+from .column_rules import ColumnRules, check_columns
+from .parts import label_rows, named_splits, split_name
 from .plan import NodePlan, Plan
 from .spec import check_features, check_known, rules_of
 from .table_columns import columns_of, training_rows
@@ -49,6 +50,8 @@ def add_node_table(
     """
     table = node_table(nodes, memory=memory)
     check_known(columns, (*_ROLES, "time", "features", *_RULES), "node_columns")
+    rules = rules_of(columns, "node_columns")
+    check_columns(rules.named, table.names, "node_columns['columns']")
     picked = {what: pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
@@ -67,7 +70,6 @@ def add_node_table(
         if not table.is_numeric(time):
             plan.about["dates"] = ["time"]
     if columns.get("features") is None:
-        rules = rules_of(columns, "node_columns")
         _add_columns(plan, table, rest, rules, len(values), splits)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..args.shares import is_shares
 from ..args.sizes import format_size
 from ..args.suggest import did_you_mean
 from ..compile.mapped import names_of, needs_map, node_ids_from, place_of_id
@@ -16,7 +17,7 @@ from ..dataset import manifest as _manifest
 from ..errors import InputError
 from ..sample.hetero_subgraph import EdgeTypeName
 from .label_tables import LabelTable
-from .parts import as_rows, is_path, is_shares, label_rows, named_splits
+from .parts import as_rows, is_path, label_rows, named_splits
 from .plan import Plan
 
 __all__ = ["choose_ids", "choose_types", "ids_of_rows", "override_plain", "override_typed", "refuse_plain", "shown"]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..args.dtypes import FLOATS, refuse_text
 from ..args.ids import IdArray
+from ..args.shares import as_shares, is_shares
 from ..dataset import manifest as _manifest
 from ..dataset.columns import CATEGORY, NUMBER, TIME
 from ..dataset.trainable import standard_split
@@ -30,17 +31,11 @@ __all__ = ["as_rows", "label_rows", "labelled_nodes", "named_splits", "safe_name
 _STEP = 1 << 20
 _MOST_NOTES = _manifest.MOST_BYTES // 2  # of the manifest; the rest is for types and files
 _SPLIT_SUFFIX = re.compile(r"(_mask|_idx|_ids?|_index|_nodes)$")
-_SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
 
 
 def is_path(source: Any) -> bool:
     """Return whether `source` names a file or folder."""
     return isinstance(source, (str, os.PathLike))
-
-
-def is_shares(source: Any) -> bool:
-    """Return whether splits are given as shares, such as "60/20/20"."""
-    return isinstance(source, str) and _SHARES.match(source) is not None
 
 
 def as_rows(source: Any, name: str) -> Any:
@@ -215,6 +210,7 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
     The names "val" and "validation" become "valid"; "train_mask" and "train_idx" become "train".
     """
     if is_shares(source):
+        check_shares(source)
         return {"": source}  # shares of the nodes: drawn when their number is known
     if isinstance(source, Mapping):
         return {split_name(key): _split_values(value, id_base) for key, value in source.items()}
@@ -293,18 +289,18 @@ def _split_values(value: Any, id_base: int) -> Any:
     return ids - id_base
 
 
-def drawn_splits(shares: str, nodes: IdArray, seed: int = 0) -> dict[str, IdArray]:
-    """Return a random train/valid/test split of the nodes, by shares such as '60/20/20'."""
+def check_shares(shares: str) -> None:
+    """Raise ValueError for shares of splits that do not add up."""
     try:
-        parts = [float(part) for part in re.split("[/,:]", shares)]
-    except ValueError:
-        parts = []
-    if len(parts) not in (2, 3) or not all(0 <= part < float("inf") for part in parts):
-        raise ValueError(f"splits is {shares!r}, expected a file, a folder or shares such as '60/20/20' or '80/20'")
-    names = ("train", "valid", "test") if len(parts) == 3 else ("train", "test")
-    total = sum(parts)
-    if total <= 0:
-        raise ValueError(f"splits is {shares!r}, expected shares that sum to more than 0")
+        as_shares(shares)
+    except ValueError as error:
+        raise ValueError(f"splits is {error}") from None
+
+
+def drawn_splits(shares: str, nodes: IdArray, seed: int = 0) -> dict[str, IdArray]:
+    """Return a random split of the nodes, by shares such as '60/20/20'; two shares are those of train and valid."""
+    parts = as_shares(shares)
+    names = ("train", "valid", "test")[: 2 + (parts[2] > 0)]
     order = np.random.default_rng(seed).permutation(nodes)
-    ends = np.rint(np.cumsum(parts) / total * len(order)).astype(int)
+    ends = np.rint(np.cumsum(parts[: len(names)]) * len(order)).astype(int)
     return {name: order[a:b] for name, a, b in zip(names, [0, *ends[:-1]], ends, strict=True)}

@@ -20,6 +20,7 @@ from ..sources.keys import check_keys
 from ..sources.numbered import ROW
 from ..sources.rows import all_rows
 from ..sources.tables import Table
+from .column_rules import check_columns
 from .edge_tables import EdgeTables, TableRows, described_table, note_of
 from .node_tables import IDS, LABELS, SPLITS, _times, add_labels, features_of, node_table, pick
 from .parts import safe_name
@@ -48,6 +49,11 @@ def choose_label(spec: TableSpec, label: str) -> None:
 def plan_tables(spec: TableSpec) -> Plan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
     plan = Plan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
+    described: list[tuple[str, NodeSpec | EdgeSpec]] = [(f"nodes.{name}", node) for name, node in spec.nodes.items()]
+    described += [(f"edges[{at}]", edge) for at, edge in enumerate(spec.edges)]
+    for where, one in described:
+        if one.rules.named and one.table is not None:
+            check_columns(one.rules.named, node_table(one.table).names, f"{spec.where}: {where}.columns")
     if spec.tasks:
         check_tasks(spec.tasks)
         plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
