@@ -23,7 +23,7 @@ from ..sources.numbered import WithRowNumbers
 from ..sources.rows import all_rows
 from ..sources.tables import Table
 from .node_tables import features_of, node_table
-from .parts import is_path, safe_name, split_name
+from .parts import is_path, safe_name, splits_of_codes
 from .plan import EdgePlan, Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import spilled
@@ -227,7 +227,7 @@ class EdgeTables:
         if names is None:
             raise InputError(f"{table.name}: column {column!r} holds numbers, expected names such as 'train'")
         codes = np.repeat(codes, 2) if spec.symmetrise else codes
-        return {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names)}
+        return splits_of_codes(codes, names)
 
 
 def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:

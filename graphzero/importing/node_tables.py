@@ -26,7 +26,7 @@ from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
 from ..sources.tables import Table, as_table, place_of
 from .column_rules import ColumnRules, check_columns
-from .parts import label_rows, named_splits, split_name
+from .parts import label_rows, named_splits, splits_of_codes
 from .plan import NodePlan, Plan
 from .spec import check_features, check_known, rules_of
 from .table_columns import columns_of, training_rows
@@ -98,7 +98,7 @@ def add_labels(
         codes = codes if keep is None else codes[keep]
         if names is None:
             raise InputError(f"{table.name}: column {split!r} holds numbers, expected names such as 'train'")
-        node.splits = {split_name(one): np.flatnonzero(codes == i) for i, one in enumerate(names) if one}
+        node.splits = dict(splits_of_codes(codes, names))
         plan.found.append(f"splits{of}: column {split!r}, {', '.join(node.splits)}{missing_note(codes)}")
 
 

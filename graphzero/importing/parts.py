@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -265,6 +266,24 @@ def _name_lists(value: Any) -> Iterator[tuple[dict[str, Any], str, list[Any]]]:
         if isinstance(item, list) and key != "found":
             yield value, key, item
         yield from _name_lists(item)
+
+
+def splits_of_codes(codes: npt.NDArray[Any], names: Iterable[str]) -> dict[str, IdArray]:
+    """Return the rows of each split from codes of a column of names; a row of "train;valid" is in both."""
+    members: dict[str, list[int]] = {}
+    for code, one in enumerate(names):
+        for part in filter(None, (part.strip() for part in one.split(_manifest.SPLIT_SEPARATOR))):
+            members.setdefault(split_name(part), []).append(code)
+    return {name: np.flatnonzero(np.isin(codes, known)) for name, known in members.items()}
+
+
+def shared_notes(splits: Mapping[str, Any], what: str, of: str = "") -> list[str]:
+    """Return a line for each two splits that have ids in common; `what` the ids are of: "nodes", "edges"."""
+    known = {name: np.asarray(ids) for name, ids in splits.items() if name}
+    known = {name: np.flatnonzero(ids) if ids.dtype == np.bool_ else ids for name, ids in known.items()}
+    known = {name: ids for name, ids in known.items() if ids.ndim == 1 and ids.dtype.kind in "iu"}
+    shared = ((one, two, len(np.intersect1d(known[one], known[two]))) for one, two in itertools.combinations(known, 2))
+    return [f"splits{of}: {one!r} and {two!r} share {count:,} {what}" for one, two, count in shared if count]
 
 
 def split_name(key: object) -> str:

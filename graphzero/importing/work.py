@@ -27,7 +27,7 @@ from ..sources.rows import all_rows, is_text
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.idmap import IdMap, text_path
-from .parts import check_dtype, count_of, drawn_splits, fitted, is_path, labelled_nodes, stored_labels
+from .parts import check_dtype, count_of, drawn_splits, fitted, is_path, labelled_nodes, shared_notes, stored_labels
 from .plan import Plan
 from .stage import Stage
 
@@ -207,6 +207,10 @@ class Work:
         start, plan = time.perf_counter(), self.plan
         counts = self.counts if plan.plain else {**self._needed(), **self.counts}
         parts: dict[str, Any] = {**self._labels_and_splits(counts), **self._stores()}
+        for name, splits in parts["splits"].items():
+            plan.found += shared_notes(splits, "nodes", "" if plan.plain else f" of {name}")
+        for edge_type, splits in parts["edge_splits"].items():
+            plan.found += shared_notes(splits, "edges", "" if plan.plain else f" of {' '.join(edge_type)}")
         columns = {edge_type: edge.columns for edge_type, edge in plan.edges.items()}
         parts["table_columns"] = {name: node.columns for name, node in plan.nodes.items()} | columns
         parts["ids"] = {name: node.id_map for name, node in plan.nodes.items()}
