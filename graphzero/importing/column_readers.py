@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..dataset.columns import MISSING_TIME
 from ..errors import InputError
 from ..sources.categories import with_nan
+from ..sources.date_formats import in_format
 from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import missing_rows, numbers, without_rows
 from .column_rules import ColumnRule
@@ -133,7 +134,8 @@ class Times(ColumnReader):
             self._put = int(as_time_column(np.array([str(rule.missing)]), f"{where}: missing", 0, "s")[0])
 
     def _read(self, batch: Any, row: int) -> npt.NDArray[np.int64]:
-        return times_or_missing(batch, self._where, row, "s")
+        times = in_format(batch, self._rule.format, self._where, row) if self._rule.format else batch
+        return times_or_missing(times, self._where, row, "s")
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
         """Add a batch to the statistics."""

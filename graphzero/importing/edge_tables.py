@@ -13,6 +13,7 @@ from ..compile.edge_log import BothWays, EdgeLog, alternating, kept_rows, repeat
 from ..compile.id_space import IdSpace
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded
+from ..sources.date_formats import in_format
 from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import numbers, without_rows
 from ..sources.edge_blocks import as_weights
@@ -91,7 +92,7 @@ class EdgeTables:
         table = self._table(spec.table)
         columns = _edge_columns(table, spec)
         ends = ((columns.src, edge_type[0]), (columns.dst, edge_type[2]))
-        text = [column for column, name in ends if self._node(name).ids == "text"]
+        text = [column for column, name in ends if self._node(name).ids == "text"] + spec.rules.formatted
         table = self._table(spec.table, text) if text else table
         narrow = all(self._spaces[name].closed and self._spaces[name].count < 2**31 for _, name in ends)
         carried = columns.weight is not None, columns.time is not None
@@ -170,7 +171,9 @@ class EdgeTables:
         if columns.time is not None:
             where = f"{table.name}: column {columns.time!r}"
             read = times_or_missing if spec.nulls == "drop" else as_time_column
-            out["time"] = read(picked["time"], where, row, self._spec.time_unit)
+            formats = spec.rules.of(columns.time).format
+            times = in_format(picked["time"], formats, where, row) if formats else picked["time"]
+            out["time"] = read(times, where, row, self._spec.time_unit)
         return out, drop
 
     def add(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:
@@ -180,7 +183,7 @@ class EdgeTables:
         self._plan.found.append(f"edges {what}: {log.kept}{', each with its reverse' if spec.symmetrise else ''}")
         if log.left_out:
             self._plan.found.append(f"edges {what}: {log.left_out} left out, whose ends have no row in a node table")
-        table = self._table(spec.table)
+        table = self._table(spec.table, spec.rules.formatted)
         if spec.split is not None:
             edge.splits = self._edge_splits(table, spec, log)
         if spec.features is not None:

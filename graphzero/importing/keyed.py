@@ -180,7 +180,7 @@ def keyed_spec(
                 raise InputError(f"{at}: foreign key {column!r} refers to table {other!r}, expected one of {known}")
             kind = (called[table], type_name(column), called[other])
             time = False if one.time is None else one.time
-            edges.append(EdgeSpec(source, kind, key, column, False, time, features=[], nulls="drop"))
+            edges.append(EdgeSpec(source, kind, key, column, False, time, features=[], nulls="drop", rules=rules))
     if not edges:
         raise InputError(f"{where}: no foreign keys, so there are no edges; `graphzero inspect` proposes some")
     found: list[TaskSpec] = [*tasks]

@@ -18,6 +18,7 @@ from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
 from ..sources.databases import SqliteTable
+from ..sources.date_formats import in_format
 from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import kind_of, numbers, shown
 from ..sources.edge_columns import known_column, named
@@ -48,9 +49,9 @@ def add_node_table(
     its name. Without "features", all other columns are kept by their kinds; "columns" has rules for them.
     splits: as given to the import, in place of those of the table.
     """
-    table = node_table(nodes, memory=memory)
     check_known(columns, (*_ROLES, "time", "features", *_RULES), "node_columns")
     rules = rules_of(columns, "node_columns")
+    table = node_table(nodes, rules.formatted, memory)
     check_columns(rules.named, table.names, "node_columns['columns']")
     picked = {what: pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
@@ -66,8 +67,9 @@ def add_node_table(
     plan.one.id_place = lambda row: f"{table.name}: column {ids!r}: {place_of(table, row)}"
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
-        plan.one.features["time"] = _times(table, time, "time", "s", missing=True)
-        if not table.is_numeric(time):
+        formats = rules.of(time).format
+        plan.one.features["time"] = _times(table, time, "time", "s", missing=True, formats=formats)
+        if formats or not table.is_numeric(time):
             plan.about["dates"] = ["time"]
     if columns.get("features") is None:
         _add_columns(plan, table, rest, rules, len(values), splits)
@@ -259,13 +261,14 @@ def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
     return Rows(name, kept, None, table.num_rows, blocks)
 
 
-def _times(table: Table, column: str, name: str, unit: str, missing: bool = False) -> Rows:
-    """Return times; if they may be `missing`, missing ones are the least int64."""
+def _times(table: Table, column: str, name: str, unit: str, missing: bool = False, formats: Sequence[str] = ()) -> Rows:
+    """Return times; if they may be `missing`, missing ones are the least int64. formats: of text that is not ISO."""
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0
         for (batch,) in table.batches([column]):
             where = f"{table.name}: column {column!r}"
+            batch = in_format(batch, formats, where, at) if formats else batch
             values = times_or_missing(batch, where, at, unit) if missing else as_time_column(batch, where, at, unit)
             at += len(values)
             for begin in range(0, len(values), step):

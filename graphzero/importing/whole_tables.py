@@ -179,7 +179,7 @@ class _Tables:
             self._plan.found.append(f"ids of {name}: mapped to 0, 1, 2, ...")
         if rows is None:
             return
-        keep, table = rows.keep, self._table(spec.table)
+        keep, table = rows.keep, self._table(spec.table, spec.rules.formatted)
         filled = (node.num_nodes or 0) - rows.kept
         if filled:
             self._plan.found.append(
@@ -190,10 +190,11 @@ class _Tables:
         add_labels(self._plan, node, table, label, split, name, keep)
         if spec.time is not None:
             column = named(table.name, table.names, spec.time)
-            times = _times(table, column, "time", self._spec.time_unit, missing=True)
+            formats = spec.rules.of(column).format
+            times = _times(table, column, "time", self._spec.time_unit, missing=True, formats=formats)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
-            if not table.is_numeric(column):
+            if formats or not table.is_numeric(column):
                 self._plan.about.setdefault("dates", {})[name] = ["time"]
         taken = {rows.column, label, split, *spec.not_columns}
         wanted = [column for column in table.names if column not in taken]
