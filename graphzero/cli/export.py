@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from graphzero.dataset.dataset import Dataset
+from graphzero.exporting.columns_out import joined_notes
 from graphzero.exporting.export import export_dataset, export_rows
 from graphzero.exporting.table_out import is_table
 
@@ -24,6 +25,7 @@ def command(
     ] = None,
     node_type: Annotated[str | None, typer.Option(help="Node type of --rows, for typed datasets.")] = None,
     format: Annotated[Literal["parquet", "csv", "npy"], typer.Option(help="Output format.")] = "parquet",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an older export.")] = False,
     json: terminal.Json = False,
 ) -> None:
     """Write a dataset as Parquet, CSV or .npy files: edges, features, columns, labels, splits and tasks.
@@ -35,20 +37,18 @@ def command(
         terminal.refuse_given(context, ["node_type"], "needs --rows PATH; a whole dataset has all node types")
     else:
         terminal.refuse_given(context, ["format"], f"cannot be combined with --rows; the name of {out} has the format")
+        terminal.refuse_given(context, ["overwrite"], "cannot be combined with --rows, which replaces an older table")
     if rows is not None:
         if not is_table(out):
             raise typer.BadParameter(f"{out.name!r}, expected a name that ends in .csv or .parquet", param_hint="OUT")
-        made = [str(out)]
+        made, notes = [str(out)], []
         export_rows(Dataset(dataset), rows, out, node_type=node_type)
     else:
-        made = _whole(dataset, out, format)
+        with terminal.progress_bars() as progress:
+            made = export_dataset(dataset, out, format=format, overwrite=overwrite, progress=progress)
+        notes = [] if format == "npy" else joined_notes(Dataset(dataset))
     if json:
-        terminal.print_json({"files": made})
+        terminal.print_json({"files": made, "notes": notes})
         return
-    for path in made:
-        terminal.console.print(path, markup=False, soft_wrap=True)
-
-
-def _whole(dataset: Path, out: Path, format: str) -> list[str]:
-    with terminal.progress_bars() as progress:
-        return export_dataset(dataset, out, format=format, progress=progress)
+    for line in [*made, *notes]:
+        terminal.console.print(line, markup=False, soft_wrap=True)

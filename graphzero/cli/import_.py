@@ -67,7 +67,7 @@ def command(
     splits: Annotated[
         str | None,
         typer.Option(
-            help="File or folder with train, valid and test ids or masks; or shares such as 60/20/20.",
+            help="File or folder with train, valid and test ids or masks; or shares such as 60/20/20, or 80/20.",
             rich_help_panel=_NODES,
         ),
     ] = None,

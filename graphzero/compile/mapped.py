@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..sources.edge_blocks import Block, as_block, as_source
 from ..sources.edge_columns import SOURCES, TARGETS, TIMES, WEIGHTS, Picked, describe, is_number, known_column, pick
 from ..sources.edge_tables import TableEdges
-from ..sources.edge_text import text_paths
+from ..sources.edge_text import text_paths, with_column
 from ..sources.keys import keys_of
 from ..sources.objects import GraphObject, edges_of
 from ..sources.read_ahead import ahead
@@ -24,12 +24,25 @@ from ..sources.tables import is_table_file
 from ..sources.text import Dialect, open_text, sniff, split_line, utf8_blocks
 from .edge_log import EdgeLog
 
-__all__ = ["MODES", "MappedReader", "names_of", "needs_map"]
+__all__ = ["MODES", "DuplicateIdError", "MappedReader", "names_of", "needs_map", "node_ids_from", "place_of_id"]
 
 MODES = ("map", "text", "integers")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
 _FRACTION = re.compile(r"[-+]?\d+\.\d*([eE][-+]?\d+)?")
 _NAMES = (*SOURCES, *TARGETS, *WEIGHTS, *TIMES, "id", "node")
+
+
+class DuplicateIdError(InputError):
+    """An id that several rows of `node_ids` have; `row` is the second of them."""
+
+    def __init__(self, row: int, value: Any, where: str = "") -> None:
+        """Take the row and the id; `where` is the place to name in its stead."""
+        super().__init__(f"{where or f'node_ids[{row}]'}: id {value!r} is a duplicate; ids must be unique")
+        self.row, self.value = row, value
+
+    def __reduce__(self) -> Any:
+        """Pickle as the error with the same message."""
+        return InputError, self.args
 
 
 class MappedReader:
@@ -112,7 +125,8 @@ class MappedReader:
         if ids.count - before != len(mapped):
             values, counts = np.unique(mapped, return_counts=True)
             at = int(np.flatnonzero(mapped == values[np.argmax(counts > 1)])[1])
-            raise InputError(f"node_ids[{at}] = {self._node_ids[at]!r} is a duplicate; ids must be unique")
+            value = self._node_ids[at]
+            raise DuplicateIdError(at, value.item() if hasattr(value, "item") else value)
 
     def _is_text(self) -> bool:
         if self._mode != "map":
@@ -156,10 +170,14 @@ class MappedReader:
             refuse_missing=self._mode != "text",
         )
         for block, taken in itertools.chain(ahead(utf8_blocks(text.path, text.dialect.begin)), [(b"", 0)]):
-            src, dst, weights, times = parser.feed(block, not block)
+            try:
+                src, dst, weights, times = parser.feed(block, not block)
+            except InputError as error:
+                raise InputError(with_column(str(error), text.path, text.dialect, ())) from None
             yield src, dst, weights if self.weights else None, times if self.times else None, taken
         self.skipped += parser.skipped
-        self.examples += parser.examples[: max(0, 8 - len(self.examples))]
+        shown = parser.examples[: max(0, 8 - len(self.examples))]
+        self.examples += [with_column(example, text.path, text.dialect, ()) for example in shown]
 
     def _first_block(self) -> Any:
         """Return the first block, None if there is none. It is kept, since a stream has only one pass."""
@@ -299,9 +317,30 @@ def node_ids_from(values: Any) -> Any:
     path = os.fspath(values)
     if path.endswith(".npy"):
         return np.load(path, mmap_mode="r", allow_pickle=False)
+    names = []
+    for number, name in _lines_of_ids(path):
+        if not name:
+            raise InputError(f"{path}: line {number}: found no id, expected one in every line")
+        names.append(name)
+    return [int(n) for n in names] if all(_is_integer(n) for n in names) else names
+
+
+def _lines_of_ids(path: str) -> Iterator[tuple[int, str]]:
+    """Yield the first field of each line that is not blank, and the number of the line."""
     dialect, _ = _sniff(path, None, False)
     with open_text(path) as file:
         file.read(dialect.begin)
         lines: Sequence[str] = file.read().decode().splitlines()
-    names = [split_line(line, dialect.delimiter)[0] for line in lines if line.strip()]
-    return [int(n) for n in names] if all(_is_integer(n) for n in names) else names
+    for number, line in enumerate(lines, dialect.lines_before + 1):
+        if line.strip():
+            yield number, split_line(line, dialect.delimiter)[0]
+
+
+def place_of_id(node_ids: Any, row: int) -> str:
+    """Return where the id of a row is, for messages: the line of a file, else its position."""
+    if not isinstance(node_ids, (str, os.PathLike)):
+        return f"node_ids[{row}]"
+    path = os.fspath(node_ids)
+    if path.endswith(".npy"):
+        return f"{path}: row {row}"
+    return f"{path}: line {next(itertools.islice(_lines_of_ids(path), row, None))[0]}"

@@ -16,6 +16,7 @@ from ..sources.categories import codes_of, encoded, with_nan
 from ..sources.dates import times_or_missing
 from ..sources.decoding import numbers
 from ..sources.edge_columns import known_column
+from ..sources.keys import check_keys
 from ..sources.tables import Table
 from .appended_nodes import NewNodes
 from .columns import OTHER, Column
@@ -52,6 +53,7 @@ def read_table(nodes: Any, node: NewNodes, classes: Any) -> NodeTable:
         if id_column is None:
             raise InputError(f"{table.name}: no column of ids, expected one named like {', '.join(map(repr, IDS))}")
         found.ids = whole_column(table, id_column)
+        check_keys(table, {id_column: found.ids}, 0)
         rows = len(found.ids)
     else:
         rows = len(whole_column(table, id_column or table.names[0]))

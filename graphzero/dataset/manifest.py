@@ -12,6 +12,7 @@ from .columns import Column
 from .manifest_tasks import TaskEntry
 
 MANIFEST = "dataset.json"
+SPLIT_SEPARATOR = ";"  # of names in a column of splits; no name has one
 FORMAT = "graphzero-dataset"
 VERSION = (1, 3)  # of a manifest without deltas
 WITH_DELTAS = (2, 0)  # readers of 1.x would ignore deltas and show an old graph, so they must reject the file

@@ -263,9 +263,13 @@ def read_bytes(folder: str) -> bytes:
             e.errno, f"{folder}: is a file, expected a dataset folder (Graph and FeatureStore open files)", folder
         ) from None
     except OSError as e:
-        made = "not a dataset; Dataset.create and graphzero synth create one"
-        why = made if isinstance(e, FileNotFoundError) else e.strerror
-        raise StorageError(e.errno, f"{path}: cannot open: {why}", path) from None
+        if not isinstance(e, FileNotFoundError):
+            raise StorageError(e.errno, f"{path}: cannot open: {e.strerror}", path) from None
+        what = f"the folder has no {MANIFEST}, so it is not a dataset"
+        if not os.path.isdir(folder):
+            what = "no such folder, expected a dataset"
+        made = "Dataset.create, graphzero import and graphzero synth create one"
+        raise StorageError(e.errno, f"{folder}: {what}; {made}", path) from None
 
 
 def parse_manifest(folder: str, raw: bytes, present: bool = True) -> Manifest:

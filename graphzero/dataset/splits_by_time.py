@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.ids import IdArray
+from ..args.shares import as_shares, is_shares
 from ..args.times import as_times
 
 __all__ = ["split_by_time"]
@@ -37,13 +38,10 @@ def split_by_time(times: IdArray, spec: str, unit: str = "s", known: npt.NDArray
 def _cuts(times: IdArray, spec: str, unit: str) -> tuple[int, int]:
     parts = spec.split("/")
     if len(parts) == 3:
-        try:
-            shares = [float(part) for part in parts]
-        except ValueError:
-            shares = []
-        if shares and min(shares) >= 0 and sum(shares) > 0 and len(times):
+        shares = as_shares(spec) if is_shares(spec) else None
+        if shares is not None and len(times):
             ordered = np.sort(times)
-            places = np.cumsum(shares)[:2] / sum(shares) * len(times)
+            places = np.cumsum(shares)[:2] * len(times)
             first, second = (int(ordered[min(round(place), len(times) - 1)]) for place in places)
             return first, second if shares[2] > 0 else int(ordered[-1]) + 1
     if len(parts) == 2:

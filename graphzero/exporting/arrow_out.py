@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..dataset.manifest import SPLIT_SEPARATOR
 from ..sources.edge_blocks import Block, GraphFileSource
 from ..sources.tables import require_pyarrow
 from .columns_out import column_arrays, plain_features
@@ -103,12 +104,20 @@ def _split_names(splits: dict[str, npt.NDArray[np.int64]], ids: npt.NDArray[Any]
     names = np.full(len(ids), None, dtype=object)
     for name, chosen in splits.items():
         place = np.searchsorted(chosen, ids)
-        names[np.append(chosen, -1)[place] == ids] = name
+        _add_name(names, np.flatnonzero(np.append(chosen, -1)[place] == ids), name)
     return names
 
 
+def _add_name(names: npt.NDArray[Any], rows: npt.NDArray[np.int64], name: str) -> None:
+    """Add the name of a split to those of some rows: a row in several splits has all names, joined by ';'."""
+    taken = names[rows].astype(bool)
+    names[rows[~taken]] = name
+    for row in rows[taken]:
+        names[row] += f"{SPLIT_SEPARATOR}{name}"
+
+
 def node_stream(data: NodeData, original: bool) -> Any:
-    """Return a `pyarrow.RecordBatchReader` of nodes: id, features, label, split.
+    """Return a `pyarrow.RecordBatchReader` of nodes: id, features, label, split ("train;valid" if in several).
 
     original: use original ids, if ids were mapped, in place of a separate column for them.
     """
@@ -116,7 +125,7 @@ def node_stream(data: NodeData, original: bool) -> Any:
     split = np.full(data.num_nodes, None if original else "", dtype=object) if data.splits else None
     for name, ids in data.splits.items():
         assert split is not None
-        split[ids] = name
+        _add_name(split, ids, name)
     spans = [np.arange(at, min(at + _STEP, data.num_nodes)) for at in range(0, data.num_nodes, _STEP)]
     empty = _node_batch(pa, data, np.empty(0, np.int64), split, original)
     batches = (_node_batch(pa, data, ids, split, original) for ids in spans)

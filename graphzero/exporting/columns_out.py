@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..dataset.columns import MISSING_TIME, Column
+from ..dataset.columns import MISSING_TIME, OTHER, Column
 from ..stores.features import FeatureStore
 
-__all__ = ["column_arrays", "flat_lists", "plain_features"]
+if TYPE_CHECKING:
+    from ..dataset.dataset import Dataset
+    from ..dataset.edge_data import EdgeData
+    from ..dataset.node_data import NodeData
+
+__all__ = ["column_arrays", "flat_lists", "joined_notes", "plain_features"]
+
+_STEP = 1 << 20
 
 
 def plain_features(features: Mapping[str, FeatureStore], columns: Mapping[str, Column]) -> dict[str, FeatureStore]:
@@ -47,6 +54,29 @@ def _restored(pa: Any, column: Column, rows: npt.NDArray[Any]) -> Any:
     if column.kind == "bool":
         return pa.array(np.where(missing, 0, values) != 0, mask=missing)
     return pa.array(values, mask=missing)
+
+
+def joined_notes(dataset: Dataset) -> list[str]:
+    """Return a line for each column of a dataset with values that were joined as "(other)" when it was imported."""
+    notes = []
+    parts: list[tuple[str, NodeData | EdgeData]] = list(dataset.nodes.items())
+    parts += [(" ".join(edge_type), edge) for edge_type, edge in dataset.edges.items()]
+    for of, data in parts:
+        for name, column in data.columns.items():
+            if OTHER not in (column.names if column.kind in ("category", "multicategory") else ()):
+                continue
+            store, code = data.features[column.array], column.names.index(OTHER)
+            count = sum(
+                int((_codes(column, store.gather(np.arange(at, min(at + _STEP, len(store))))) == code).sum())
+                for at in range(0, len(store), _STEP)
+            )
+            where = f" of {of}" if dataset.is_typed else ""
+            notes.append(f"column {name!r}{where}: {count:,} rare values, joined by the import, are written as {OTHER}")
+    return notes
+
+
+def _codes(column: Column, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return rows if column.kind == "multicategory" else rows[:, column.column]
 
 
 def flat_lists(pa: Any, batch: Any) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.progress import Callback, Reporting
-from ..args.target import check_folder_name
 from ..dataset import manifest
 from ..errors import InputError
 from ..sources.edge_blocks import GraphFileSource
@@ -19,6 +18,7 @@ from ..sources.tables import require_pyarrow
 from ..stores.features import FeatureStore
 from .arrow_out import edge_stream, node_stream
 from .columns_out import flat_lists
+from .export_folder import SPEC, new_folder
 from .exported_spec import exported_spec, task_columns
 from .table_out import write_table
 
@@ -31,7 +31,6 @@ __all__ = ["export_dataset", "export_rows"]
 
 _STEP = 1 << 20
 _ROWS = 1 << 14  # of a table of rows, which is text
-SPEC = "tables.json"
 FORMATS = ("parquet", "csv", "npy")
 
 
@@ -40,18 +39,23 @@ def export_dataset(
     out: str | os.PathLike[str],
     *,
     format: str = "parquet",
+    overwrite: bool = False,
     progress: bool | Callback | None = None,
 ) -> list[str]:
-    """Export a dataset to Parquet, CSV or `.npy` files, and return their paths. The folder `out` must not exist.
+    """Export a dataset to Parquet, CSV or `.npy` files, and return their paths.
+
+    The folder `out` gets its name when all files are complete. It must not exist, unless with `overwrite`, which
+    replaces an older export.
 
     format: "parquet" writes `edges.parquet` (src, dst, weight, time, edge features, split) and `nodes.parquet` (id,
-    original id if ids were mapped, features as lists, label, split), in row groups of bounded size. Columns of tables
-    get back their values, names of categories, times and nulls. For several types it writes `edges/a__r__b.parquet` and
-    `nodes/a.parquet` under original ids, and `tables.json`, a description that `graphzero import` reads. Tasks are
-    written to `tasks/NAME.parquet` (id, time, label, split). "csv" writes the same as CSV, with a column for each
-    number of a list. "npy" writes `edge_index.npy` (2, E), `weights.npy`, `times.npy`, `x.npy` for each
-    feature, `edge_attr.npy` for each edge feature in the order of `edge_index`, `labels.npy` and `splits.npz`; for
-    several types, in one folder per type.
+    original id if ids were mapped, features as lists, label, split), in row groups of bounded size. Columns of
+    tables get back their values, names of categories, times and nulls. For several types it writes
+    `edges/a__r__b.parquet` and `nodes/a.parquet` under original ids, and `tables.json`, a description that
+    `graphzero import` reads. Tasks are written to `tasks/NAME.parquet` (id, time, label, split). "csv" writes the
+    same as CSV, with a column for each number of a list. Nodes and edges in several splits have all names, as
+    "train;valid". "npy" writes `edge_index.npy` (2, E), `weights.npy`, `times.npy`, `x.npy` for each feature,
+    `edge_attr.npy` for each edge feature in the order of `edge_index`, `labels.npy` and `splits.npz`; for several
+    types, in one folder per type.
 
     >>> import graphzero as gz
     >>> gz.export_dataset("papers", "papers-npy", format="npy")  # doctest: +SKIP
@@ -68,17 +72,15 @@ def export_dataset(
     else:
         require_pyarrow(format)
     folder = os.path.abspath(os.fspath(out))
-    check_folder_name(folder)
-    os.mkdir(folder)
-    with Reporting(progress, "edges") as callback:
-        writer: _Tables | _Npy = _Npy(folder, dataset, callback)
+    with Reporting(progress, "edges") as callback, new_folder(folder, overwrite) as part:
+        writer: _Tables | _Npy = _Npy(part, dataset, callback)
         if format != "npy":
-            writer = _Tables(folder, dataset, callback, format)
+            writer = _Tables(part, dataset, callback, format)
         for edge in dataset.edges.values():
             writer.edges(edge)
         for name, node in dataset.nodes.items():
             writer.nodes(name, node)
-        return writer.finish()
+        return [os.path.join(folder, os.path.relpath(path, part)) for path in writer.finish()]
 
 
 def export_rows(

@@ -10,8 +10,10 @@ import numpy.typing as npt
 from ..dataset.columns import MISSING_TIME
 from ..errors import InputError
 from ..sources.categories import with_nan
+from ..sources.date_formats import in_format
 from ..sources.dates import as_time_column, times_or_missing
-from ..sources.decoding import missing_rows, numbers, without_rows
+from ..sources.decoding import kind_of, missing_rows, numbers, without_rows
+from ..sources.written_numbers import WrittenNumbers
 from .column_rules import ColumnRule
 
 __all__ = ["ColumnReader", "LeftOut", "Lists", "Numbers", "Times", "refuse_missing"]
@@ -66,10 +68,13 @@ class Numbers(ColumnReader):
         self._mean = self._squares = 0.0
         self._least, self._most = np.inf, -np.inf
         self._of = "all"
+        self._written = WrittenNumbers(where)
         if rule.missing not in ("keep", "mean", "error") and not isinstance(rule.missing, (int, float)):
             raise InputError(f"{where}: missing is {rule.missing!r}, expected keep, mean, error or a number")
 
     def _read(self, batch: Any, row: int) -> npt.NDArray[np.float64]:
+        if kind_of(batch) == "text" and self._rule.kind == "number":
+            return self._written.read(batch, row)
         return np.asarray(with_nan(batch, self._where, row), np.float64)
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
@@ -133,7 +138,8 @@ class Times(ColumnReader):
             self._put = int(as_time_column(np.array([str(rule.missing)]), f"{where}: missing", 0, "s")[0])
 
     def _read(self, batch: Any, row: int) -> npt.NDArray[np.int64]:
-        return times_or_missing(batch, self._where, row, "s")
+        times = in_format(batch, self._rule.format, self._where, row) if self._rule.format else batch
+        return times_or_missing(times, self._where, row, "s")
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
         """Add a batch to the statistics."""

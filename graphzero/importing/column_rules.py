@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..args.suggest import did_you_mean
 from ..dataset.columns import KINDS
 from ..errors import InputError
+from ..sources.date_formats import as_formats
 
-__all__ = ["ColumnRule", "ColumnRules", "read_rules"]
+__all__ = ["ColumnRule", "ColumnRules", "check_columns", "read_rules"]
 
 MISSING = ("keep", "mean", "error")
 SKIP = "skip"
@@ -23,6 +25,7 @@ class ColumnRule:
     missing: Any = "keep"  # or "mean", "error", or the value to use instead
     min_count: int = 1  # categories with fewer training rows are joined as "(other)"
     max_categories: int = 1000  # the most frequent are kept
+    format: tuple[str, ...] = ()  # of text that holds times, for strptime; the first that fits is used
     embed: Callable[[list[str]], Any] | None = None  # of free text: a list of str -> one row of numbers for each
 
 
@@ -36,6 +39,11 @@ class ColumnRules:
     def of(self, column: str) -> ColumnRule:
         """Return the rule of a column."""
         return self.named.get(column, self.default)
+
+    @property
+    def formatted(self) -> list[str]:
+        """The columns whose text holds times in formats of their own."""
+        return [name for name, rule in self.named.items() if rule.format]
 
     def with_kind(self, column: str, kind: str) -> ColumnRules:
         """Return the same rules, with the kind of a column where nothing says it."""
@@ -57,8 +65,17 @@ def read_rules(columns: Any, table: Mapping[str, Any], where: str) -> ColumnRule
     return ColumnRules(default, named)
 
 
+def check_columns(named: Iterable[str], columns: Sequence[str], where: str) -> None:
+    """Raise InputError for a name in a description that none of the `columns` of its table has."""
+    for name in named:
+        if name not in columns:
+            shown = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
+            hint = did_you_mean(name, columns)
+            raise InputError(f"{where}: no column {name!r} in the table; found {shown or 'none'}{hint}")
+
+
 def _rule(base: ColumnRule, entry: Mapping[str, Any], where: str) -> ColumnRule:
-    known = ("kind", "missing", "min_count", "max_categories", "embed")
+    known = ("kind", "missing", "min_count", "max_categories", "format", "embed")
     for key, value in entry.items():
         if key not in known:
             raise InputError(f"{where}: unknown field {key!r}, expected some of {', '.join(known)}")
@@ -71,4 +88,9 @@ def _rule(base: ColumnRule, entry: Mapping[str, Any], where: str) -> ColumnRule:
             raise InputError(f"{where}.missing: found {value!r}, expected {', '.join(MISSING)} or a value")
         if key == "embed" and not callable(value):
             raise InputError(f"{where}.embed: found {value!r}, expected a Python function of a list of str")
-    return replace(base, **entry)
+    given = dict(entry)
+    if given.get("format") is not None:
+        given["format"] = as_formats(given["format"], f"{where}.format")
+        if given.setdefault("kind", "time") != "time":
+            raise InputError(f"{where}.format: the kind is {given['kind']!r}, expected time, which has a format")
+    return replace(base, **given)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..dataset.columns import OTHER
 from ..errors import InputError
 from ..sources.categories import encoded
+from ..sources.date_formats import date_hint
 from ..sources.decoding import decoded, is_arrow, is_missing
 from .column_readers import ColumnReader, LeftOut, Times, refuse_missing
 from .column_rules import ColumnRule
@@ -89,6 +90,7 @@ class Categories(ColumnReader):
         self._names = _Names(rule)
         self._dates: Times | None = Times(where, rule) if rule.kind is None and rule.missing in MASKED else None
         self._words = self._texts = 0
+        self._hint = ""
         if rule.missing == "mean":
             raise InputError(f"{where}: missing is 'mean', but text has no mean; expected keep, error or a value")
 
@@ -104,6 +106,8 @@ class Categories(ColumnReader):
             known = [str(name) for name in names if name not in (None, "")]
             self._texts += len(known)
             self._words += sum(name.count(" ") + 1 for name in known)
+            if not row and self._rule.kind is None:
+                self._hint = date_hint(known)
         if self._dates is not None:
             if all(isinstance(name, str) and _DATE.match(name) for name in names if name not in (None, "")):
                 self._dates.scan(batch, row, seen)
@@ -124,11 +128,14 @@ class Categories(ColumnReader):
         prose = self._words > _WORDS * max(self._texts, 1)
         if len(counts) > _MOST_NAMES or (self._rule.kind is None and (prose or len(counts) > max(most, known / 2))):
             much = f"{'more than ' * (len(counts) > _MOST_NAMES)}{min(len(counts), _MOST_NAMES):,}"
+            if self._hint:
+                raise LeftOut(self._hint)
             raise LeftOut(
                 f"is free text ({much} different values); to use it, pass a function that embeds it in Python, "
                 "columns={...: {'embed': function}}, or import its codes with kind: category"
             )
         self.stats, self.notes = self._names.choose()
+        self.notes += [self._hint] if self._hint else []
 
     def values(self, batch: Any, row: int) -> npt.NDArray[Any]:
         """Return the stored values of a batch."""

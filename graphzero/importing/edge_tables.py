@@ -13,17 +13,18 @@ from ..compile.edge_log import BothWays, EdgeLog, alternating, kept_rows, repeat
 from ..compile.id_space import IdSpace
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded
+from ..sources.date_formats import in_format
 from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import numbers, without_rows
 from ..sources.edge_blocks import as_weights
 from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
 from ..sources.edge_tables import pick_columns
-from ..sources.keys import present_keys
+from ..sources.keys import check_keys, present_keys
 from ..sources.numbered import WithRowNumbers
 from ..sources.rows import all_rows
 from ..sources.tables import Table
 from .node_tables import features_of, node_table
-from .parts import is_path, safe_name, split_name
+from .parts import is_path, safe_name, splits_of_codes
 from .plan import EdgePlan, Plan
 from .spec import EdgeSpec, NodeSpec, TableSpec
 from .spilled import spilled
@@ -91,7 +92,7 @@ class EdgeTables:
         table = self._table(spec.table)
         columns = _edge_columns(table, spec)
         ends = ((columns.src, edge_type[0]), (columns.dst, edge_type[2]))
-        text = [column for column, name in ends if self._node(name).ids == "text"]
+        text = [column for column, name in ends if self._node(name).ids == "text"] + spec.rules.formatted
         table = self._table(spec.table, text) if text else table
         narrow = all(self._spaces[name].closed and self._spaces[name].count < 2**31 for _, name in ends)
         carried = columns.weight is not None, columns.time is not None
@@ -109,10 +110,14 @@ class EdgeTables:
                 codes, names = encoded(batch[-1], f"{table.name}: column {relation!r}")
                 chosen = np.append([safe_name(name) == edge_type[1] for name in names], False)[codes].astype(bool)
             if spec.nulls == "drop":
+                of_type = int(chosen.sum())
                 for side in ("src", "dst")[own:]:
                     present, parts[side] = present_keys(parts[side])
                     chosen &= present
-                nulls += int(len(chosen) - chosen.sum())
+                nulls += of_type - int(chosen.sum())
+            else:
+                sides = {columns.dst: parts["dst"]} | ({} if own else {columns.src: parts["src"]})
+                check_keys(table, sides, row, "; nulls: drop leaves the edge out", chosen)
             if chosen.any():
                 dense, drop = self._dense(table, spec, edge_type, columns, parts, chosen, row, own)
                 log.write(dense, chosen, drop)
@@ -120,8 +125,8 @@ class EdgeTables:
                 log.write({"src": np.empty(0, np.int64), "dst": np.empty(0, np.int64)}, chosen)
             row += len(chosen)
         if nulls:
-            name = " ".join(edge_type)
-            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {columns.dst!r}")
+            name, where = " ".join(edge_type), " or ".join(map(repr, (columns.src, columns.dst)[own:]))
+            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {where}")
         return log
 
     def _is_own(self, spec: EdgeSpec, name: str, columns: EdgeColumns) -> bool:
@@ -166,7 +171,9 @@ class EdgeTables:
         if columns.time is not None:
             where = f"{table.name}: column {columns.time!r}"
             read = times_or_missing if spec.nulls == "drop" else as_time_column
-            out["time"] = read(picked["time"], where, row, self._spec.time_unit)
+            formats = spec.rules.of(columns.time).format
+            times = in_format(picked["time"], formats, where, row) if formats else picked["time"]
+            out["time"] = read(times, where, row, self._spec.time_unit)
         return out, drop
 
     def add(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:
@@ -176,7 +183,7 @@ class EdgeTables:
         self._plan.found.append(f"edges {what}: {log.kept}{', each with its reverse' if spec.symmetrise else ''}")
         if log.left_out:
             self._plan.found.append(f"edges {what}: {log.left_out} left out, whose ends have no row in a node table")
-        table = self._table(spec.table)
+        table = self._table(spec.table, spec.rules.formatted)
         if spec.split is not None:
             edge.splits = self._edge_splits(table, spec, log)
         if spec.features is not None:
@@ -223,7 +230,7 @@ class EdgeTables:
         if names is None:
             raise InputError(f"{table.name}: column {column!r} holds numbers, expected names such as 'train'")
         codes = np.repeat(codes, 2) if spec.symmetrise else codes
-        return {split_name(name): np.flatnonzero(codes == i) for i, name in enumerate(names)}
+        return splits_of_codes(codes, names)
 
 
 def _edge_columns(table: Table, spec: EdgeSpec) -> EdgeColumns:

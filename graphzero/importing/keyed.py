@@ -12,6 +12,7 @@ from ..args.suggest import did_you_mean
 from ..errors import InputError
 from ..sources.databases import database_tables, is_database
 from ..sources.numbered import ROW, WithRowNumbers
+from .column_rules import check_columns
 from .node_tables import node_table
 from .parts import is_path, safe_name
 from .spec import (
@@ -161,6 +162,7 @@ def keyed_spec(
         source = one.source if one.primary_key else WithRowNumbers(one.source)
         key = one.primary_key or ROW
         one_of(one.options.get("duplicates", "error"), DUPLICATES, f"{at}.duplicates")
+        rules = rules_of(one.options, at)
         _check_columns(one, at)
         rest = {k: v for k, v in one.options.items() if k in ("label", "split", "ids", "duplicates")}
         nodes[called[table]] = NodeSpec(
@@ -168,7 +170,7 @@ def keyed_spec(
             id=key,
             time=one.time,
             missing="drop",
-            rules=rules_of(one.options, at),
+            rules=rules,
             not_columns=tuple(one.foreign_keys),
             **rest,
         )
@@ -178,7 +180,7 @@ def keyed_spec(
                 raise InputError(f"{at}: foreign key {column!r} refers to table {other!r}, expected one of {known}")
             kind = (called[table], type_name(column), called[other])
             time = False if one.time is None else one.time
-            edges.append(EdgeSpec(source, kind, key, column, False, time, features=[], nulls="drop"))
+            edges.append(EdgeSpec(source, kind, key, column, False, time, features=[], nulls="drop", rules=rules))
     if not edges:
         raise InputError(f"{where}: no foreign keys, so there are no edges; `graphzero inspect` proposes some")
     found: list[TaskSpec] = [*tasks]
@@ -190,14 +192,14 @@ def keyed_spec(
 
 
 def _check_columns(one: KeyedTable, where: str) -> None:
-    """Refuse keys and roles that name no column of the table."""
+    """Refuse keys, roles and rules that name no column of the table."""
     roles = {"primary_key": one.primary_key, "time": one.time, **{r: one.options.get(r) for r in ("label", "split")}}
     named = [(role, column) for role, column in roles.items() if column is not None]
     names = node_table(one.source).names
-    for role, column in [*named, *(("foreign_keys", column) for column in one.foreign_keys)]:
-        if isinstance(column, str) and column not in names:
-            shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
-            raise InputError(f"{where}.{role}: no column {column!r} in the table; found {shown or 'none'}")
+    rules = [("columns", str(column)) for column in one.options.get("columns") or ()]
+    for role, column in [*named, *(("foreign_keys", column) for column in one.foreign_keys), *rules]:
+        if isinstance(column, str):
+            check_columns([column], names, f"{where}.{role}")
 
 
 def _relbench_folder(folder: str) -> dict[str, KeyedTable] | None:

@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..sources.categories import codes_of
 from ..sources.csv_tables import csv_table
 from ..sources.edge_columns import is_number, known_column, named
+from ..sources.keys import check_keys
 from ..sources.rows import Rows, is_text
 from ..sources.tables import Table, is_table_file
 from ..sources.text import sniff
@@ -75,11 +76,11 @@ class LabelTable:
         if not is_table_file(self.path) and (text or header is False):
             table = csv_table(self.path, [ids] if text else (), header)
             values, classes = codes_of(table, label)
-        found = _plain(whole_column(table, ids))
+        column = whole_column(table, ids)
+        check_keys(table, {ids: column}, 0)
+        found = _plain(column)
         seen: set[Any] = set()
-        for row, one in enumerate(found):
-            if one is None or one != one:
-                raise InputError(f"{self.path}: row {row} has no id, expected id and label")
+        for one in found:
             if one in seen:
                 raise InputError(f"{self.path}: node {one} has two labels, expected one")
             seen.add(one)

@@ -12,19 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ..args.dtypes import NAMES
+from ..args.shares import is_shares
 from ..dataset.writer import kind_of_labels
 from ..errors import InputError
 from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
 from ..sources.databases import SqliteTable
+from ..sources.date_formats import in_format
 from ..sources.dates import as_time_column, times_or_missing
 from ..sources.decoding import kind_of, numbers, shown
 from ..sources.edge_columns import known_column, named
+from ..sources.keys import check_keys
 from ..sources.numbered import NumberedTable, WithRowNumbers
 from ..sources.rows import Rows
-from ..sources.tables import Table, as_table
-from .column_rules import ColumnRules
-from .parts import is_shares, label_rows, named_splits, split_name
+from ..sources.tables import Table, as_table, place_of
+from .column_rules import ColumnRules, check_columns
+from .parts import label_rows, named_splits, splits_of_codes
 from .plan import NodePlan, Plan
 from .spec import check_features, check_known, rules_of
 from .table_columns import columns_of, training_rows
@@ -46,8 +49,10 @@ def add_node_table(
     its name. Without "features", all other columns are kept by their kinds; "columns" has rules for them.
     splits: as given to the import, in place of those of the table.
     """
-    table = node_table(nodes, memory=memory)
     check_known(columns, (*_ROLES, "time", "features", *_RULES), "node_columns")
+    rules = rules_of(columns, "node_columns")
+    table = node_table(nodes, rules.formatted, memory)
+    check_columns(rules.named, table.names, "node_columns['columns']")
     picked = {what: pick(table, columns.get(what), known) for what, known in _ROLES.items()}
     ids = picked["id"] or table.names[0]
     rest = [name for name in table.names if name not in (ids, picked["label"], picked["split"])]
@@ -58,13 +63,15 @@ def add_node_table(
         _add_features(plan, table, [named(table.name, table.names, column) for column in columns["features"]])
     add_labels(plan, plan.one, table, picked["label"], picked["split"])
     values = whole_column(table, ids)
+    check_keys(table, {ids: values}, 0)
+    plan.one.id_place = lambda row: f"{table.name}: column {ids!r}: {place_of(table, row)}"
     if columns.get("time") is not None:
         time = named(table.name, table.names, columns["time"])
-        plan.one.features["time"] = _times(table, time, "time", "s", missing=True)
-        if not table.is_numeric(time):
+        formats = rules.of(time).format
+        plan.one.features["time"] = _times(table, time, "time", "s", missing=True, formats=formats)
+        if formats or not table.is_numeric(time):
             plan.about["dates"] = ["time"]
     if columns.get("features") is None:
-        rules = rules_of(columns, "node_columns")
         _add_columns(plan, table, rest, rules, len(values), splits)
     return values if isinstance(values, np.ndarray) and values.dtype.kind in "iu" else values.tolist()
 
@@ -93,7 +100,7 @@ def add_labels(
         codes = codes if keep is None else codes[keep]
         if names is None:
             raise InputError(f"{table.name}: column {split!r} holds numbers, expected names such as 'train'")
-        node.splits = {split_name(one): np.flatnonzero(codes == i) for i, one in enumerate(names) if one}
+        node.splits = dict(splits_of_codes(codes, names))
         plan.found.append(f"splits{of}: column {split!r}, {', '.join(node.splits)}{missing_note(codes)}")
 
 
@@ -254,13 +261,14 @@ def _vector(table: Table, column: str, name: str, first: Any) -> Rows:
     return Rows(name, kept, None, table.num_rows, blocks)
 
 
-def _times(table: Table, column: str, name: str, unit: str, missing: bool = False) -> Rows:
-    """Return times; if they may be `missing`, missing ones are the least int64."""
+def _times(table: Table, column: str, name: str, unit: str, missing: bool = False, formats: Sequence[str] = ()) -> Rows:
+    """Return times; if they may be `missing`, missing ones are the least int64. formats: of text that is not ISO."""
 
     def blocks(step: int) -> Iterator[npt.NDArray[Any]]:
         at = 0
         for (batch,) in table.batches([column]):
             where = f"{table.name}: column {column!r}"
+            batch = in_format(batch, formats, where, at) if formats else batch
             values = times_or_missing(batch, where, at, unit) if missing else as_time_column(batch, where, at, unit)
             at += len(values)
             for begin in range(0, len(values), step):

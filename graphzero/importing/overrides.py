@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..args.shares import is_shares
 from ..args.sizes import format_size
 from ..args.suggest import did_you_mean
-from ..compile.mapped import names_of, needs_map, node_ids_from
+from ..compile.mapped import names_of, needs_map, node_ids_from, place_of_id
 from ..dataset import manifest as _manifest
 from ..errors import InputError
 from ..sample.hetero_subgraph import EdgeTypeName
 from .label_tables import LabelTable
-from .parts import as_rows, is_path, is_shares, label_rows, named_splits
+from .parts import as_rows, is_path, label_rows, named_splits
 from .plan import Plan
 
 __all__ = ["choose_ids", "choose_types", "ids_of_rows", "override_plain", "override_typed", "refuse_plain", "shown"]
@@ -95,6 +96,8 @@ def choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, An
         return
     if given_base is not None:
         raise ValueError(f"id_base is {given_base}, but ids are mapped (ids={ids!r}), so none is the first; omit it")
+    if node_ids is not None and plan.one.id_place is None:
+        plan.one.id_place = lambda row: place_of_id(node_ids, row)
     options.update(ids=ids, node_ids=None if node_ids is None else node_ids_from(node_ids))
     by_row = plan.one.features or (table is None and plan.one.labels is not None)
     if node_ids is None and (by_row or (plan.one.splits and "" not in plan.one.splits)):

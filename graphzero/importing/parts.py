@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from ..args.dtypes import FLOATS, refuse_text
 from ..args.ids import IdArray
+from ..args.shares import as_shares, is_shares
 from ..dataset import manifest as _manifest
 from ..dataset.columns import CATEGORY, NUMBER, TIME
 from ..dataset.trainable import standard_split
@@ -22,6 +24,7 @@ from ..errors import InputError
 from ..sources import npz
 from ..sources.number_text import NumberText
 from ..sources.rows import Rows, all_rows, is_text
+from ..sources.text import content_lines, sniff, split_line
 from ..sources.torch_file import load_pt
 
 __all__ = ["as_rows", "label_rows", "labelled_nodes", "named_splits", "safe_name", "stored_labels"]
@@ -29,17 +32,11 @@ __all__ = ["as_rows", "label_rows", "labelled_nodes", "named_splits", "safe_name
 _STEP = 1 << 20
 _MOST_NOTES = _manifest.MOST_BYTES // 2  # of the manifest; the rest is for types and files
 _SPLIT_SUFFIX = re.compile(r"(_mask|_idx|_ids?|_index|_nodes)$")
-_SHARES = re.compile(r"^(\d+(?:\.\d+)?)([/,:]\d+(?:\.\d+)?){1,2}$")
 
 
 def is_path(source: Any) -> bool:
     """Return whether `source` names a file or folder."""
     return isinstance(source, (str, os.PathLike))
-
-
-def is_shares(source: Any) -> bool:
-    """Return whether splits are given as shares, such as "60/20/20"."""
-    return isinstance(source, str) and _SHARES.match(source) is not None
 
 
 def as_rows(source: Any, name: str) -> Any:
@@ -119,6 +116,8 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
         return table[:, 0], False
     if table.shape[1] != 2:
         raise InputError(f"{path}: {table.shape[1]} columns, expected one label per line, or id and label")
+    if np.isnan(table[:, 0]).any():
+        raise InputError(f"{path}: no id in {_line_without_id(path)}, expected id and label in every line")
     ids = table[:, 0].astype(np.int64) - id_base
     if ids.size and (ids.min() < 0 or not np.array_equal(ids, table[:, 0] - id_base)):
         raise InputError(f"{path}: the first column is not a node id of at least {id_base}, expected id and label")
@@ -128,6 +127,13 @@ def _label_text(path: str, id_base: int) -> tuple[npt.NDArray[Any], bool]:
         values, counts = np.unique(ids, return_counts=True)
         raise InputError(f"{path}: node {values[np.argmax(counts > 1)] + id_base} has two labels, expected one")
     return out, True
+
+
+def _line_without_id(path: str) -> str:
+    """Return the first line whose first field is empty, for a message."""
+    delimiter = sniff(path).delimiter
+    lines = (line.number for line in content_lines(path) if not split_line(line.text, delimiter)[0])
+    return f"line {next(lines, '?')}"
 
 
 def stored_labels(source: Any, num_classes: int | None, pad_to: int) -> tuple[Any, int | None]:
@@ -205,6 +211,7 @@ def named_splits(source: Any, id_base: int = 0) -> dict[str, Any]:
     The names "val" and "validation" become "valid"; "train_mask" and "train_idx" become "train".
     """
     if is_shares(source):
+        check_shares(source)
         return {"": source}  # shares of the nodes: drawn when their number is known
     if isinstance(source, Mapping):
         return {split_name(key): _split_values(value, id_base) for key, value in source.items()}
@@ -261,6 +268,24 @@ def _name_lists(value: Any) -> Iterator[tuple[dict[str, Any], str, list[Any]]]:
         yield from _name_lists(item)
 
 
+def splits_of_codes(codes: npt.NDArray[Any], names: Iterable[str]) -> dict[str, IdArray]:
+    """Return the rows of each split from codes of a column of names; a row of "train;valid" is in both."""
+    members: dict[str, list[int]] = {}
+    for code, one in enumerate(names):
+        for part in filter(None, (part.strip() for part in one.split(_manifest.SPLIT_SEPARATOR))):
+            members.setdefault(split_name(part), []).append(code)
+    return {name: np.flatnonzero(np.isin(codes, known)) for name, known in members.items()}
+
+
+def shared_notes(splits: Mapping[str, Any], what: str, of: str = "") -> list[str]:
+    """Return a line for each two splits that have ids in common; `what` the ids are of: "nodes", "edges"."""
+    known = {name: np.asarray(ids) for name, ids in splits.items() if name}
+    known = {name: np.flatnonzero(ids) if ids.dtype == np.bool_ else ids for name, ids in known.items()}
+    known = {name: ids for name, ids in known.items() if ids.ndim == 1 and ids.dtype.kind in "iu"}
+    shared = ((one, two, len(np.intersect1d(known[one], known[two]))) for one, two in itertools.combinations(known, 2))
+    return [f"splits{of}: {one!r} and {two!r} share {count:,} {what}" for one, two, count in shared if count]
+
+
 def split_name(key: object) -> str:
     """Return the name of a split in a dataset."""
     name = standard_split(_SPLIT_SUFFIX.sub("", str(key)))
@@ -283,18 +308,18 @@ def _split_values(value: Any, id_base: int) -> Any:
     return ids - id_base
 
 
-def drawn_splits(shares: str, nodes: IdArray, seed: int = 0) -> dict[str, IdArray]:
-    """Return a random train/valid/test split of the nodes, by shares such as '60/20/20'."""
+def check_shares(shares: str) -> None:
+    """Raise ValueError for shares of splits that do not add up."""
     try:
-        parts = [float(part) for part in re.split("[/,:]", shares)]
-    except ValueError:
-        parts = []
-    if len(parts) not in (2, 3) or not all(0 <= part < float("inf") for part in parts):
-        raise ValueError(f"splits is {shares!r}, expected a file, a folder or shares such as '60/20/20' or '80/20'")
-    names = ("train", "valid", "test") if len(parts) == 3 else ("train", "test")
-    total = sum(parts)
-    if total <= 0:
-        raise ValueError(f"splits is {shares!r}, expected shares that sum to more than 0")
+        as_shares(shares)
+    except ValueError as error:
+        raise ValueError(f"splits is {error}") from None
+
+
+def drawn_splits(shares: str, nodes: IdArray, seed: int = 0) -> dict[str, IdArray]:
+    """Return a random split of the nodes, by shares such as '60/20/20'; two shares are those of train and valid."""
+    parts = as_shares(shares)
+    names = ("train", "valid", "test")[: 2 + (parts[2] > 0)]
     order = np.random.default_rng(seed).permutation(nodes)
-    ends = np.rint(np.cumsum(parts) / total * len(order)).astype(int)
+    ends = np.rint(np.cumsum(parts[: len(names)]) * len(order)).astype(int)
     return {name: order[a:b] for name, a, b in zip(names, [0, *ends[:-1]], ends, strict=True)}

@@ -125,7 +125,7 @@ def propose(source: str) -> Proposal:
 
 
 def _look(table: Table, file: str | None) -> ProposedTable:
-    kinds = {}
+    kinds, why = {}, list[str]()
     for column in table.names:
         batch = next(iter(table.batches([column])), [None])[0]
         try:
@@ -135,9 +135,12 @@ def _look(table: Table, file: str | None) -> ProposedTable:
             reader.scan(batch[:_SAMPLE], 0, None)
             reader.finish()
             kinds[column] = reader.kind
-        except LeftOut:
+            said = [note for note in reader.notes if "looks like dates" in note]
+        except LeftOut as reason:
             kinds[column] = "left out"
-    one = ProposedTable(file, table.num_rows, kinds)
+            said = [str(reason)] if "looks like dates" in str(reason) else []
+        why += [f"{column}: {note}" for note in said]
+    one = ProposedTable(file, table.num_rows, kinds, why=why)
     times = [column for column, kind in kinds.items() if kind == "time"]
     one.time = next((c for known in _TIMES for c in times if c.lower() == known), times[0] if times else None)
     one.label, one.split = known_column(table.names, LABELS), known_column(table.names, SPLITS)

@@ -13,6 +13,7 @@ from ..args.html_table import HtmlReport
 from ..args.ids import as_threads
 from ..args.keywords import check_keywords
 from ..args.progress import Callback, Reporting
+from ..args.shares import is_shares
 from ..args.sizes import format_size, parse_size
 from ..compile.graph import compile_graph
 from ..compile.reorder import check_order, make_ordered
@@ -23,7 +24,7 @@ from .detect import plan_for
 from .label_tables import read_labels
 from .node_tables import add_node_table
 from .overrides import choose_ids, choose_types, ids_of_rows, override_plain, override_typed, refuse_plain, shown
-from .parts import is_path
+from .parts import check_shares, is_path
 from .plan import Plan
 from .stage import Stage, check_target, fingerprint
 from .work import Work
@@ -131,7 +132,7 @@ def import_dataset(
         table of `id,label`, where ids may be strings and labels the names of classes.
     label: the column with the labels, of `nodes` or of `labels`; of a source of several tables, "table.column".
     splits: a dict, a `.npz`, `.pt` or `.json` file, or a folder, with ids or masks by name (train, valid, test); or
-        shares such as "60/20/20", drawn from the nodes that have a label.
+        shares such as "60/20/20", drawn from the nodes that have a label; "80/20" is train and valid.
     edge_features: a row for each edge, in the order of the edges: the same kinds of file. Edges then keep their ids.
     tag_reverse: store each edge followed by its reverse, marked by the edge feature "reverse" (0 or 1);
         `directed=False` stores both ways under one edge id.
@@ -161,6 +162,8 @@ def import_dataset(
     check_target(target, overwrite)
     if is_path(source) and os.path.isdir(source) and os.path.isdir(target) and os.path.samefile(source, target):
         raise ValueError(f"{target}: is the source itself, expected another folder for the dataset")
+    if is_shares(splits):
+        check_shares(splits)
     plan = plan_for(source, label)
     if plan.plain:
         if edge_types is not None or reverse:

@@ -16,9 +16,11 @@ from ..errors import InputError
 from ..sources.categories import encoded
 from ..sources.decoding import without_rows
 from ..sources.edge_columns import named
+from ..sources.keys import check_keys
 from ..sources.numbered import ROW
 from ..sources.rows import all_rows
 from ..sources.tables import Table
+from .column_rules import check_columns
 from .edge_tables import EdgeTables, TableRows, described_table, note_of
 from .node_tables import IDS, LABELS, SPLITS, _times, add_labels, features_of, node_table, pick
 from .parts import safe_name
@@ -47,6 +49,11 @@ def choose_label(spec: TableSpec, label: str) -> None:
 def plan_tables(spec: TableSpec) -> Plan:
     """Return the plan of a description; tables are read when it is prepared, which needs a place for the maps."""
     plan = Plan(spec.kind, name=spec.name, time_unit=spec.time_unit, reverse=spec.reverse)
+    described: list[tuple[str, NodeSpec | EdgeSpec]] = [(f"nodes.{name}", node) for name, node in spec.nodes.items()]
+    described += [(f"edges[{at}]", edge) for at, edge in enumerate(spec.edges)]
+    for where, one in described:
+        if one.rules.named and one.table is not None:
+            check_columns(one.rules.named, node_table(one.table).names, f"{spec.where}: {where}.columns")
     if spec.tasks:
         check_tasks(spec.tasks)
         plan.tasks = lambda dataset: plan.found.extend(add_tasks(dataset, spec.tasks))
@@ -125,7 +132,7 @@ class _Tables:
         table = self._table(spec.table, [column]) if spec.ids == "text" else table
         always, closed = spec.ids != "auto", spec.missing != "fill"
         where, space = f"{table.name}: column {column!r}", self._spaces[name]
-        rows = space.declare(lambda: (batch for (batch,) in table.batches([column])), where, always, closed)
+        rows = space.declare(lambda: _checked(table, column), where, always, closed)
         again, keep = rows - space.count, None
         if again:
             keep = self._first_rows(table, column, spec, space, rows)
@@ -172,7 +179,7 @@ class _Tables:
             self._plan.found.append(f"ids of {name}: mapped to 0, 1, 2, ...")
         if rows is None:
             return
-        keep, table = rows.keep, self._table(spec.table)
+        keep, table = rows.keep, self._table(spec.table, spec.rules.formatted)
         filled = (node.num_nodes or 0) - rows.kept
         if filled:
             self._plan.found.append(
@@ -183,10 +190,11 @@ class _Tables:
         add_labels(self._plan, node, table, label, split, name, keep)
         if spec.time is not None:
             column = named(table.name, table.names, spec.time)
-            times = _times(table, column, "time", self._spec.time_unit, missing=True)
+            formats = spec.rules.of(column).format
+            times = _times(table, column, "time", self._spec.time_unit, missing=True, formats=formats)
             node.features["time"] = kept_rows(times, keep, node.num_nodes)
             self._plan.found.append(f"features {name} time: column {column!r}")
-            if not table.is_numeric(column):
+            if formats or not table.is_numeric(column):
                 self._plan.about.setdefault("dates", {})[name] = ["time"]
         taken = {rows.column, label, split, *spec.not_columns}
         wanted = [column for column in table.names if column not in taken]
@@ -221,6 +229,15 @@ class _Tables:
         self._plan.found += [note.replace("features ", f"features {name} ", 1) for note in found.notes]
         if found.categories:
             self._plan.about.setdefault("categories", {})[name] = found.categories
+
+
+def _checked(table: Table, column: str) -> Iterator[Any]:
+    """Yield a column of ids; InputError at the first row that has none."""
+    row = 0
+    for (batch,) in table.batches([column]):
+        check_keys(table, {column: batch}, row)
+        yield batch
+        row += len(batch)
 
 
 def _filtered(table: Table, column: str, kept: npt.NDArray[np.bool_]) -> Iterator[Any]:

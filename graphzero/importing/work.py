@@ -14,6 +14,7 @@ from ..args.progress import named
 from ..compile.edge_log import FileBothWays, alternating, repeated
 from ..compile.features import compile_features
 from ..compile.graph import compile_graph
+from ..compile.mapped import DuplicateIdError
 from ..compile.reports import GraphReport
 from ..dataset import manifest as _manifest
 from ..dataset.columns import CATEGORY, NUMBER, TIME
@@ -21,11 +22,12 @@ from ..dataset.dataset import Dataset
 from ..dataset.parts import as_edge_type
 from ..errors import InputError
 from ..sample.hetero_subgraph import EdgeTypeName
+from ..sources.edge_blocks import GraphFileSource
 from ..sources.rows import all_rows, is_text
 from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.idmap import IdMap, text_path
-from .parts import check_dtype, count_of, drawn_splits, fitted, is_path, labelled_nodes, stored_labels
+from .parts import check_dtype, count_of, drawn_splits, fitted, is_path, labelled_nodes, shared_notes, stored_labels
 from .plan import Plan
 from .stage import Stage
 
@@ -120,6 +122,9 @@ class Work:
         path = self.stage.path("one-way.gl" if self._tagged else file)
         try:
             report = compile_graph(edge.edges, path, **options, **self._announced(what))
+        except DuplicateIdError as error:
+            place = self.plan.one.id_place
+            raise DuplicateIdError(error.row, error.value, place(error.row) if place else "") from None
         except InputError as error:
             if not plain:
                 raise InputError(f"{edge_type}: {error}") from error
@@ -202,6 +207,10 @@ class Work:
         start, plan = time.perf_counter(), self.plan
         counts = self.counts if plan.plain else {**self._needed(), **self.counts}
         parts: dict[str, Any] = {**self._labels_and_splits(counts), **self._stores()}
+        for name, splits in parts["splits"].items():
+            plan.found += shared_notes(splits, "nodes", "" if plan.plain else f" of {name}")
+        for edge_type, splits in parts["edge_splits"].items():
+            plan.found += shared_notes(splits, "edges", "" if plan.plain else f" of {' '.join(edge_type)}")
         columns = {edge_type: edge.columns for edge_type, edge in plan.edges.items()}
         parts["table_columns"] = {name: node.columns for name, node in plan.nodes.items()} | columns
         parts["ids"] = {name: node.id_map for name, node in plan.nodes.items()}
@@ -272,7 +281,22 @@ def _check_ids(report: GraphReport, known: int) -> None:
     """Raise InputError if the edges have ids that are not among the `known` rows."""
     if report.nodes != known:
         first = next(iter(IdMap(str(report.id_map)).to_original([known])))
-        raise InputError(f"{report.nodes - known} ids in the edges have no row in the node table, such as {first!r}")
+        kinds = (
+            "; no id is both a source and a target: if these are two kinds of nodes, name two types in a description"
+        )
+        raise InputError(
+            f"{report.nodes - known} ids in the edges have no row in the node table, such as {first!r}; add rows, or "
+            "describe the tables in a file (see the guide on importing), where missing: drop leaves such edges out and "
+            f"missing: fill adds the nodes{kinds if _is_bipartite(report) else ''}"
+        )
+
+
+def _is_bipartite(report: GraphReport) -> bool:
+    """Whether no node is both a source and a target."""
+    sources, targets = np.zeros(report.nodes, bool), np.zeros(report.nodes, bool)
+    for block in GraphFileSource(report.path).edge_blocks():
+        sources[block.src], targets[block.dst] = True, True
+    return not (sources & targets).any()
 
 
 def _together(reports: list[GraphReport]) -> GraphReport:

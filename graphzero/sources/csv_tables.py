@@ -25,7 +25,7 @@ def csv_table(path: str, text: Sequence[str] = (), header: bool | None = True) -
 
     header: whether the first line has the names of the columns (None: detected); else they are "0", "1", ...
     Blanks around fields are not part of them, as for the other readers of text. Arrow does not say which values were
-    quoted, so all values are kept as they are if blanks are within the quotes of any.
+    quoted, so all values are kept as they are if blanks are within the quotes of any. Empty text is missing.
     """
     arrow = require_pyarrow(path)
     from pyarrow import csv
@@ -104,7 +104,7 @@ def _names(path: str, dialect: Dialect) -> list[str]:
 
 
 class _CsvTable(ArrowTable):
-    """A table that trims text, and says in which line of the file something is wrong."""
+    """A table that trims text, has nulls for empty fields, and says in which line of the file something is wrong."""
 
     def __init__(self, path: str, source: Any, dialect: Dialect, trims: bool) -> None:
         super().__init__(path, source)
@@ -114,20 +114,45 @@ class _CsvTable(ArrowTable):
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         try:
             for batch in super()._record_batches(columns):
-                yield _trimmed(batch) if self._trims else batch
+                yield _with_nulls(batch, self._trims)
         except InputError:
             _refuse_width(self.name, self._dialect)
             raise
 
+    def line_of(self, row: int) -> int:
+        """Return the number of the line in which a row starts: a row may have several, and empty lines are none."""
+        number, start, quotes, rest = self._dialect.lines_before, 0, 0, b""
+        for block, _ in itertools.chain(text_blocks(self.name, begin=self._dialect.begin), [(b"\n", 0)]):
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                number += 1
+                start = start or number
+                quotes += line.count(b'"')
+                if quotes % 2:
+                    continue
+                if line.strip(b"\r") or start < number:
+                    if not row:
+                        return start
+                    row -= 1
+                start = quotes = 0
+        return number
 
-def _trimmed(batch: Any) -> Any:
+
+def _with_nulls(batch: Any, trims: bool) -> Any:
+    """Return a batch whose empty texts are nulls, and whose texts are trimmed."""
     import pyarrow as arrow
     import pyarrow.compute as compute
 
-    columns = [
-        compute.utf8_trim(column, " \t") if arrow.types.is_string(column.type) else column for column in batch.columns
-    ]
-    return arrow.record_batch(columns, schema=batch.schema)
+    def filled(column: Any) -> Any:
+        if not arrow.types.is_string(column.type):
+            return column
+        column = compute.utf8_trim(column, " \t") if trims else column
+        empty = compute.equal(column, "")
+        if not compute.any(empty).as_py():
+            return column
+        return compute.if_else(empty, arrow.scalar(None, arrow.string()), column)
+
+    return arrow.record_batch([filled(column) for column in batch.columns], schema=batch.schema)
 
 
 def _refuse_width(path: str, dialect: Dialect) -> None:

@@ -103,6 +103,7 @@ def _parsed(texts: list[Any], where: str, row: int, unit: str) -> npt.NDArray[np
                 np.datetime64(text, "us")
             except (ValueError, TypeError):
                 raise InputError(
-                    f"{where}: row {row + at}: found {text!r}, expected a date such as 2024-05-31"
+                    f"{where}: row {row + at}: found {text!r}, expected a date such as 2024-05-31; a description of "
+                    "tables may set the format of a column"
                 ) from None
         raise

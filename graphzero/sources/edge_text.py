@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,12 @@ from .edge_columns import Picked, describe, is_number, pick
 from .matrix_market import MatrixMarket, read_matrix_market
 from .read_ahead import ahead
 from .tables import is_table_file
-from .text import Dialect, is_compressed, sniff, start_of, text_blocks
+from .text import Dialect, content_lines, is_compressed, sniff, split_line, start_of, text_blocks
 
 # From here on, an integer in a column without a name is not exact in float32, and most likely a time.
 _MOST_GUESSED = 1 << 24
+_EMPTY = re.compile(r"(?<=: line )(\d+): found '', expected an integer node id")
+_COLUMN = re.compile(r"\bcolumn (\d+)(?=(?: is empty)?, expected a node id)")
 
 
 def text_paths(source: Any) -> list[str]:
@@ -103,11 +106,16 @@ class TextReader:
                 lines_before=file.dialect.lines_before,
                 skip_errors=self._skip,
             )
-            if is_compressed(file.path):
-                _, skipped, examples = _feed_stream(builder, file.path, options, self._block)
-            else:
-                _, skipped, examples = builder.read_text(file.path, options)
+            ends = (file.columns.src, file.columns.dst)
+            try:
+                if is_compressed(file.path):
+                    _, skipped, examples = _feed_stream(builder, file.path, options, self._block)
+                else:
+                    _, skipped, examples = builder.read_text(file.path, options)
+            except InputError as error:
+                raise InputError(with_column(str(error), file.path, file.dialect, ends)) from None
             self.skipped += skipped
+            examples = [with_column(example, file.path, file.dialect, ends) for example in examples]
             self.examples += examples[: max(0, 8 - len(self.examples))]
             if file.matrix is not None and builder.edges_seen + skipped != file.matrix.entries:
                 raise InputError(
@@ -121,6 +129,23 @@ class TextReader:
         if self.skipped:
             return f"{names}: all {self.skipped} lines were skipped, the first because of: {self.examples[0]}"
         return f"{names}: found no edges"
+
+
+def with_column(message: str, path: str, dialect: Dialect, ends: Iterable[int]) -> str:
+    """Return the parser's message about an id with the name of its column; `ends`: the numbers of those with ids."""
+
+    def name(column: int) -> str:
+        known = dialect.header is not None and column < len(dialect.header)
+        return repr(dialect.header[column]) if known and dialect.header else f"{column} (numbered from 0)"
+
+    empty = _EMPTY.search(message)
+    if empty is not None:
+        line = next((line.text for line in content_lines(path) if line.number == int(empty[1])), "")
+        fields = split_line(line, dialect.delimiter)
+        column = next((end for end in ends if end < len(fields) and not fields[end]), None)
+        if column is not None:
+            message = f"{message[: empty.start()]}{empty[1]}: column {column} is empty, expected a node id"
+    return _COLUMN.sub(lambda found: f"column {name(int(found[1]))}", message)
 
 
 def _feed_stream(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy.typing as npt
 from ..errors import InputError
 from .decoding import decoded, is_arrow, is_text_type, missing_rows
 from .edge_blocks import to_numpy
+from .tables import Table, place_of
 
-__all__ = ["Keys", "is_text", "keys_of", "present_keys"]
+__all__ = ["Keys", "check_keys", "is_text", "keys_of", "present_keys"]
 
 Keys = tuple["npt.NDArray[np.uint8] | None", npt.NDArray[np.int64]]  # (bytes, offsets), or (None, numbers)
 
@@ -37,6 +39,19 @@ def keys_of(values: Any, where: str = "ids", row: int = 0) -> Keys:
         return _of_list(array.tolist(), where, row)
     hint = "; pandas makes floats of integers where some are missing" if array.dtype.kind == "f" else ""
     raise InputError(f"{where}: found {array.dtype}, expected strings or integers{hint}")
+
+
+def check_keys(table: Table, columns: Mapping[str, Any], row: int, fix: str = "", among: Any = True) -> None:
+    """Raise InputError at the first row of a batch that has no id in one of the columns.
+
+    row: the number of the batch's first row. among: which rows of the batch matter.
+    """
+    missing = {name: missing_rows(column) & among for name, column in columns.items()}
+    first = {name: int(np.argmax(found)) for name, found in missing.items() if found.any()}
+    if first:
+        name = min(first, key=first.__getitem__)
+        where = f"{table.name}: column {name!r} has no value in {place_of(table, row + first[name])}"
+        raise InputError(f"{where}, expected an id in every row{fix}")
 
 
 def present_keys(values: Any) -> tuple[npt.NDArray[np.bool_], Any]:

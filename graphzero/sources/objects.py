@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .tables import as_table
 __all__ = ["GraphObject", "SparseEdges", "edges_of"]
 
 _BLOCK = 1 << 20
+_SHOWN = 16  # names of attributes in a report
 
 
 def edges_of(
@@ -79,10 +80,20 @@ class GraphObject:
     directed: bool  # False: each edge is stored both ways
 
     def __init__(
-        self, name: str, nodes: list[Any], directed: bool, blocks: Any, num_edges: int, numbered: bool = False
+        self,
+        name: str,
+        nodes: list[Any],
+        directed: bool,
+        blocks: Any,
+        num_edges: int,
+        numbered: bool = False,
+        described: Callable[[], list[str]] = list,
     ) -> None:
-        """Take nodes, and `blocks()` that yields edges between their places; `numbered`: those are ids there."""
-        self.numbered = numbered
+        """Take nodes, and `blocks()` that yields edges between their places; `numbered`: those are ids there.
+
+        described: returns lines for the report, about attributes.
+        """
+        self.numbered, self._described = numbered, described
         self.name, self.nodes, self.directed = name, nodes, directed
         self.num_nodes, self.num_edges, self._blocks = len(nodes), num_edges, blocks
 
@@ -90,6 +101,11 @@ class GraphObject:
     def named(self) -> bool:
         """Whether nodes are called something else than 0, 1, 2, ... in their order."""
         return any(type(node) is not int or node != i for i, node in enumerate(self.nodes))
+
+    @property
+    def described(self) -> list[str]:
+        """Lines for the report: which attributes are used, and which are not."""
+        return self._described()
 
     def edge_blocks(self) -> Iterator[Block]:
         """Yield the edges."""
@@ -126,6 +142,19 @@ def _attributes(graph: str, weights: Any, times: Any, total: int, have: Callable
     return picked
 
 
+def _described(keys: Sequence[str | None], nodes: Iterable[str], edges: Iterable[str]) -> list[str]:
+    """Return lines for the report about the attributes of a graph object: those that are used, and the others."""
+    used = [f"{what} {key!r}" for what, key in zip(("weight", "time"), keys, strict=True) if key is not None]
+    left = [("node attributes", "nodes=, a table with a row per node, keeps them", sorted(set(map(str, nodes))))]
+    left += [("edge attributes", "edge_features= keeps them", sorted({*map(str, edges)} - {*keys}))]
+    lines = [f"edge attributes: {', '.join(used)}"] if used else []
+    for what, fix, names in left:
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            lines.append(f"not imported: {what} {', '.join(map(repr, names[:_SHOWN]))}{more}; {fix}")
+    return lines
+
+
 def _from_networkx(graph: Any, weights: Any, times: Any) -> GraphObject:
     nodes, name, total = list(graph.nodes), type(graph).__name__, graph.number_of_edges()
 
@@ -142,7 +171,11 @@ def _from_networkx(graph: Any, weights: Any, times: Any) -> GraphObject:
             carried = (None if key is None else [data[key] for _, _, data in part] for key in keys)
             yield ends[:, 0], ends[:, 1], *carried  # type: ignore[misc]
 
-    return GraphObject(name, nodes, bool(graph.is_directed()), blocks, total)
+    def described() -> list[str]:
+        of_nodes = (key for _, data in graph.nodes(data=True) for key in data)
+        return _described(keys, of_nodes, (key for _, _, data in graph.edges(data=True) for key in data))
+
+    return GraphObject(name, nodes, bool(graph.is_directed()), blocks, total, described=described)
 
 
 def _from_igraph(graph: Any, weights: Any, times: Any) -> GraphObject:
@@ -159,4 +192,8 @@ def _from_igraph(graph: Any, weights: Any, times: Any) -> GraphObject:
         carried = (None if key is None else graph.es[key] for key in keys)
         yield edges[:, 0], edges[:, 1], *carried  # type: ignore[misc]
 
-    return GraphObject("igraph.Graph", names, bool(graph.is_directed()), blocks, total, numbered=True)
+    def described() -> list[str]:
+        return _described(keys, {*graph.vs.attributes()} - {"name"}, graph.es.attributes())
+
+    name, directed = "igraph.Graph", bool(graph.is_directed())
+    return GraphObject(name, names, directed, blocks, total, numbered=True, described=described)

@@ -12,7 +12,7 @@ from ..args.sizes import format_size
 from ..errors import BudgetError, InputError
 from .read_ahead import ahead
 
-__all__ = ["ArrowTable", "NumpyTable", "Table", "as_table", "is_table_file", "require_pyarrow"]
+__all__ = ["ArrowTable", "NumpyTable", "Table", "as_table", "is_table_file", "place_of", "require_pyarrow"]
 
 _BATCH = 1 << 20
 _ROWS = 1 << 17  # of Parquet at a time: larger batches are no faster (benchmarks/importing) and hold more
@@ -42,6 +42,12 @@ class Table(Protocol):
     def is_numeric(self, column: str) -> bool:
         """Whether a column holds numbers, by its type."""
         ...
+
+
+def place_of(table: Table, row: int) -> str:
+    """Return where a row of a table is, for messages: its line if the table is a text file, else its number."""
+    line_of = getattr(table, "line_of", None)
+    return f"row {row}" if line_of is None else f"line {line_of(row)}"
 
 
 class NumpyTable:

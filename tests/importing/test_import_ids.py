@@ -237,13 +237,13 @@ def test_names_in_a_text_are_mapped_without_asking_by_import(tmp_path):
     ("text", "options", "message"),
     [
         ("alice,bob\ncarol,dan\n", {}, "may be a header or an edge; pass header=True"),
-        ("src,dst\na,b\n,c\n", {}, "line 3: column 0 is empty, expected a node id"),
+        ("src,dst\na,b\n,c\n", {}, "line 3: column 'src' is empty, expected a node id"),
         ("src,dst\na,b\nc\n", {}, "line 3: found 1 column, expected 2 separated by ','"),
         ('src,dst\na,"b\n', {}, "line 2: a quoted field does not end on its line"),
         ("src,dst\n1,2\nx,3\n", {"ids": "integers"}, "line 3: found 'x', expected a 64-bit integer"),
         ("src,dst\na,b\n", {"num_nodes": 3}, "cannot be combined with ids='map'"),
         ("src,dst\na,b\n", {"ids": "dense"}, "ids is 'dense', expected None or one of map, text, integers"),
-        ("src,dst\na,b\n", {"node_ids": ["a", "b", "a"]}, r"node_ids\[2\] = 'a' is a duplicate"),
+        ("src,dst\na,b\n", {"node_ids": ["a", "b", "a"]}, r"node_ids\[2\]: id 'a' is a duplicate"),
         ("src,dst\na,b\n", {"node_ids": [1, 2]}, "found 'a', expected a 64-bit integer"),
     ],
 )

@@ -77,7 +77,7 @@ def test_text_that_is_read(tmp_path: Path, name: str, content: bytes, expected: 
         (b"src;dst;weight\n0;1;0,5\n", r"line 2: found '0,5'"),
         (b'src,dst\n"a\nx",b\n', r"line 2: a quoted field does not end on its line"),
         (b"src,dst\n-1,1\n", r"line 2: found '-1'"),
-        (b"src,dst\na,b\n,c\n", r"line 3: column 0 is empty"),
+        (b"src,dst\na,b\n,c\n", r"line 3: column 'src' is empty"),
         (b"src,dst\n", r"found no edges; allow_empty=True"),
         (b"source,target\nalpha\n", r"line 2: found 1 column, expected 2"),
         (b"", r"found no edges"),

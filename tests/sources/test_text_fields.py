@@ -134,7 +134,7 @@ def test_labels_and_splits_may_be_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("src,dst\nalice,bob\nNULL,bob\n", "line 3: found 'NULL' in column 0, expected a node id; ids='text'"),
+        ("src,dst\nalice,bob\nNULL,bob\n", "line 3: found 'NULL' in column 'src', expected a node id; ids='text'"),
         ("src,dst\n1.0,2.0\n2.0,3.0\n", "found id '1.0', expected integers or strings; .* ids='text'"),
     ],
 )
