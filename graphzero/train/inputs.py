@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,6 +15,7 @@ from ..dataset.columns import Column
 from ..infer.modules import model_rows
 from ..stores.features import FeatureStore
 from .columns import TableEncoder
+from .degrees import Degrees
 from .edge_inputs import EdgeInputs, table_spec
 from .records import TrainOptions
 
@@ -46,6 +46,7 @@ class Inputs:
         self.stores: dict[str, dict[str, FeatureStore]] = {}  # the arrays that a loader reads, by type
         self.specs: dict[str, dict[str, Any]] = {}  # the arguments of encoders, by type
         self.counts: dict[str, int] = {}
+        self._degrees: dict[str, list[Degrees]] = {}  # by type, where they are inputs
         self.feature, self.hidden, self.dropout = options.feature, options.hidden, options.dropout
         limit = parse_size(options.id_embedding_memory)
         tasks = getattr(data, "tasks", {})
@@ -227,10 +228,11 @@ class Inputs:
             return None
         if spec.get("timed"):
             return torch.zeros((len(ids), max(spec["edges"], 1)), device=ids.device)
-        nodes = ids.cpu().numpy()
-        found = [np.log1p(graph.degrees(nodes, direction=side)) for graph, side in self._edges(name)]
-        found = found or [np.zeros(len(nodes))]  # no edges end at nodes of this type
-        return torch.from_numpy(np.stack(found, axis=1).astype(np.float32)).to(ids.device)
+        if name not in self._degrees:
+            self._degrees[name] = [Degrees(graph, side) for graph, side in self._edges(name)]
+        found = [torch.log1p(degrees.of(ids).double()) for degrees in self._degrees[name]]
+        found = found or [torch.zeros(len(ids), device=ids.device)]  # no edges end at nodes of this type
+        return torch.stack(found, dim=1).float()
 
     def _edges(self, name: str) -> list[tuple[Any, str]]:
         """The topologies that list neighbours of the nodes of a type, and on which side."""

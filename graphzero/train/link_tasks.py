@@ -16,6 +16,7 @@ from ..load.epochs import EpochLoader
 from ..load.loader import LinkNeighborLoader
 from ..load.seeds import edge_split_of
 from ..sample.hetero_subgraph import EdgeTypeName
+from .degrees import Degrees
 from .held_out import HeldOut, all_have_others
 from .inputs import Inputs, plain_type
 from .metrics import HITS, LinkScores
@@ -46,6 +47,7 @@ class LinkTask(Task):
         if self.edge_type is None and options.edge_type is not None:
             raise ValueError(f"edge_type is {options.edge_type!r}, but the dataset has a single edge type; omit it")
         self.graph = data.graph if self.typed is None else data.edges[self.edge_type].graph
+        self.degrees = Degrees(self.graph, options.direction or self.graph.message_direction)
         self.metric = options.metric or self.metric
         if self.metric not in self.metrics:
             known = ", ".join(map(repr, self.metrics))
@@ -156,7 +158,7 @@ class LinkTask(Task):
     def _embed(self, model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         if self.edge_type is None:
             with self.precision():
-                out = sampled_outputs(model, self.inputs.rows(model, batch), batch, self.graph, self.options)
+                out = sampled_outputs(model, self.inputs.rows(model, batch), batch, self.degrees)
             return (widened(out),) * 2
         with self.precision():
             by_type = typed_outputs(model, self.inputs, batch)

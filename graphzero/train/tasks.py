@@ -17,6 +17,7 @@ from ..dataset.trainable import check_parts, check_splits, standard_splits
 from ..dataset.writer import as_labels
 from ..load.epochs import EpochLoader
 from ..load.loader import NeighborLoader
+from .degrees import Degrees
 from .inputs import Inputs, plain_type
 from .models import SampledModel, make_model
 from .readback import Readback
@@ -293,6 +294,7 @@ class NodeTask(LabelTask):
         self.inputs = Inputs(data, options, typed=False)
         super().__init__(data, options, device)
         self.graph = data.graph
+        self.degrees = Degrees(self.graph, options.direction or self.graph.message_direction)
         if self.table is not None:
             self.set_target(options.target, self.labels_of_rows(), self.table.num_classes, self.table.kind)
             return
@@ -348,7 +350,7 @@ class NodeTask(LabelTask):
     def scores_of_seeds(self, model: torch.nn.Module, batch: Any) -> Tensor:
         """Return outputs for the seeds of a batch."""
         x = self.inputs.rows(model, batch)
-        out = sampled_outputs(model, x, batch, self.graph, self.options)[: batch.batch_size]
+        out = sampled_outputs(model, x, batch, self.degrees)[: batch.batch_size]
         if not isinstance(model, SampledModel):
             check_outputs(out, batch.batch_size, self.target.outputs)
         return out
@@ -377,7 +379,7 @@ def describe_graph(graph: Any, inputs: Inputs) -> dict[str, Any]:
     return found | ({"inputs": inputs.describe()} if inputs.specs else {})
 
 
-def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, options: TrainOptions) -> Tensor:
+def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, degrees: Degrees) -> Tensor:
     """Run a model on a batch of one type: returns rows of the seeds, or of all nodes for other models."""
     if not isinstance(model, SampledModel):
         other: Tensor = model(x, batch.edge_index)
@@ -385,8 +387,7 @@ def sampled_outputs(model: torch.nn.Module, x: Tensor, batch: Any, graph: Any, o
     degree = None
     if model.aggregation == "gcn" and "seed_time" not in batch and "edge_label_time" not in batch:
         # A seed with a time must not see how many edges come later: the degrees within the batch are used then.
-        degrees = graph.degrees(batch.n_id, direction=options.direction or graph.message_direction)
-        degree = torch.from_numpy(degrees).to(x.device)
+        degree = degrees.of(batch.n_id)
     out: Tensor = model(x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges, degree)
     return out
 
