@@ -118,9 +118,8 @@ def inference(
     True
     """
     layers = check_inputs(model, graph, features, num_layers)
-    target = Path(
-        as_target(out, "features", reads=(features.path, *features.deltas, graph.path))
-    )  # now: the layers may take hours
+    # Checked now: the layers may take hours.
+    target = Path(as_target(out, "features", reads=(features.path, *features.deltas, graph.path)))
     device = None if device is None else as_device(device)
     budget = parse_size(memory)
     make_room(budget)
