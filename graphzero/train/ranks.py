@@ -113,17 +113,24 @@ class Ranks:
         The returned function waits until the device has computed the loss: call it once the rest of the step has been
         launched.
         """
+        if self.size == 1:
+            values = [Readback(value) if isinstance(value, Tensor) else value for value in step]
+            step.loss.backward()  # type: ignore[no-untyped-call]
+
+            def read_own() -> Round:
+                mean, hits, trained, weight = (v.wait().item() if isinstance(v, Readback) else v for v in values)
+                return Round(mean, weight, int(hits), int(trained), 1, stop, mean)
+
+            return read_own
         loss, right, seeds, weight = step
         own = _on(loss.device, loss.detach())
         weight = weight * counts
         known = (weight, right * counts, seeds * counts, int(counts), int(stop))
         sums = torch.stack([own * weight, *(_on(loss.device, value) for value in known)])
-        if self.size > 1:
-            distributed.all_reduce(sums)
-            # DistributedDataParallel divides the sum of the gradients by the number of ranks.
-            loss = loss * (weight * self.size / sums[1].clamp(min=_LEAST)).to(loss.dtype)
+        distributed.all_reduce(sums)
         found = Readback(torch.cat([sums, own.reshape(1)]))
-        loss.backward()  # type: ignore[no-untyped-call]
+        # DistributedDataParallel divides the sum of the gradients by the number of ranks.
+        (loss * (weight * self.size / sums[1].clamp(min=_LEAST)).to(loss.dtype)).backward()  # type: ignore[no-untyped-call]
 
         def read() -> Round:
             total, weights, hits, trained, batches, stopping, here = found.wait().tolist()
@@ -135,10 +142,9 @@ class Ranks:
 
 def _on(device: torch.device, value: Tensor | float) -> Tensor:
     """Return a number as float64 on a device, without waiting for it."""
-    dtype = torch.float32 if device.type == "mps" else torch.float64  # which MPS does not have
     if isinstance(value, Tensor):
-        return value.to(device, dtype)
-    return torch.full((), value, dtype=dtype, device=device)
+        return value.to(device, torch.float64)
+    return torch.full((), value, dtype=torch.float64, device=device)
 
 
 class _Stepping(nn.Module):
