@@ -349,12 +349,14 @@ def free_checkpoint(dataset: str) -> Path | None:
 
 def interrupted_run(dataset: str) -> Path:
     """Return the newest run of a dataset that was interrupted, by Ctrl-C or a crash."""
-    from graphzero.train.checkpoint import load_note
+    from graphzero.train.checkpoint import is_in_use, load_note
 
     folder = Path(dataset, "runs")
-    for path in sorted(folder.glob("*.npz"), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+    runs = [path for path in folder.glob("*.npz") if path.is_file() and not is_in_use(path)]
+    for path in sorted(runs, key=lambda path: path.stat().st_mtime_ns, reverse=True):
         note = load_note(path)
-        if note and note.get("result", {"stopped": "interrupted"}).get("stopped") == "interrupted":
+        result = note.get("result") or {"stopped": "interrupted"}  # a crash leaves none
+        if note and result.get("stopped") == "interrupted":
             return Path(os.path.relpath(path) if not os.path.relpath(path).startswith("..") else path)
     reason = f"no interrupted run in {folder}; pass --checkpoint PATH, the file of the run to continue"
     raise typer.BadParameter(reason, param_hint="--resume")

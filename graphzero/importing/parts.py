@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from ..args.ids import IdArray
 from ..args.shares import as_shares, is_shares
 from ..dataset import manifest as _manifest
 from ..dataset.columns import CATEGORY, NUMBER, TIME
+from ..dataset.split_overlap import shared_ids
 from ..dataset.trainable import standard_split
 from ..dataset.writer import as_labels, kind_of_labels
 from ..errors import InputError
@@ -278,12 +278,11 @@ def splits_of_codes(codes: npt.NDArray[Any], names: Iterable[str]) -> dict[str, 
 
 
 def shared_notes(splits: Mapping[str, Any], what: str, of: str = "") -> list[str]:
-    """Return a line for each two splits that have ids in common; `what` the ids are of: "nodes", "edges"."""
-    known = {name: np.asarray(ids) for name, ids in splits.items() if name}
-    known = {name: np.flatnonzero(ids) if ids.dtype == np.bool_ else ids for name, ids in known.items()}
-    known = {name: ids for name, ids in known.items() if ids.ndim == 1 and ids.dtype.kind in "iu"}
-    shared = ((one, two, len(np.intersect1d(known[one], known[two]))) for one, two in itertools.combinations(known, 2))
-    return [f"splits{of}: {one!r} and {two!r} share {count:,} {what}" for one, two, count in shared if count]
+    """Return a line for each two splits that have ids in common; `what` the ids are of: "node", "edge"."""
+    return [
+        f"splits{of}: {one!r} and {other!r} share {count:,} {what}{'s' * (count != 1)}"
+        for one, other, count in shared_ids({name: ids for name, ids in splits.items() if name})
+    ]
 
 
 def split_name(key: object) -> str:

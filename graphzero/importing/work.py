@@ -208,9 +208,9 @@ class Work:
         counts = self.counts if plan.plain else {**self._needed(), **self.counts}
         parts: dict[str, Any] = {**self._labels_and_splits(counts), **self._stores()}
         for name, splits in parts["splits"].items():
-            plan.found += shared_notes(splits, "nodes", "" if plan.plain else f" of {name}")
+            plan.found += shared_notes(splits, "node", "" if plan.plain else f" of {name}")
         for edge_type, splits in parts["edge_splits"].items():
-            plan.found += shared_notes(splits, "edges", "" if plan.plain else f" of {' '.join(edge_type)}")
+            plan.found += shared_notes(splits, "edge", "" if plan.plain else f" of {' '.join(edge_type)}")
         columns = {edge_type: edge.columns for edge_type, edge in plan.edges.items()}
         parts["table_columns"] = {name: node.columns for name, node in plan.nodes.items()} | columns
         parts["ids"] = {name: node.id_map for name, node in plan.nodes.items()}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,10 +19,10 @@ from numpy.lib.npyio import NpzFile
 
 from ..args.sizes import format_size
 from ..args.target import check_extension
-from ..dataset.folder_lock import sync_folder
-from ..errors import FormatError
+from ..dataset.folder_lock import FolderLock, is_abandoned, sync_folder
+from ..errors import FormatError, GraphZeroError
 
-__all__ = ["Checkpoint", "check_target", "load_checkpoint", "load_note", "save_checkpoint"]
+__all__ = ["Checkpoint", "check_target", "is_in_use", "load_checkpoint", "load_note", "lock_of_run", "save_checkpoint"]
 
 VERSION = 1
 _NOTE = "graphzero.json"
@@ -69,6 +71,43 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(str(target.parent))
+
+
+@contextlib.contextmanager
+def lock_of_run(path: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Keep other processes from training with the same checkpoint; GraphZeroError if another one does."""
+    if path is None:
+        yield
+        return
+    name = _lock_file(path)
+    name.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        try:
+            lock = FolderLock(str(name))
+        except BlockingIOError:
+            raise GraphZeroError(
+                f"{os.fspath(path)}: another process is training with this checkpoint; wait for it, or use another"
+            ) from None
+        if not lock.lost:
+            break
+        lock.release()
+    try:
+        yield
+    finally:
+        if lock.held:
+            name.unlink(missing_ok=True)
+        lock.release()
+
+
+def is_in_use(path: str | os.PathLike[str]) -> bool:
+    """Whether a process is training with this checkpoint."""
+    name = _lock_file(path)
+    return name.exists() and not is_abandoned(str(name))
+
+
+def _lock_file(path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    return target.with_name(f".{target.name}.lock")
 
 
 def check_target(path: str | os.PathLike[str]) -> None:

@@ -230,9 +230,9 @@ class Inputs:
             return torch.zeros((len(ids), max(spec["edges"], 1)), device=ids.device)
         if name not in self._degrees:
             self._degrees[name] = [Degrees(graph, side) for graph, side in self._edges(name)]
-        found = [torch.log1p(degrees.of(ids).double()) for degrees in self._degrees[name]]
+        found = [torch.log1p(degrees.of(ids).float()) for degrees in self._degrees[name]]
         found = found or [torch.zeros(len(ids), device=ids.device)]  # no edges end at nodes of this type
-        return torch.stack(found, dim=1).float()
+        return torch.stack(found, dim=1)
 
     def _edges(self, name: str) -> list[tuple[Any, str]]:
         """The topologies that list neighbours of the nodes of a type, and on which side."""

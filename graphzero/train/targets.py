@@ -216,7 +216,7 @@ def make_target(options: TrainOptions, kind: str, known: Mapping[str, Any], at_l
         return LabelTarget(train.shape[1], options)
     if train.ndim == 2 and train.shape[1] > 1:
         raise ValueError(f"target is 'classification', but the labels have {train.shape[1]} columns; use 'multilabel'")
-    return ClassTarget(count_classes(known, at_least), options, train)
+    return ClassTarget(count_classes(known, at_least, asked=options.target is not None), options, train)
 
 
 def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
@@ -228,8 +228,11 @@ def target_from(note: dict[str, Any], options: TrainOptions) -> Target:
     return ClassTarget(int(note["outputs"]), options)
 
 
-def count_classes(known: Mapping[str, Any], at_least: int) -> int:
-    """Return the number of classes; ValueError if a seed of a split has no label."""
+def count_classes(known: Mapping[str, Any], at_least: int, *, asked: bool = False) -> int:
+    """Return the number of classes; ValueError if a seed of a split has no label.
+
+    Labels that would be far more classes than seeds are refused, unless a classification was asked for.
+    """
     most = -1
     for split, labels in known.items():
         if len(labels) and int(np.min(labels)) < 0:
@@ -240,9 +243,9 @@ def count_classes(known: Mapping[str, Any], at_least: int) -> int:
         most = max(most, int(np.max(labels, initial=-1)))
     classes = max(at_least, most + 1)
     labelled = sum(len(labels) for labels in known.values())
-    if classes > max(_MANY_CLASSES, labelled):
+    if most >= max(_MANY_CLASSES, labelled) and not asked:
         raise ValueError(
-            f"the labels reach {most:,}, which would be {classes:,} classes for {labelled:,} seeds; if they are "
+            f"the labels reach {most:,}, which would be {most + 1:,} classes for {labelled:,} seeds; if they are "
             "numbers, not classes, use target='regression' (--target regression)"
         )
     if classes < 2:

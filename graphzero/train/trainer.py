@@ -22,7 +22,7 @@ from ..load.epochs import EpochLoader
 from ..load.stats import LoaderStats
 from ..machine.monitor import MemoryMonitor
 from ..machine.ranks import local_threads
-from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, save_checkpoint
+from .checkpoint import Checkpoint, check_target, has_checkpoint, load_checkpoint, lock_of_run, save_checkpoint
 from .hetero import HeteroSAGE
 from .history import run_facts, save_result
 from .link_tasks import LinkTask
@@ -97,6 +97,10 @@ class Trainer:
         checkpoint is an error unless `overwrite` is true. Progress is shown in a notebook and on a terminal, unless
         another `observer` was given.
         """
+        with lock_of_run(self.checkpoint if self.ranks.first else None):
+            return self._fit(resume, overwrite)
+
+    def _fit(self, resume: bool, overwrite: bool) -> TrainResult:
         if self.ranks.first:
             self.check_start(resume=resume, overwrite=overwrite)
         cuda = [self.device] if self.device.type == "cuda" else []

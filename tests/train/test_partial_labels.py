@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import graphzero as gz  # noqa: E402
 from graphzero.train import Trainer, TrainOptions  # noqa: E402
+from graphzero.train.targets import count_classes  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -73,6 +74,14 @@ def test_whole_numbers_are_not_taken_for_a_billion_classes(tmp_path: Path) -> No
     with pytest.raises(ValueError, match=r"classes for 400 seeds; if they are numbers, .*use target='regression'"):
         Trainer(data, options())
     assert Trainer(data, options(target="regression", epochs=1)).fit().metric == "rmse"
+
+
+def test_many_classes_that_a_dataset_names_or_that_are_asked_for_are_classes(tmp_path: Path) -> None:
+    assert count_classes({"train": np.arange(3)}, 20_000) == 20_000
+    assert count_classes({"train": np.array([0, 30_000])}, 0, asked=True) == 30_001
+    with pytest.raises(ValueError, match="would be 30,001 classes for 2 seeds"):
+        count_classes({"train": np.array([0, 30_000])}, 0)
+    assert count_classes({"train": np.arange(30_000)}, 0) == 30_000
 
 
 def test_a_type_without_features_and_edges_that_end_at_it_has_a_constant_degree(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import pytest
 pytest.importorskip("torch")
 
 import graphzero as gz
+from graphzero.cli.train import interrupted_run
 from graphzero.train import Checkpoint, GraphSAGE, Trainer, TrainOptions, load_checkpoint, load_model, save_checkpoint
+from graphzero.train.checkpoint import is_in_use, lock_of_run
 
 
 def sample(value: float = 1.0) -> Checkpoint:
@@ -154,3 +156,38 @@ def test_a_file_that_is_no_checkpoint_is_never_replaced(tmp_path: Path, kind: st
         Trainer(ds, TrainOptions(device="cpu"), checkpoint=path)
     assert path.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["ds", "model.pt"]
+
+
+def test_two_processes_do_not_train_with_one_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "1.npz"
+    with lock_of_run(path):
+        assert is_in_use(path)
+        with (
+            pytest.raises(gz.GraphZeroError, match="another process is training with this checkpoint"),
+            lock_of_run(path),
+        ):
+            raise AssertionError
+        with lock_of_run(tmp_path / "runs" / "2.npz"), lock_of_run(None):
+            pass
+    assert not is_in_use(path)
+    assert os.listdir(tmp_path / "runs") == []
+    (tmp_path / "runs" / ".1.npz.lock").touch()  # of a process that was killed
+    assert not is_in_use(path)
+    with lock_of_run(path):
+        assert is_in_use(path)
+
+
+def test_the_newest_interrupted_run_is_not_one_that_is_training(tmp_path: Path) -> None:
+    splits = {"train": 0.5, "valid": 0.25, "test": 0.25}
+    data = gz.synthesize(tmp_path / "data", nodes=300, edges=2000, dim=4, classes=3, seed=0, splits=splits)
+    options = TrainOptions(fanouts=[2], hidden=4, epochs=1, memory="64MB", device="cpu")
+    runs = [tmp_path / "data" / "runs" / f"{number}.npz" for number in (1, 2)]
+    for path in runs:
+        Trainer(data, options, checkpoint=path).fit()
+        saved = load_checkpoint(path)
+        saved.note["result"] = None  # as after a crash
+        save_checkpoint(path, saved)
+    (tmp_path / "data" / "runs" / "3.npz").symlink_to("nowhere")
+    assert interrupted_run(data.path).name == "2.npz"
+    with lock_of_run(runs[1]):
+        assert interrupted_run(data.path).name == "1.npz"

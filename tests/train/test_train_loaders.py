@@ -65,8 +65,8 @@ def bare(data: gz.Dataset) -> list[int]:
 def test_training_reads_what_a_bare_loader_reads(data: gz.Dataset) -> None:
     alone = bare(data)
     read = [epoch.bytes_read for epoch in Trainer(data, OPTIONS).fit().epochs]
-    # How far the sweep is when a batch is asked for depends on the machine: 12 to 20 MB either way, in the first epoch.
-    assert read[0] <= 2 * alone[0]
+    # How far the sweep is when a batch is asked for depends on the machine: 8 to 20 MB either way, in the first epoch.
+    assert read[0] <= 2 * max(alone[0], 12_000_000)
     assert sum(read[1:]) <= 2 * sum(alone[1:])
 
 
