@@ -100,7 +100,7 @@ class IdSpace:
         if self._builder is None and self._found is None and (self._numbers or (keys[0] is None and not always_map)):
             return self._plain(keys, where, row, base), False
         self._check_kind(keys, where)
-        if self._first is not None:
+        if self._first is not None and self.closed:
             ids = keys[1] - self._first  # wraps around for ids far apart, which are out of range all the same
             return np.where((keys[1] >= self._first) & (ids >= 0) & (ids < self.declared), ids, -1), False
         if self._found is not None:

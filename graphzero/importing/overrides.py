@@ -91,7 +91,7 @@ def choose_ids(plan: Plan, ids: str | None, node_ids: Any, options: dict[str, An
             raise ValueError("node_ids needs ids='map'")
         if table is not None:
             _set_labels(plan, *table.of_numbers(options.get("id_base", 0)))
-            plan.one.least_nodes = plan.one.labels.count
+            plan.one.least_nodes = max(plan.one.least_nodes, plan.one.labels.count or 0)
             plan.one.labels = dataclasses.replace(plan.one.labels, count=None)  # nodes without a label may follow
         return
     if given_base is not None:

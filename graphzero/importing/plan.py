@@ -24,7 +24,7 @@ class NodePlan:
     num_classes: int | None = None
     columns: list[Column] = field(default_factory=list)  # of its table; their values are features
     id_map: str | None = None  # the file of original ids, if they were mapped
-    least_nodes: int = 0  # how many the labels by id need
+    least_nodes: int = 0  # how many the labels by id, or the rows of a node table, need
     id_place: Callable[[int], str] | None = None  # where the id of a row is, for messages
     some_ids: bool = False  # whether the edges may have ids other than those of the rows
 

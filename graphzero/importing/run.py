@@ -176,7 +176,10 @@ def import_dataset(
         if nodes is not None:
             if node_ids is not None:
                 raise ValueError("nodes already has the ids: omit node_ids")
-            node_ids = ids_of_rows(add_node_table(plan, nodes, columns, parse_size(memory) // 4, splits))
+            rows = add_node_table(plan, nodes, columns, parse_size(memory) // 4, splits)
+            node_ids = ids_of_rows(rows)
+            if node_ids is None:
+                plan.one.least_nodes = len(rows)
         if labels is not None:
             plan.one.labels = read_labels(labels, label, id_base or 0)
             plan.found.append(f"labels: {shown(labels)}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..args.dtypes import FLOATS
 from ..args.progress import named
-from ..compile.edge_log import FileBothWays, alternating, repeated
+from ..compile.edge_log import BothWays, EdgeLog, FileBothWays, alternating, repeated
 from ..compile.features import compile_features
 from ..compile.graph import compile_graph
 from ..compile.mapped import DuplicateIdError
@@ -28,8 +28,10 @@ from ..stores.features import FeatureStore
 from ..stores.graph import Graph
 from ..stores.idmap import IdMap, text_path
 from .parts import check_dtype, count_of, drawn_splits, fitted, is_path, labelled_nodes, shared_notes, stored_labels
-from .plan import Plan
+from .plan import EdgePlan, Plan
 from .stage import Stage
+
+_STEP = 1 << 22  # edges whose ids are marked together
 
 __all__ = ["Work"]
 
@@ -260,7 +262,10 @@ class Work:
                 for name, node in plan.nodes.items()
             },
             "edge_features": edge_features,
-            "edge_splits": {edge_type: edge.splits for edge_type, edge in plan.edges.items()},
+            "edge_splits": {
+                edge_type: _of_kept_edges(edge, path(self._graph_file(edge_type)))
+                for edge_type, edge in plan.edges.items()
+            },
         }
 
     def _needed(self) -> dict[str, int]:
@@ -271,6 +276,24 @@ class Work:
                 for name, count in zip((edge_type[0], edge_type[2]), graph.shape, strict=True):
                     needed[name] = max(needed.get(name, 0), count)
         return needed
+
+
+def _of_kept_edges(edge: EdgePlan, graph_path: str) -> dict[str, Any]:
+    """Return splits of edges without the ids of those that are not in the file, as dedup and self_loops leave out."""
+    found = {name: values for name, values in edge.splits.items() if isinstance(values, np.ndarray) and values.size}
+    ids = {name: v for name, v in found.items() if v.ndim == 1 and v.dtype.kind in "iu" and int(v.min()) >= 0}
+    if not ids:
+        return dict(edge.splits)
+    with Graph(graph_path) as graph:
+        if not graph.has_edge_ids:
+            return dict(edge.splits)
+        stored = graph._open().array(f"{'in' if graph.direction == 'in' else 'out'}.edge_ids")
+        kept = np.zeros(graph._largest_edge_id() + 2, bool)
+        for at in range(0, len(stored), _STEP):
+            kept[stored[at : at + _STEP]] = True
+    # Numbers of rows past the largest id are left out too; other ids may be wrong, which is an error.
+    kept[-1] = not isinstance(edge.edges, (BothWays, EdgeLog))
+    return edge.splits | {name: values[kept[np.minimum(values, len(kept) - 1)]] for name, values in ids.items()}
 
 
 def _is_given(part: Any) -> bool:

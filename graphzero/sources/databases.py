@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -84,12 +84,14 @@ class SqliteTable:
         self._types = {column: _arrow_type(declared) for column, declared in types.items()}
         with closing(_connect(path)) as file:
             self.num_rows: int | None = int(file.execute(f"select count(*) from {_quoted(table)}").fetchone()[0])
+            self._order = _order(file, table, self.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[list[Any]]:
         """Yield columns as Arrow arrays."""
         arrow = require_pyarrow(self.name)
         with closing(_connect(self._path)) as file:
-            cursor = file.execute(f"select {', '.join(map(_quoted, columns))} from {_quoted(self._table)}")
+            chosen = ", ".join(map(_quoted, columns))
+            cursor = file.execute(f"select {chosen} from {_quoted(self._table)} order by {self._order}")
             row = 0
             while rows := cursor.fetchmany(_ROWS):
                 yield [self._array(arrow, c, v, row) for c, v in zip(columns, zip(*rows, strict=True), strict=True)]
@@ -112,6 +114,22 @@ class SqliteTable:
     def is_numeric(self, column: str) -> bool:
         """Whether a column holds numbers, by its declared type."""
         return self._types[column] in ("int64", "double", "bool")
+
+
+def _order(file: sqlite3.Connection, table: str, names: Sequence[str]) -> str:
+    """Return what to order the rows of a table by, so that all of its columns have them in one order.
+
+    Without it, SQLite may read some columns from an index, whose order is that of its values.
+    """
+    taken = {name.lower() for name in names}
+    for rowid in ("rowid", "_rowid_", "oid"):
+        if rowid not in taken:
+            with suppress(sqlite3.OperationalError):  # a table without rowid
+                file.execute(f"select {rowid} from {_quoted(table)} limit 0")
+                return rowid
+    info = list(file.execute(f"pragma table_info({_quoted(table)})"))
+    keys = [column[1] for column in sorted(info, key=lambda column: int(column[5])) if column[5]]
+    return ", ".join(map(_quoted, keys or names))
 
 
 def _arrow_type(declared: str) -> str | None:
