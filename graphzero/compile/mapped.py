@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..sources.edge_blocks import Block, as_block, as_source
 from ..sources.edge_columns import SOURCES, TARGETS, TIMES, WEIGHTS, Picked, describe, is_number, known_column, pick
 from ..sources.edge_tables import TableEdges
-from ..sources.edge_text import text_paths, with_column
+from ..sources.edge_text import text_paths, with_columns
 from ..sources.keys import keys_of
 from ..sources.objects import GraphObject, edges_of
 from ..sources.read_ahead import ahead
@@ -173,11 +173,11 @@ class MappedReader:
             try:
                 src, dst, weights, times = parser.feed(block, not block)
             except InputError as error:
-                raise InputError(with_column(str(error), text.path, text.dialect, ())) from None
+                raise InputError(*with_columns([str(error)], text.path, text.dialect, ())) from None
             yield src, dst, weights if self.weights else None, times if self.times else None, taken
         self.skipped += parser.skipped
         shown = parser.examples[: max(0, 8 - len(self.examples))]
-        self.examples += [with_column(example, text.path, text.dialect, ()) for example in shown]
+        self.examples += with_columns(shown, text.path, text.dialect, ())
 
     def _first_block(self) -> Any:
         """Return the first block, None if there is none. It is kept, since a stream has only one pass."""
