@@ -126,7 +126,9 @@ class EdgeTables:
             row += len(chosen)
         if nulls:
             name, where = " ".join(edge_type), " or ".join(map(repr, (columns.src, columns.dst)[own:]))
-            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {where}")
+            self._plan.found.append(
+                f"edges {name}: skipped {nulls:,} row{'s' * (nulls != 1)} without a value in {where}"
+            )
         return log
 
     def _is_own(self, spec: EdgeSpec, name: str, columns: EdgeColumns) -> bool:

@@ -127,7 +127,9 @@ class TextReader:
         """Say what was there instead of edges."""
         names = ", ".join(file.path for file in self._files[:3]) + (", ..." if len(self._files) > 3 else "")
         if self.skipped:
-            return f"{names}: all {self.skipped} lines were skipped, the first because of: {self.examples[0]}"
+            all_lines = f"all {self.skipped} lines were skipped, the first"
+            said = all_lines if self.skipped > 1 else "the only line was skipped,"
+            return f"{names}: {said} because of: {self.examples[0]}"
         return f"{names}: found no edges"
 
 
