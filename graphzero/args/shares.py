@@ -31,8 +31,8 @@ def as_shares(text: str) -> tuple[float, float, float]:
     whole = 1 if total < 2 else 100
     if abs(total - whole) > whole * _TOLERANCE:
         rest = f"{whole - total:.4g}"
-        fix = f"; add the share of test: {text}{re.sub('[0-9.]', '', text)}{rest}" if len(parts) == 2 else ""
-        hint = fix if total < whole else ""
+        fix = f"; add the share of test: {text}{re.sub('[0-9.]', '', text)}{rest}"
+        hint = fix if len(parts) == 2 and whole / 2 <= total < whole else ""  # '1/1' may be a ratio
         expected = "100 (or 1)" if whole == 100 else "1 (or 100)"
         raise ValueError(f"{text!r}: shares sum to {total:g}, expected {expected}{hint}")
     if not parts[0] or not parts[1]:

@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..sources.edge_blocks import Block, as_block, as_source
 from ..sources.edge_columns import SOURCES, TARGETS, TIMES, WEIGHTS, Picked, describe, is_number, known_column, pick
 from ..sources.edge_tables import TableEdges
-from ..sources.edge_text import text_paths, with_column
-from ..sources.keys import keys_of
+from ..sources.edge_text import text_paths, with_columns
+from ..sources.keys import check_present, keys_of
 from ..sources.objects import GraphObject, edges_of
 from ..sources.read_ahead import ahead
 from ..sources.tables import is_table_file
@@ -119,6 +119,7 @@ class MappedReader:
 
     def _declare(self, ids: _core.IdMapBuilder) -> None:
         before, keys = ids.count, keys_of(self._node_ids, "node_ids")
+        check_present(keys, "node_ids")
         mapped = ids.map(*keys)
         if ids.late:
             raise InputError("node_ids: the ids of all nodes do not fit in memory=; pass a larger budget")
@@ -151,6 +152,9 @@ class MappedReader:
                 names = [f"column {name!r}" for name in (self._source.columns.src, self._source.columns.dst)]
             for src, dst, weights, times in self._column_blocks():
                 u, v = (keys_of(c, f"{self._source.name}: {n}", row) for c, n in zip((src, dst), names, strict=True))  # type: ignore[attr-defined]
+                for keys, name in zip((u, v), names, strict=True):
+                    if not isinstance(self._source, GraphObject):
+                        check_present(keys, f"{self._source.name}: {name}", row)  # type: ignore[attr-defined]
                 mapped = ids.map_edges(*u, *v)
                 yield *mapped, weights, times, len(src)
                 row += len(src)
@@ -173,11 +177,11 @@ class MappedReader:
             try:
                 src, dst, weights, times = parser.feed(block, not block)
             except InputError as error:
-                raise InputError(with_column(str(error), text.path, text.dialect, ())) from None
+                raise InputError(*with_columns([str(error)], text.path, text.dialect, ())) from None
             yield src, dst, weights if self.weights else None, times if self.times else None, taken
         self.skipped += parser.skipped
         shown = parser.examples[: max(0, 8 - len(self.examples))]
-        self.examples += [with_column(example, text.path, text.dialect, ()) for example in shown]
+        self.examples += with_columns(shown, text.path, text.dialect, ())
 
     def _first_block(self) -> Any:
         """Return the first block, None if there is none. It is kept, since a stream has only one pass."""

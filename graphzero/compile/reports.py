@@ -56,7 +56,7 @@ class GraphReport(HtmlReport):
             *(f"  {line}" for line in self.columns),
         ]
         for count, what in (
-            (self.lines_skipped, "lines skipped"),
+            (self.lines_skipped, "line skipped" if self.lines_skipped == 1 else "lines skipped"),
             (self.duplicates_dropped, "duplicate edges dropped"),
             (self.self_loops_dropped, "self-loops dropped"),
         ):
@@ -91,7 +91,7 @@ class FeatureReport(HtmlReport):
         ]
         lines += [f"  {name} {loss}" for name, loss in self.losses.items()]
         if self.lines_skipped:
-            lines.append(f"  {self.lines_skipped:,} lines skipped")
+            lines.append(f"  {self.lines_skipped:,} line{'s' * (self.lines_skipped != 1)} skipped")
         if self.rows_missing:
             lines.append(f"  {self.rows_missing:,} ids had no line; their rows are zeros")
         return "\n".join(lines + [f"    {example}" for example in self.skipped_examples])

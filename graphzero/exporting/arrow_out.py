@@ -112,8 +112,7 @@ def _add_name(names: npt.NDArray[Any], rows: npt.NDArray[np.int64], name: str) -
     """Add the name of a split to those of some rows: a row in several splits has all names, joined by ';'."""
     taken = names[rows].astype(bool)
     names[rows[~taken]] = name
-    for row in rows[taken]:
-        names[row] += f"{SPLIT_SEPARATOR}{name}"
+    names[rows[taken]] += f"{SPLIT_SEPARATOR}{name}"
 
 
 def node_stream(data: NodeData, original: bool) -> Any:

@@ -45,7 +45,7 @@ def export_dataset(
     """Export a dataset to Parquet, CSV or `.npy` files, and return their paths.
 
     The folder `out` gets its name when all files are complete. It must not exist, unless with `overwrite`, which
-    replaces an older export.
+    replaces an older export: a folder whose `export.json`, which is not in the returned list, lists all of its files.
 
     format: "parquet" writes `edges.parquet` (src, dst, weight, time, edge features, split) and `nodes.parquet` (id,
     original id if ids were mapped, features as lists, label, split), in row groups of bounded size. Columns of

@@ -11,7 +11,7 @@ from ..dataset.columns import MISSING_TIME
 from ..errors import InputError
 from ..sources.categories import with_nan
 from ..sources.date_formats import in_format
-from ..sources.dates import as_time_column, times_or_missing
+from ..sources.dates import FORMAT_FIX, as_time_column, times_or_missing
 from ..sources.decoding import kind_of, missing_rows, numbers, without_rows
 from ..sources.written_numbers import WrittenNumbers
 from .column_rules import ColumnRule
@@ -139,7 +139,7 @@ class Times(ColumnReader):
 
     def _read(self, batch: Any, row: int) -> npt.NDArray[np.int64]:
         times = in_format(batch, self._rule.format, self._where, row) if self._rule.format else batch
-        return times_or_missing(times, self._where, row, "s")
+        return times_or_missing(times, self._where, row, "s", FORMAT_FIX)
 
     def scan(self, batch: Any, row: int, seen: npt.NDArray[np.bool_] | None) -> None:
         """Add a batch to the statistics."""

@@ -14,7 +14,7 @@ from ..compile.id_space import IdSpace
 from ..errors import InputError
 from ..sources.categories import codes_of, encoded
 from ..sources.date_formats import in_format
-from ..sources.dates import as_time_column, times_or_missing
+from ..sources.dates import FORMAT_FIX, as_time_column, times_or_missing
 from ..sources.decoding import numbers, without_rows
 from ..sources.edge_blocks import as_weights
 from ..sources.edge_columns import TIMES, WEIGHTS, EdgeColumns, known_column, named
@@ -126,7 +126,9 @@ class EdgeTables:
             row += len(chosen)
         if nulls:
             name, where = " ".join(edge_type), " or ".join(map(repr, (columns.src, columns.dst)[own:]))
-            self._plan.found.append(f"edges {name}: skipped {nulls:,} rows without a value in {where}")
+            self._plan.found.append(
+                f"edges {name}: skipped {nulls:,} row{'s' * (nulls != 1)} without a value in {where}"
+            )
         return log
 
     def _is_own(self, spec: EdgeSpec, name: str, columns: EdgeColumns) -> bool:
@@ -173,7 +175,7 @@ class EdgeTables:
             read = times_or_missing if spec.nulls == "drop" else as_time_column
             formats = spec.rules.of(columns.time).format
             times = in_format(picked["time"], formats, where, row) if formats else picked["time"]
-            out["time"] = read(times, where, row, self._spec.time_unit)
+            out["time"] = read(times, where, row, self._spec.time_unit, FORMAT_FIX)
         return out, drop
 
     def add(self, spec: EdgeSpec, edge_type: tuple[str, str, str], log: EdgeLog) -> None:

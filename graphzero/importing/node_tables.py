@@ -19,7 +19,7 @@ from ..sources.categories import codes_of, missing_note
 from ..sources.csv_tables import csv_table
 from ..sources.databases import SqliteTable
 from ..sources.date_formats import in_format
-from ..sources.dates import as_time_column, times_or_missing
+from ..sources.dates import FORMAT_FIX, as_time_column, times_or_missing
 from ..sources.decoding import kind_of, numbers, shown
 from ..sources.edge_columns import known_column, named
 from ..sources.keys import check_keys
@@ -269,7 +269,10 @@ def _times(table: Table, column: str, name: str, unit: str, missing: bool = Fals
         for (batch,) in table.batches([column]):
             where = f"{table.name}: column {column!r}"
             batch = in_format(batch, formats, where, at) if formats else batch
-            values = times_or_missing(batch, where, at, unit) if missing else as_time_column(batch, where, at, unit)
+            if missing:
+                values = times_or_missing(batch, where, at, unit, FORMAT_FIX)
+            else:  # of features and tasks, whose columns have no format
+                values = as_time_column(batch, where, at, unit)
             at += len(values)
             for begin in range(0, len(values), step):
                 yield values[begin : begin + step]

@@ -17,6 +17,7 @@ from .text import Dialect, content_lines, sniff, split_line, text_blocks
 __all__ = ["csv_table"]
 
 _LONGEST_LINE = 1 << 26  # Arrow refuses far shorter ones
+_QUOTED = rb'"[^"]*(?:""[^"]*)*'  # a field without its closing quote
 _POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # takes no memory for a way back, which no field needs
 
 
@@ -57,11 +58,8 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
     version: the size and time of the file, which is read once for this.
     """
     end = re.escape(delimiter.encode()) + rb"\r\n"
-    quoted = rb'"[^"]*(?:""[^"]*)*'
-    field = rb'(?:%b"[ \t]*(?=[%b]|$)|[^"%b][^%b]*|)' % (quoted, end, end, end)
-    fields = rb"(?:%b[%b])*%b" % (field, end, _POSSESSIVE)
-    whole, unclosed = re.compile(fields + field), re.compile(fields + quoted)
-    same = re.compile(quoted)
+    whole, unclosed = _line_patterns(delimiter)
+    same = re.compile(_QUOTED)
     blanks = re.compile(rb'(?:[%b]|^)"[ \t]|[ \t]"(?:[%b]|$)' % (end, end), re.MULTILINE)
     number, opened, rest, padded = lines_before, 0, b"", False
     for block, _ in itertools.chain(text_blocks(path, begin=begin), [(b"\n", 0)]):
@@ -95,6 +93,14 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
     return padded
 
 
+def _line_patterns(delimiter: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return what matches a line whose quoted fields all end in it, and one whose last field goes on."""
+    end = re.escape(delimiter.encode()) + rb"\r\n"
+    field = rb'(?:%b"[ \t]*(?=[%b]|$)|[^"%b][^%b]*|)' % (_QUOTED, end, end, end)
+    fields = rb"(?:%b[%b])*%b" % (field, end, _POSSESSIVE)
+    return re.compile(fields + field), re.compile(fields + _QUOTED)
+
+
 def _names(path: str, dialect: Dialect) -> list[str]:
     """Return the names of all columns: a delimiter at the end of the header makes one more, which is empty."""
     if dialect.header is None:
@@ -121,20 +127,22 @@ class _CsvTable(ArrowTable):
 
     def line_of(self, row: int) -> int:
         """Return the number of the line in which a row starts: a row may have several, and empty lines are none."""
-        number, start, quotes, rest = self._dialect.lines_before, 0, 0, b""
+        _, unclosed = _line_patterns("," if self._dialect.delimiter == " " else self._dialect.delimiter)
+        number, start, opened, rest = self._dialect.lines_before, 0, False, b""
         for block, _ in itertools.chain(text_blocks(self.name, begin=self._dialect.begin), [(b"\n", 0)]):
             *lines, rest = (rest + block).split(b"\n")
             for line in lines:
                 number += 1
                 start = start or number
-                quotes += line.count(b'"')
-                if quotes % 2:
+                if opened or b'"' in line:  # quotes count only in fields that start with one
+                    opened = unclosed.fullmatch(b'"' + line if opened else line) is not None
+                if opened:
                     continue
                 if line.strip(b"\r") or start < number:
                     if not row:
                         return start
                     row -= 1
-                start = quotes = 0
+                start = 0
         return number
 
 

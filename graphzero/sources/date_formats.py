@@ -33,6 +33,11 @@ def as_formats(value: Any, where: str) -> tuple[str, ...]:
     if not formats or not all(isinstance(one, str) for one in formats):
         raise InputError(f"{where}: found {value!r}, expected a format such as '%d/%m/%Y', or a list of them")
     for one in formats:
+        if "%Z" in one.replace("%%", ""):
+            raise InputError(
+                f"{where}: found {one!r}, whose %Z reads the name of a time zone, which is ambiguous; write offsets "
+                "such as +0200 and read them with %z"
+            )
         try:
             datetime.datetime.strptime(_SOME_DAY.strftime(one), one)
         except (ValueError, re.error) as error:
@@ -51,14 +56,20 @@ def in_format(column: Any, formats: Sequence[str], where: str, row: int) -> Any:
     codes, names = encoded(column, where)
     found = np.full(len(names) + 1, np.datetime64("NaT", "us"))
     for code in np.unique(codes[codes >= 0]).tolist():
-        time = _parsed(str(names[code]), formats)
+        time = _parsed(text := _as_text(names[code]), formats)
         if time is None:
             at = row + int(np.argmax(codes == code))
             expected = " or ".join(map(repr, formats))
-            raise InputError(f"{where}: row {at}: found {str(names[code])!r}, expected a date in the format {expected}")
+            raise InputError(f"{where}: row {at}: found {text!r}, expected a date in the format {expected}")
         found[code] = np.datetime64(time, "us")
     times: npt.NDArray[Any] = found[codes]
     return times
+
+
+def _as_text(value: Any) -> str:
+    """Return a value as text: pandas makes floats of whole numbers where some are missing."""
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    return str(int(value) if whole else value)
 
 
 def date_hint(texts: Iterable[str]) -> str:
@@ -99,7 +110,7 @@ def _parsed(text: str, formats: Sequence[str]) -> datetime.datetime | None:
     for one in formats:
         try:
             time = datetime.datetime.strptime(text, one)
-        except ValueError:
+            return time if time.tzinfo is None else time.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        except (ValueError, OverflowError):  # the latter: in UTC it is before the year 1 or after 9999
             continue
-        return time if time.tzinfo is None else time.astimezone(datetime.timezone.utc).replace(tzinfo=None)
     return None

@@ -13,15 +13,18 @@ import numpy.typing as npt
 from ..errors import InputError
 from .decoding import check_complete, decimals, decoded, is_arrow, kind_of, missing_rows, numbers, shown, without_rows
 
-__all__ = ["as_time_column", "times_or_missing"]
+__all__ = ["FORMAT_FIX", "as_time_column", "times_or_missing"]
+
+FORMAT_FIX = "; a description of tables may set the format of a column"
 
 _OFFSET = re.compile(r"\d\d:\d\d.*[+-]\d\d:?\d\d$")  # of a time zone, such as +02:00
 
 
-def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.NDArray[np.int64]:
+def as_time_column(column: Any, where: str, row: int, unit: str | None, fix: str = "") -> npt.NDArray[np.int64]:
     """Return times as int64. Dates, timestamps and ISO text become whole `unit`s since 1970 (UTC).
 
-    Durations and times of day become whole `unit`s too. None: the unit of the column's own type.
+    Durations and times of day become whole `unit`s too. None: the unit of the column's own type. fix: what the message
+    about text that is no date ends with.
     """
     kind = kind_of(column)
     if kind not in ("number", "date", "text"):
@@ -44,7 +47,7 @@ def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.N
     if column.dtype.kind == "O":
         check_complete(column, where, row)
     if kind in ("text", "date"):
-        return _parsed(column.tolist(), where, row, unit or "s")
+        return _parsed(column.tolist(), where, row, unit or "s", fix)
     values = numbers(column, where, row) if column.dtype.kind == "O" else column
     if values.dtype == np.uint64 or values.dtype.kind == "f":
         large = values[np.abs(values) >= (np.uint64(2**63) if values.dtype == np.uint64 else np.float64(2**63))]
@@ -56,12 +59,12 @@ def as_time_column(column: Any, where: str, row: int, unit: str | None) -> npt.N
     return values.astype(np.int64)
 
 
-def times_or_missing(column: Any, where: str, row: int, unit: str | None) -> npt.NDArray[np.int64]:
+def times_or_missing(column: Any, where: str, row: int, unit: str | None, fix: str = "") -> npt.NDArray[np.int64]:
     """Return times as `as_time_column` does, with the least int64 for what is missing."""
     missing = missing_rows(column)
     out = np.full(len(missing), np.iinfo(np.int64).min)
     if not missing.all():
-        out[~missing] = as_time_column(without_rows(column, missing), where, row, unit)
+        out[~missing] = as_time_column(without_rows(column, missing), where, row, unit, fix)
     return out
 
 
@@ -92,7 +95,7 @@ def _in_utc(text: Any) -> Any:
     return text[:-1] if isinstance(text, str) and text.endswith("Z") else text
 
 
-def _parsed(texts: list[Any], where: str, row: int, unit: str) -> npt.NDArray[np.int64]:
+def _parsed(texts: list[Any], where: str, row: int, unit: str, fix: str) -> npt.NDArray[np.int64]:
     texts = [_in_utc(text) for text in texts]
     try:
         whole = np.array(texts, dtype="datetime64[us]").astype(f"datetime64[{unit}]")
@@ -103,7 +106,6 @@ def _parsed(texts: list[Any], where: str, row: int, unit: str) -> npt.NDArray[np
                 np.datetime64(text, "us")
             except (ValueError, TypeError):
                 raise InputError(
-                    f"{where}: row {row + at}: found {text!r}, expected a date such as 2024-05-31; a description of "
-                    "tables may set the format of a column"
+                    f"{where}: row {row + at}: found {text!r}, expected a date such as 2024-05-31{fix}"
                 ) from None
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from .edge_columns import Picked, describe, is_number, pick
 from .matrix_market import MatrixMarket, read_matrix_market
 from .read_ahead import ahead
 from .tables import is_table_file
-from .text import Dialect, content_lines, is_compressed, sniff, split_line, start_of, text_blocks
+from .text import Dialect, is_compressed, lines_at, sniff, split_line, start_of, text_blocks
 
 # From here on, an integer in a column without a name is not exact in float32, and most likely a time.
 _MOST_GUESSED = 1 << 24
@@ -113,10 +113,10 @@ class TextReader:
                 else:
                     _, skipped, examples = builder.read_text(file.path, options)
             except InputError as error:
-                raise InputError(with_column(str(error), file.path, file.dialect, ends)) from None
+                raise InputError(*with_columns([str(error)], file.path, file.dialect, ends)) from None
             self.skipped += skipped
-            examples = [with_column(example, file.path, file.dialect, ends) for example in examples]
-            self.examples += examples[: max(0, 8 - len(self.examples))]
+            shown = examples[: max(0, 8 - len(self.examples))]
+            self.examples += with_columns(shown, file.path, file.dialect, ends)
             if file.matrix is not None and builder.edges_seen + skipped != file.matrix.entries:
                 raise InputError(
                     f"{file.path}: found {builder.edges_seen + skipped} entries, line {file.matrix.lines_before} says "
@@ -127,25 +127,33 @@ class TextReader:
         """Say what was there instead of edges."""
         names = ", ".join(file.path for file in self._files[:3]) + (", ..." if len(self._files) > 3 else "")
         if self.skipped:
-            return f"{names}: all {self.skipped} lines were skipped, the first because of: {self.examples[0]}"
+            all_lines = f"all {self.skipped} lines were skipped, the first"
+            said = all_lines if self.skipped > 1 else "the only line was skipped,"
+            return f"{names}: {said} because of: {self.examples[0]}"
         return f"{names}: found no edges"
 
 
-def with_column(message: str, path: str, dialect: Dialect, ends: Iterable[int]) -> str:
-    """Return the parser's message about an id with the name of its column; `ends`: the numbers of those with ids."""
+def with_columns(messages: Sequence[str], path: str, dialect: Dialect, ends: Sequence[int]) -> list[str]:
+    """Return the parser's messages about ids with the names of their columns; `ends`: the numbers of those with ids.
+
+    Lines without an id are looked up in the file, which is read once for all of them.
+    """
 
     def name(column: int) -> str:
         known = dialect.header is not None and column < len(dialect.header)
         return repr(dialect.header[column]) if known and dialect.header else f"{column} (numbered from 0)"
 
-    empty = _EMPTY.search(message)
-    if empty is not None:
-        line = next((line.text for line in content_lines(path) if line.number == int(empty[1])), "")
-        fields = split_line(line, dialect.delimiter)
-        column = next((end for end in ends if end < len(fields) and not fields[end]), None)
-        if column is not None:
-            message = f"{message[: empty.start()]}{empty[1]}: column {column} is empty, expected a node id"
-    return _COLUMN.sub(lambda found: f"column {name(int(found[1]))}", message)
+    empties = [_EMPTY.search(message) if ends else None for message in messages]
+    lines = lines_at(path, {int(empty[1]) for empty in empties if empty is not None})
+    named = []
+    for message, empty in zip(messages, empties, strict=True):
+        if empty is not None:
+            fields = split_line(lines.get(int(empty[1]), ""), dialect.delimiter)
+            column = next((end for end in ends if end < len(fields) and not fields[end]), None)
+            if column is not None:
+                message = f"{message[: empty.start()]}{empty[1]}: column {column} is empty, expected a node id"
+        named.append(_COLUMN.sub(lambda found: f"column {name(int(found[1]))}", message))
+    return named
 
 
 def _feed_stream(

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .decoding import decoded, is_arrow, is_text_type, missing_rows
+from .decoding import decoded, is_arrow, is_text_type, kind_of, missing_rows
 from .edge_blocks import to_numpy
 from .tables import Table, place_of
 
-__all__ = ["Keys", "check_keys", "is_text", "keys_of", "present_keys"]
+__all__ = ["Keys", "check_keys", "check_present", "is_text", "keys_of", "present_keys"]
 
 Keys = tuple["npt.NDArray[np.uint8] | None", npt.NDArray[np.int64]]  # (bytes, offsets), or (None, numbers)
 
@@ -46,7 +46,7 @@ def check_keys(table: Table, columns: Mapping[str, Any], row: int, fix: str = ""
 
     row: the number of the batch's first row. among: which rows of the batch matter.
     """
-    missing = {name: missing_rows(column) & among for name, column in columns.items()}
+    missing = {name: _missing(column) & among for name, column in columns.items()}
     first = {name: int(np.argmax(found)) for name, found in missing.items() if found.any()}
     if first:
         name = min(first, key=first.__getitem__)
@@ -56,7 +56,7 @@ def check_keys(table: Table, columns: Mapping[str, Any], row: int, fix: str = ""
 
 def present_keys(values: Any) -> tuple[npt.NDArray[np.bool_], Any]:
     """Return which keys of a column are there, and the column; whole floats, as pandas makes them, become integers."""
-    missing = missing_rows(values)
+    missing = _missing(values)
     if is_arrow(values):
         import pyarrow as pa
 
@@ -69,6 +69,36 @@ def present_keys(values: Any) -> tuple[npt.NDArray[np.bool_], Any]:
     if array is None or array.dtype.kind != "f" or not np.array_equal(array[~missing], np.floor(array[~missing])):
         return ~missing, values
     return ~missing, np.where(missing, 0, array).astype(np.int64)
+
+
+def check_present(keys: Keys, where: str, row: int = 0) -> None:
+    """Raise InputError at the first id that is an empty string: those of CSV files are missing."""
+    empty = np.diff(keys[1]) == 0 if keys[0] is not None else np.zeros(0, bool)
+    if empty.any():
+        raise InputError(f"{where} has no value in row {row + int(np.argmax(empty))}, expected an id in every row")
+
+
+def _missing(column: Any) -> npt.NDArray[np.bool_]:
+    """Return which ids of a column are missing: nulls and empty strings, as in CSV files."""
+    missing = missing_rows(column)
+    if kind_of(column) != "text":
+        return missing
+    if is_arrow(column):
+        import pyarrow as pa
+        import pyarrow.compute as compute
+
+        plain = decoded(column)
+        plain = plain.cast(pa.large_string() if pa.types.is_string_view(plain.type) else pa.large_binary())
+        lengths = compute.binary_length(plain)
+        empty = np.asarray(compute.fill_null(compute.equal(lengths, 0), False))
+    else:
+        values = np.asarray(column)
+        if values.dtype.kind in "US":
+            empty = values == values.dtype.type()
+        else:
+            empty = np.array([isinstance(value, (str, bytes)) and not value for value in values.tolist()], bool)
+    found: npt.NDArray[np.bool_] = missing | empty
+    return found
 
 
 def _is_float(values: Any) -> bool:

@@ -84,7 +84,8 @@ class TextRows:
         columns = max(self._dialect.columns - 1, 1)
         scanned = self._pass(_core.RowText(self._options(num_nodes=self._num_nodes)))
         if scanned["num_nodes"] == 0:
-            skipped = f": all {scanned['skipped']} lines were skipped" if scanned["skipped"] else ""
+            count = scanned["skipped"]
+            skipped = f": all {count} lines were skipped" if count > 1 else ": the only line was skipped" * count
             raise InputError(f"{self._path}: found no rows{skipped}")
         nodes = self._num_nodes if self._num_nodes is not None else int(scanned["num_nodes"])
         if nodes // 8 > self._budget:

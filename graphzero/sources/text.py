@@ -12,7 +12,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
@@ -197,6 +197,29 @@ def _line_of(path: str, byte: int) -> int:
         if at >= byte:
             break
     return lines
+
+
+def lines_at(path: str, numbers: Collection[int]) -> dict[int, str]:
+    """Return the lines of a text file with some numbers, from 1: the file is read once, as far as the last of them."""
+    wanted, found = sorted(set(numbers)), dict[int, str]()
+    line, start = 1, b""  # the line that a block starts in, and what the blocks before it had of it
+    for block, _ in itertools.chain(text_blocks(path) if wanted else (), [(b"", 0)]):
+        last = line + block.count(b"\n")
+        at, number = 0, line
+        while wanted and (wanted[0] < last or (wanted[0] == last and not block)):
+            for _ in range(wanted[0] - number):
+                at = block.index(b"\n", at) + 1
+            number = wanted.pop(0)
+            end = block.find(b"\n", at)
+            whole = (start if number == line else b"") + block[at : end if end >= 0 else len(block)]
+            found[number] = whole.removeprefix(_MARK if number == 1 else b"").decode("utf-8", "replace").rstrip("\r")
+        if not wanted:
+            break
+        if last > line:
+            start = b""
+        start = start + block[block.rfind(b"\n") + 1 :] if wanted[0] == last else b""
+        line = last
+    return found
 
 
 def start_of(path: str, most: int = 1024) -> bytes:

@@ -13,7 +13,8 @@ from .categories import encoded
 
 __all__ = ["WrittenNumbers"]
 
-_SIGNS = re.compile(r"[$€£¥\s]")
+_PLAIN = re.compile(r"\s*([+-]?)\s*[$€£¥]?\s*([+-]?)\s*(.*?)\s*[$€£¥]?\s*", re.DOTALL)
+_SPACED = re.compile(r"\d{1,3}(?:\s\d{3})+(?:[.,]\d*)?")
 # What shows that a sign is the decimal one: other than three digits after it, or the other sign before three digits.
 _SHOWS = {
     ".": re.compile(r"\.(\d{1,2}|\d{4,})$|^[+-]?0?\.\d|,\d{3}[.,]"),
@@ -31,7 +32,7 @@ class WrittenNumbers:
     def read(self, batch: Any, row: int) -> npt.NDArray[np.float64]:
         """Return the numbers of a batch, NaN for missing; InputError for text that is none, or may be two."""
         codes, names = encoded(batch, self._where)
-        texts = [_SIGNS.sub("", str(name)) for name in names]
+        texts = [_plain(str(name)) for name in names]
         shown = [sign for sign, shows in _SHOWS.items() if any(map(shows.search, texts))]
         self._decimal = self._decimal or (shown[0] if len(shown) == 1 else "")
         values = [np.nan if text == "" else self._number(text) for text in texts]
@@ -51,3 +52,13 @@ class WrittenNumbers:
         if not re.fullmatch(rf"{whole}({re.escape(self._decimal)}\d+)?", text) or not re.search(r"\d", text):
             return None
         return float(text.replace(other, "").replace(self._decimal or ".", "."))
+
+
+def _plain(text: str) -> str:
+    """Return text without a currency sign at its start or end, and without blanks that separate thousands."""
+    found = _PLAIN.fullmatch(text)
+    assert found is not None, "every part of the pattern may be empty"
+    body = found[3]
+    if _SPACED.fullmatch(body):
+        body = re.sub(r"\s", "", body)
+    return found[1] + found[2] + body

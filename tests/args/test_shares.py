@@ -34,6 +34,10 @@ def test_thirds(text: str) -> None:
         ("0.6/0.2", "shares sum to 0.8, expected 1 (or 100); add the share of test: 0.6/0.2/0.2"),
         ("0.6/0.2/0.3", "shares sum to 1.1, expected 1 (or 100)"),
         ("3/1/1", "shares sum to 5, expected 100 (or 1)"),
+        ("1/1", "shares sum to 2, expected 100 (or 1)$"),
+        ("3/1", "shares sum to 4, expected 100 (or 1)$"),
+        ("1/0.5", "shares sum to 1.5, expected 1 (or 100)$"),
+        ("0.1/0.1", "shares sum to 0.2, expected 1 (or 100)$"),
         ("0/0/0", "shares sum to 0"),
         ("0/80/20", "the share of train is 0"),
         ("80/0/20", "the share of valid is 0"),
@@ -44,7 +48,7 @@ def test_shares_that_do_not_add_up(tmp_path: Path, text: str, message: str) -> N
     edges, labels = np.array([[0, 1], [1, 0]]), np.arange(10) % 2
     with pytest.raises(ValueError, match="splits is ") as caught:
         gz.import_dataset(edges, tmp_path / "out", labels=labels, splits=text)
-    assert message in str(caught.value)
+    assert f"{caught.value}$".endswith(message) if message.endswith("$") else message in str(caught.value)
     table = {"id": np.arange(10), "label": labels, "v": np.arange(10.0)}
     with pytest.raises(ValueError, match="splits is ") as caught:
         gz.import_dataset(edges, tmp_path / "out", nodes=table, splits=text)

@@ -186,7 +186,11 @@ def test_lines_that_are_all_bad_are_no_graph(tmp_path: Path) -> None:
 
 
 def test_text_without_rows_is_no_feature_file(tmp_path: Path) -> None:
-    for data, message in ((b"", "found no rows"), (b"{}", "JSON"), (b"id,a\nx,1\n", "all 1 lines were skipped")):
+    for data, message in (
+        (b"", "found no rows"),
+        (b"{}", "JSON"),
+        (b"id,a\nx,1\n", "found no rows: the only line was skipped"),
+    ):
         (tmp_path / "x.csv").write_bytes(data)
         with pytest.raises(gz.InputError, match=message):
             gz.compile_features(tmp_path / "x.csv", tmp_path / "x.gd", on_error="skip")

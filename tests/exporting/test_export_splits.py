@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import graphzero as gz
 from graphzero.cli.app import app
-from graphzero.exporting import export_folder
+from graphzero.exporting import arrow_out, export_folder
 
 pytest.importorskip("pyarrow")
 
@@ -135,3 +135,11 @@ def test_rare_categories_are_counted(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["export", str(tmp_path / "ds"), str(tmp_path / "files")])
     said = " ".join(done.output.split())
     assert "column 'country': 3 rare values, joined by the import, are written as (other)" in said
+
+
+def test_names_of_splits_are_joined_at_once() -> None:
+    names = np.array([None, "train", "train;valid", ""], object)
+    arrow_out._add_name(names, np.array([0, 1, 2, 3]), "test")
+    assert names.tolist() == ["test", "train;test", "train;valid;test", "test"]
+    arrow_out._add_name(names, np.empty(0, np.int64), "more")
+    assert "more" not in "".join(names)

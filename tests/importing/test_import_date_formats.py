@@ -88,6 +88,43 @@ def test_time_zones_and_numbers(tmp_path: Path) -> None:
     assert days.astype("datetime64[s]").astype("datetime64[D]").astype(str).tolist() == ["2024-05-31", "2024-06-01"]
 
 
+def test_days_as_numbers_of_which_some_are_missing(tmp_path: Path) -> None:
+    rules = {"columns": {"day": {"format": "%Y%m%d"}}}
+    for name, days in (("o", [20240531.0, np.nan]), ("p", np.array([20240531, None], object))):
+        table = {"id": list("ab"), "day": np.array(days)}
+        ds = gz.import_dataset({"src": ["a"], "dst": ["b"]}, tmp_path / name, nodes=table, node_columns=rules).dataset
+        column = ds.nodes["node"].columns["day"]
+        found = ds.features[column.array].get_tensor()[:, column.column]
+        assert found.tolist() == [np.datetime64("2024-05-31", "s").astype(int), MISSING_TIME]
+    table["day"] = np.array([20240531.5, np.nan])
+    with pytest.raises(gz.InputError, match=r"row 0: found '20240531\.5', expected a date"):
+        gz.import_dataset({"src": ["a"], "dst": ["b"]}, tmp_path / "no", nodes=table, node_columns=rules)
+
+
+@pytest.mark.parametrize("day", ["31/12/9999 23:00 -0500", "01/01/0001 01:00 +0500"])
+def test_times_beyond_the_years_of_utc(tmp_path: Path, day: str) -> None:
+    table = {"id": ["a", "b"], "day": ["31/05/2024 01:00 +0200", day]}
+    rules = {"columns": {"day": {"format": "%d/%m/%Y %H:%M %z"}}}
+    with pytest.raises(gz.InputError, match=r"row 1: found '.*', expected a date in the format"):
+        gz.import_dataset({"src": ["a"], "dst": ["b"]}, tmp_path / "o", nodes=table, node_columns=rules)
+
+
+def test_only_imports_are_told_of_formats(tmp_path: Path) -> None:
+    hint = "expected a date such as 2024-05-31; a description of tables may set the format"
+    table = {"id": ["a", "b"], "day": ["2024-05-31", "2024-06-01"]}
+    made = gz.import_dataset(
+        {"src": ["a"], "dst": ["b"]}, tmp_path / "o", nodes=table, node_columns={"columns": {"day": "time"}}
+    )
+    with pytest.raises(gz.InputError, match=r"row 0: found '31/05/2024'.*2024-05-31$"):
+        made.dataset.append(nodes={"id": ["c"], "day": ["31/05/2024"]})
+    edges = {"src": [0], "dst": [1], "time": ["31/05/2024"]}
+    with pytest.raises(gz.InputError, match=r"row 0: found '31/05/2024'.*2024-05-31$"):
+        gz.compile_graph(pa.table(edges), tmp_path / "o.gl", times="time")
+    typed = {"edges": [{"type": ("n", "r", "n"), "table": pa.table(edges), "time": "time"}]}
+    with pytest.raises(gz.InputError, match=hint):
+        gz.import_dataset(typed, tmp_path / "p")
+
+
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
@@ -96,6 +133,7 @@ def test_time_zones_and_numbers(tmp_path: Path) -> None:
             "column 'joined': row 0: found '31/05/2024', expected a date in the format '%m/%d/%Y'",
         ),
         ({"format": "%Q"}, r"columns\.joined\.format: found '%Q', expected codes of strptime"),
+        ({"format": "%d/%m/%Y %Z"}, "found '%d/%m/%Y %Z', whose %Z reads the name .* with %z"),
         ({"format": "dd/mm/yyyy"}, "found 'dd/mm/yyyy', expected codes of strptime"),
         ({"format": 3}, "found 3, expected a format such as"),
         ({"format": []}, r"found \[\], expected a format such as"),

@@ -85,7 +85,7 @@ def test_foreign_keys_become_edges_both_ways(tmp_path: Path, make: Any) -> None:
     assert ds.nodes["purchases"].features["time"].get_tensor().tolist() == days.tolist()
     by_user = ds.edges["purchases", "user_id", "users"].graph
     assert by_user.get_times(0).tolist() == [days[0]]
-    assert "edges purchases user_id users: skipped 1 rows without a value in 'user_id'" in report.found
+    assert "edges purchases user_id users: skipped 1 row without a value in 'user_id'" in report.found
     assert "edges purchases user_id users: 1 left out, whose ends have no row in a node table" in report.found
     assert ds.nodes["users"].columns["joined"].kind == "time"
 

@@ -50,7 +50,7 @@ def test_rows_of_other_relations_are_not_counted_as_missing(tmp_path: Path) -> N
     edge = {"type": ("n", "r", "n"), "table": str(tmp_path / "t.csv"), "relation": "how", "nulls": "drop"}
     found = gz.import_dataset({"edges": [edge]}, tmp_path / "out").found
     assert [line for line in found if "skipped" in line] == [
-        "edges n likes n: skipped 1 rows without a value in 'src' or 'dst'"
+        "edges n likes n: skipped 1 row without a value in 'src' or 'dst'"
     ]
     with pytest.raises(gz.InputError, match="column 'dst' has no value in line 3"):
         gz.import_dataset({"edges": [{**edge, "nulls": "error"}]}, tmp_path / "no")
@@ -136,3 +136,37 @@ def test_duplicate_numbers_are_plain(tmp_path: Path) -> None:
     nodes = {"id": np.array([5, 7, 5]), "v": [1, 2, 3]}
     with pytest.raises(gz.InputError, match="dict: column 'id': row 2: id 5 is a duplicate"):
         gz.import_dataset(np.array([[5], [7]]), tmp_path / "out", nodes=nodes, ids="map")
+
+
+EMPTY = {"src": ["a", "a", "b"], "dst": ["b", "", "a"]}
+
+
+@pytest.mark.parametrize("kind", ["dict", "strings", "arrow", "dictionary", "pandas", "parquet"])
+def test_empty_strings_are_no_ids(tmp_path: Path, kind: str) -> None:
+    table: Any = pa.table(EMPTY)
+    if kind == "pandas":
+        table = pytest.importorskip("pandas").DataFrame(EMPTY)
+    elif kind == "dictionary":
+        table = pa.table({name: pa.array(values).dictionary_encode() for name, values in EMPTY.items()})
+    elif kind == "parquet":
+        parquet.write_table(table, tmp_path / "t.parquet")
+        table = tmp_path / "t.parquet"
+    elif kind != "arrow":
+        table = {name: np.array(values, object if kind == "dict" else str) for name, values in EMPTY.items()}
+    with pytest.raises(gz.InputError, match="column 'dst' has no value in row 1, expected an id in every row"):
+        gz.import_dataset(table, tmp_path / "no", ids="map")
+    edge = {"type": ("n", "r", "n"), "table": str(table) if kind == "parquet" else table}
+    typed: Any = {"nodes": {"n": {"ids": "map"}}, "edges": [edge]}
+    with pytest.raises(gz.InputError, match="column 'dst' has no value in row 1, expected an id in every row; nulls"):
+        gz.import_dataset(typed, tmp_path / "no")
+    edge["nulls"] = "drop"
+    report = gz.import_dataset(typed, tmp_path / "out")
+    assert "edges n r n: skipped 1 row without a value in 'src' or 'dst'" in report.found
+    assert report.dataset.ids["n"].to_original([0, 1]) == ["a", "b"]
+    assert report.dataset.num_nodes == 2
+
+
+def test_empty_strings_are_no_ids_of_nodes(tmp_path: Path) -> None:
+    for given in ({"nodes": {"id": ["a", "b", ""], "v": [1, 2, 3]}}, {"node_ids": ["a", "b", ""]}):
+        with pytest.raises(gz.InputError, match="has no value in row 2, expected an id in every row"):
+            gz.import_dataset({"src": ["a"], "dst": ["b"]}, tmp_path / "out", ids="map", **given)

@@ -118,7 +118,9 @@ def test_tables_with_keys(db: dict[str, Any]) -> None:
             assert edges_of(ds, (target, f"rev_{relation}", source)) == sorted((b, a) for a, b in pairs)
             nulls = sum(key is None for key in db[given_keys])
             dangling = len(db[given_keys]) - nulls - len(pairs)
-            assert (f"edges {' '.join(edge_type)}: skipped {nulls} rows without a value" in str(report)) == (nulls > 0)
+            assert (
+                f"edges {' '.join(edge_type)}: skipped {nulls} row{'s' * (nulls != 1)} without a value" in str(report)
+            ) == (nulls > 0)
             assert (f"edges {' '.join(edge_type)}: {dangling} left out" in str(report)) == (dangling > 0)
         gz.export_dataset(ds, folder / "out")
         back = parquet.read_table(folder / "out" / "nodes" / "users.parquet")

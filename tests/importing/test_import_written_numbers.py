@@ -27,6 +27,8 @@ def imported(folder: Path, values: list[Any], rule: Any = "number") -> Any:
         (["1,000,000", "£1,000"], [1e6, 1000]),
         (["12.50", "-3", "$-3.25", " "], [12.5, -3, -3.25, np.nan]),
         (["7", "12"], [7, 12]),
+        (["1 053,91 €", "12 345 678", "-€ 0,5", " + 7 "], [1053.91, 12345678, -0.5, 7]),
+        (["1\u202f234", "1\u00a0234.5", "$ -3", "$"], [1234, 1234.5, -3, np.nan]),
     ],
 )
 def test_prices(tmp_path: Path, values: list[Any], numbers: list[float]) -> None:
@@ -45,6 +47,12 @@ def test_prices(tmp_path: Path, values: list[Any], numbers: list[float]) -> None
         (["2", "1.053"], "row 1: found '1.053', whose separators may be of thousands or decimals"),
         (["1.50", "2,50"], "row 0: found '1.50', whose separators may be"),
         (["$1,053.91", "$12,34.5"], "found '\\$12,34.5', whose separators may be"),
+        (["3", "12 34"], "row 1: found '12 34', expected numbers such as"),
+        (["2024 05 31"], "row 0: found '2024 05 31', expected numbers such as"),
+        (["1234 567"], "row 0: found '1234 567', expected numbers such as"),
+        (["1 2345"], "row 0: found '1 2345', expected numbers such as"),
+        (["1 234 56"], "row 0: found '1 234 56', expected numbers such as"),
+        (["5$6"], r"row 0: found '5\$6', expected numbers such as"),
         (["3", "n/a"], "row 1: found 'n/a', expected numbers such as 1053.91"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero.sources.csv_tables import csv_table
 
 # Both ids and numbers: every reader can take it, and each line has what used to be read differently.
 TEXT = 'src,dst,weight,"a, note"\n"0",1,0.5,"x, y"\n1,"2",1.5,"say ""hi"""\n2, 0 ,2.5,\n'
@@ -190,3 +191,20 @@ def test_a_node_table_may_be_separated_by_tabs_and_quoted(tmp_path: Path) -> Non
     report = gz.import_dataset(tmp_path / "edges.csv", tmp_path / "ds", nodes=tmp_path / "nodes.csv")
     assert report.dataset.ids.to_original([0, 1]) == ["bash", "zsh"]
     assert _kinds(report.dataset) == ['a "shell"', "shell"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "line"),
+    [
+        ('id,size\na,5" disk\nb,3\n,4\n', 2, 4),
+        ('id,size\na,"5"" disk"\nb,"3\n\n3"\n,4', 2, 6),
+        ('id,size\n"a\n5"" x",3" y\n\nb,"\n"\n,4', 2, 7),
+        ('id,size\na,"\n,""\n"\nb, "3\n,4', 2, 6),
+    ],
+)
+def test_quotes_count_where_a_field_starts_with_one(tmp_path: Path, text: str, rows: int, line: int) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.csv").write_text(text)
+    table: Any = csv_table(str(tmp_path / "t.csv"), ["id", "size"])
+    assert sum(len(batch) for (batch,) in table.batches(["id"])) == rows + 1
+    assert table.line_of(rows) == line
