@@ -61,6 +61,7 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
     whole, unclosed = _line_patterns(delimiter)
     same = re.compile(_QUOTED)
     blanks = re.compile(rb'(?:[%b]|^)"[ \t]|[ \t]"(?:[%b]|$)' % (end, end), re.MULTILINE)
+    early = re.compile(rb'(?:[%b]|^)[%b]+"' % (end, _blanks(delimiter)))
     number, opened, rest, padded = lines_before, 0, b"", False
     for block, _ in itertools.chain(text_blocks(path, begin=begin), [(b"\n", 0)]):
         part, newline, after = block.rpartition(b"\n")
@@ -82,6 +83,11 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
                 opened = 0
             elif unclosed.fullmatch(line):
                 opened = opened if opened and same.fullmatch(line) else number
+            elif not opened and early.search(line):
+                raise InputError(
+                    f"{path}: line {number}: found a blank before a quote, expected the quote right after the "
+                    "delimiter; remove the blank"
+                )
             else:
                 since = f" of a field that starts in line {opened}" if opened and opened != number else ""
                 raise InputError(
@@ -93,10 +99,15 @@ def _check_quotes(path: str, delimiter: str, begin: int, lines_before: int, vers
     return padded
 
 
+def _blanks(delimiter: str) -> bytes:
+    return b" " if delimiter == "\t" else rb" \t"
+
+
 def _line_patterns(delimiter: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """Return what matches a line whose quoted fields all end in it, and one whose last field goes on."""
-    end = re.escape(delimiter.encode()) + rb"\r\n"
-    field = rb'(?:%b"[ \t]*(?=[%b]|$)|[^"%b][^%b]*|)' % (_QUOTED, end, end, end)
+    end, blank = re.escape(delimiter.encode()) + rb"\r\n", _blanks(delimiter)
+    # Arrow takes a quote after a blank for a part of the value.
+    field = rb'(?:%b"[ \t]*(?=[%b]|$)|(?![%b]+")[^"%b][^%b]*|)' % (_QUOTED, end, blank, end, end)
     fields = rb"(?:%b[%b])*%b" % (field, end, _POSSESSIVE)
     return re.compile(fields + field), re.compile(fields + _QUOTED)
 

@@ -85,3 +85,32 @@ def test_splits_have_no_edges_that_are_left_out(tmp_path: Path, options: dict[st
     expected = {"train": {0, 3}, "valid": {1, 2}, "test": {4, 5}}
     found = data.edges["u", "r", "u"].splits
     assert {name: set(ids.tolist()) for name, ids in found.items()} == {n: of & kept for n, of in expected.items()}
+
+
+@pytest.mark.parametrize("line", ['a, "b"', ' "a",b', 'a,\t"b"', 'a, "b,c"', '"a", "b"'])
+def test_a_blank_before_a_quote_is_not_a_part_of_an_id(tmp_path: Path, line: str) -> None:
+    (tmp_path / "e.csv").write_text(f"src,dst\nx,y\n{line}\n")
+    description = {
+        "nodes": {"u": {"ids": "map"}},
+        "edges": [{"type": ["u", "r", "u"], "table": str(tmp_path / "e.csv")}],
+    }
+    with pytest.raises(gz.InputError, match=r"e\.csv: line 3: found a blank before a quote"):
+        gz.import_dataset(description, tmp_path / "data")
+
+
+@pytest.mark.parametrize("lines", ["x,y\n", 'x,"y" \n', 'x,"y, ""z"""\n', 'x,"y\n, "" z"\n'])
+def test_blanks_elsewhere_are_no_errors(tmp_path: Path, lines: str) -> None:
+    (tmp_path / "e.csv").write_text(f"src,dst\n{lines}")
+    description = {
+        "nodes": {"u": {"ids": "map"}},
+        "edges": [{"type": ["u", "r", "u"], "table": str(tmp_path / "e.csv")}],
+    }
+    data = gz.import_dataset(description, tmp_path / "data").dataset
+    assert data.edges["u", "r", "u"].num_edges == 1
+
+
+def test_an_empty_field_before_a_quoted_one_is_no_blank(tmp_path: Path) -> None:
+    (tmp_path / "n.tsv").write_text('id\tx\ty\na\t\t"b"\nc\t \t"d"\n')
+    (tmp_path / "e.csv").write_text("src,dst\na,c\n")
+    data = gz.import_dataset(tmp_path / "e.csv", tmp_path / "data", nodes=tmp_path / "n.tsv").dataset
+    assert data.num_nodes == 2
