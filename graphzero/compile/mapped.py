@@ -36,7 +36,7 @@ class DuplicateIdError(InputError):
     """An id that several rows of `node_ids` have; `row` is the second of them."""
 
     def __init__(self, row: int, value: Any, where: str = "") -> None:
-        """Take the row and the id; `where` is the place to name in its stead."""
+        """Take the row and the id; `where` replaces `node_ids[row]` in the message."""
         super().__init__(f"{where or f'node_ids[{row}]'}: id {value!r} is a duplicate; ids must be unique")
         self.row, self.value = row, value
 

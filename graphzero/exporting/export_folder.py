@@ -100,7 +100,7 @@ def _check_target(folder: str, overwrite: bool) -> None:
 
 
 def _strange_entry(folder: str) -> str | None:
-    """Return what shows that a folder is not an export; None if it is one, or is empty."""
+    """Return the reason why a folder is not an export; None if it is one, or is empty."""
     listed = _listed(folder)
     if listed is None:
         with os.scandir(folder) as entries:

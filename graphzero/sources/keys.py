@@ -72,7 +72,7 @@ def present_keys(values: Any) -> tuple[npt.NDArray[np.bool_], Any]:
 
 
 def check_present(keys: Keys, where: str, row: int = 0) -> None:
-    """Raise InputError at the first id that is an empty string: those of CSV files are missing."""
+    """Raise InputError at the first id that is an empty string, which means missing, as in CSV files."""
     empty = np.diff(keys[1]) == 0 if keys[0] is not None else np.zeros(0, bool)
     if empty.any():
         raise InputError(f"{where} has no value in row {row + int(np.argmax(empty))}, expected an id in every row")

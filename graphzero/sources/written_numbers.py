@@ -30,7 +30,7 @@ class WrittenNumbers:
         self._where, self._decimal = where, ""
 
     def read(self, batch: Any, row: int) -> npt.NDArray[np.float64]:
-        """Return the numbers of a batch, NaN for missing; InputError for text that is none, or may be two."""
+        """Return the numbers of a batch, NaN for missing; InputError for text that is no number, or is ambiguous."""
         codes, names = encoded(batch, self._where)
         texts = [_plain(str(name)) for name in names]
         shown = [sign for sign, shows in _SHOWS.items() if any(map(shows.search, texts))]
@@ -44,7 +44,7 @@ class WrittenNumbers:
         return np.array([*values, np.nan], np.float64)[codes]
 
     def _number(self, text: str) -> float | None:
-        """Return the number, None if `text` is none or ambiguous."""
+        """Return the number; None if `text` is no number, or is ambiguous."""
         if not self._decimal and not re.fullmatch(r"[+-]?\d+", text):
             return None
         other = "," if self._decimal == "." else "."
